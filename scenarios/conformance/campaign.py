@@ -14,10 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...faults.simulation.artefact import COMPARE, read_artefact, write_artefact
-from ...store.config import StoreConfig
 from .cases import WRITTEN_HERE, CaseResult, DirectoryCase, case_written_here, cases_written_there, compare
 from .maven import JavaProgram
-from .real_store import STORES_AT_A_TIME, RealStore, moved, settings_of
+from .real_store import STORES_AT_A_TIME, RealStore, config_of_settings, moved, settings_of
 
 _CASES_PER_PROCESS = 120
 """A process of the real store is ended after so many: it gives back what stopped stores have left behind."""
@@ -185,29 +184,3 @@ def kept_case(file: Path) -> Iterator[DirectoryCase]:
             )
     except (OSError, ValueError, tarfile.TarError) as error:
         raise CaseFileError(f"{file}: {type(error).__name__}: {error}") from error
-
-
-def config_of_settings(directory: Path, settings: dict[str, Any], recover_whole_log: bool) -> StoreConfig:
-    """Return the settings of a store in a directory, given those that the real one was told for `/store`.
-
-    Failures that were kept before some of them were told have none of these: defaults are what they meant.
-    """
-    config = StoreConfig(
-        "/store",
-        store_path_commit_log=settings.get("storePathCommitLog", ""),
-        transient_store_pool_enable=settings.get("transientStorePoolEnable", False),
-        transient_store_pool_size=settings.get("transientStorePoolSize", 5),
-        enable_consume_queue_ext=settings.get("enableConsumeQueueExt", False),
-        mapped_file_size_consume_queue_ext=settings.get("mappedFileSizeConsumeQueueExt", 48 << 20),
-        bit_map_length_consume_queue_ext=settings.get("bitMapLengthConsumeQueueExt", 64),
-        mapped_file_size_commit_log=settings["mappedFileSizeCommitLog"],
-        mapped_file_size_consume_queue=settings["mappedFileSizeConsumeQueue"],
-        max_hash_slot_num=settings["maxHashSlotNum"],
-        max_index_num=settings["maxIndexNum"],
-        message_index_enable=settings["messageIndexEnable"],
-        message_delay_level=settings["messageDelayLevel"],
-        enable_lmq=settings["enableLmq"],
-        enable_multi_dispatch=settings["enableMultiDispatch"],
-        recover_whole_log=recover_whole_log,
-    )
-    return moved(config, directory)

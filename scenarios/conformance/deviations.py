@@ -143,28 +143,6 @@ TIME_OF_NOTHING = Deviation(
 )
 
 DEVIATIONS: dict[str, Deviation] = {
-    each.name: each
-    for each in (
-        ODD_FILE,
-        EMPTY_QUEUE_FILE,
-        GAP,
-        TORN_RECORD,
-        FOREIGN_RECORD,
-        QUEUE_TAIL_LOST,
-        QUEUE_HEAD_LOST,
-        QUEUE_SHIFTED,
-        ZERO_ENTRY,
-        TORN_ENTRY,
-        DANGLING_ENTRY,
-        DELAY_LEVELS,
-        INDEX_LOST,
-        INDEX_TWICE,
-        INDEX_NAME_TAKEN,
-        INDEX_HASH_ONLY,
-        INDEX_STALE,
-        INDEX_SECONDS,
-        FILE_TIMES,
-        TIME_OF_NOTHING,
-    )
+    each.name: each for each in list(globals().values()) if isinstance(each, Deviation)
 }
 """By name."""

@@ -11,29 +11,8 @@ from ..oracle.index_model import HEADER_BYTES as INDEX_HEADER_BYTES
 from ..oracle.index_model import entries_at
 from ..oracle.reader import ENTRY_BYTES as QUEUE_ENTRY_BYTES
 from ..oracle.reader import UnreadableError, key_hash, read
-from .deviations import (
-    DANGLING_ENTRY,
-    DELAY_LEVELS,
-    EMPTY_QUEUE_FILE,
-    FILE_TIMES,
-    FOREIGN_RECORD,
-    GAP,
-    INDEX_HASH_ONLY,
-    INDEX_LOST,
-    INDEX_NAME_TAKEN,
-    INDEX_SECONDS,
-    INDEX_STALE,
-    INDEX_TWICE,
-    ODD_FILE,
-    QUEUE_HEAD_LOST,
-    QUEUE_SHIFTED,
-    QUEUE_TAIL_LOST,
-    TIME_OF_NOTHING,
-    TORN_ENTRY,
-    TORN_RECORD,
-    ZERO_ENTRY,
-    Deviation,
-)
+from . import deviations
+from .deviations import Deviation
 from .observed import Entry, OpenedDirectory, QueueKey, SeenQueue, StoreDifference, times_of, window_of
 from .truth import BLANK, faults_of, keys_of
 
@@ -61,13 +40,13 @@ def _of_refusals(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     ours, real = opened.ours, opened.real
     why = None
     if ours.refusal:  # that the real store refuses, too, does not make it right
-        why = GAP if has_gap(opened) and "base offset" in ours.refusal else None
+        why = deviations.GAP if has_gap(opened) and "base offset" in ours.refusal else None
         if why is not None and real.refusal:
             return
     elif real.refusal == "load() returned false" and any(_odd_files(opened)):
-        why = ODD_FILE
+        why = deviations.ODD_FILE
     elif real.refusal == "load() returned false" and opened.version == "rocketmq-5.3.3":
-        why = EMPTY_QUEUE_FILE if any(_queues_without_a_last_entry(opened)) else None
+        why = deviations.EMPTY_QUEUE_FILE if any(_queues_without_a_last_entry(opened)) else None
     yield StoreDifference("opening", ours.refusal or "opens", real.refusal or "opens", why)
 
 
@@ -97,7 +76,7 @@ def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     """Yield where the logs begin and end otherwise, and each record that is not the same."""
     ours, real = opened.ours, opened.real
     beyond = why_longer(opened)
-    in_front = GAP if real.min_offset < ours.min_offset and has_gap(opened) else None
+    in_front = deviations.GAP if real.min_offset < ours.min_offset and has_gap(opened) else None
     if ours.min_offset != real.min_offset:
         yield StoreDifference("log, begin", str(ours.min_offset), str(real.min_offset), in_front)
     if ours.max_offset != real.max_offset:
@@ -109,7 +88,7 @@ def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
             if here is None and offset >= ours.max_offset:
                 why = beyond
             elif there is None and has_gap(opened):
-                why = GAP  # the walk over the real log has come to the hole
+                why = deviations.GAP  # the walk over the real log has come to the hole
             yield StoreDifference(f"record {offset}", str(here), str(there), why)
     for offset in sorted(set(ours.unreadable) ^ set(real.unreadable)):
         explained = offset >= ours.max_offset
@@ -136,8 +115,8 @@ def why_longer(opened: OpenedDirectory) -> Deviation | None:
         read(content, at, len(content), file=file, physical_offset=ours.max_offset)
     except UnreadableError as error:
         if error.field == "physicalOffset":
-            return FOREIGN_RECORD
-        return TORN_RECORD if error.is_torn else None
+            return deviations.FOREIGN_RECORD
+        return deviations.TORN_RECORD if error.is_torn else None
     return None
 
 
@@ -187,23 +166,23 @@ def _why_entry(
         if here is None or here == BLANK or here[0] not in ours.records:
             return None  # nothing is lost with it
         if is_behind:
-            return QUEUE_TAIL_LOST if here[0] < _real_queues_end(opened) else None
-        return QUEUE_HEAD_LOST
+            return deviations.QUEUE_TAIL_LOST if here[0] < _real_queues_end(opened) else None
+        return deviations.QUEUE_HEAD_LOST
     offset, size, code = there
     if size <= 0:
-        return ZERO_ENTRY
+        return deviations.ZERO_ENTRY
     if there == BLANK:
-        return QUEUE_HEAD_LOST
+        return deviations.QUEUE_HEAD_LOST
     if offset >= ours.max_offset and offset < opened.real.max_offset:
         return why_longer(opened)
     record = ours.records.get(offset)
     if record is None:
-        return DANGLING_ENTRY
+        return deviations.DANGLING_ENTRY
     if here is not None and here[:2] == (offset, size):
         is_hash = key[0] == SCHEDULE_TOPIC and code != here[2] and -(1 << 31) <= code < 1 << 31
-        return DELAY_LEVELS if is_hash else _torn(opened, key, there)
+        return deviations.DELAY_LEVELS if is_hash else _torn(opened, key, there)
     is_own = (record.topic, record.queue_id) == key or "INNER_MULTI_DISPATCH" in record.properties
-    return QUEUE_SHIFTED if is_own else DANGLING_ENTRY
+    return deviations.QUEUE_SHIFTED if is_own else deviations.DANGLING_ENTRY
 
 
 def _real_queues_end(opened: OpenedDirectory) -> int:
@@ -217,7 +196,7 @@ def _torn(opened: OpenedDirectory, key: QueueKey, there: Entry) -> Deviation | N
     raw = _ENTRY.pack(*there)
     directory = f"consumequeue/{key[0]}/{key[1]}/"
     found = any(path.startswith(directory) and raw in content for path, content in opened.files.items())
-    return TORN_ENTRY if found else None
+    return deviations.TORN_ENTRY if found else None
 
 
 def differences_of_progress(opened: OpenedDirectory) -> Iterator[StoreDifference]:
@@ -231,7 +210,7 @@ def differences_of_progress(opened: OpenedDirectory) -> Iterator[StoreDifference
         queues = [store.queues.get(key) for store in (ours, real)]
         ends = [(0, 0) if queue is None else (queue.min_offset, queue.max_offset) for queue in queues]
         if here != there:
-            why = QUEUE_TAIL_LOST if ends[0] != ends[1] else None
+            why = deviations.QUEUE_TAIL_LOST if ends[0] != ends[1] else None
             yield StoreDifference(f"progress of level {level}", str(here), str(there), why)
 
 
@@ -257,15 +236,19 @@ def _why_found(
         return _why_not_found(opened, offset)
     record = opened.ours.records.get(offset)
     if record is None:
-        return why_longer(opened) if offset >= opened.ours.max_offset else INDEX_STALE
+        return why_longer(opened) if offset >= opened.ours.max_offset else deviations.INDEX_STALE
     wanted = key_hash(topic, key.encode())
     equal = sum(key_hash(record.topic, name.encode()) == wanted for name in keys_of(record))
     if equal >= there:
-        return INDEX_HASH_ONLY
+        return deviations.INDEX_HASH_ONLY
     if not equal:
-        return INDEX_STALE
+        return deviations.INDEX_STALE
     was_twice = _indexed(opened)[offset] > len(keys_of(record))  # by an earlier start of the real store
-    return INDEX_TWICE if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened) else None
+    return (
+        deviations.INDEX_TWICE
+        if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened)
+        else None
+    )
 
 
 def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
@@ -286,7 +269,7 @@ def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
             is_edge = offset in here_found and begin_ms <= stored_ms < begin_ms + 1_000
             place = f"look-up {topic} {key_name} from {begin_ms} to {end_ms}: {offset}"
             is_first = offset in here_found and _may_begin_an_index_file(opened, offset)
-            why = INDEX_SECONDS if is_edge or is_first else None
+            why = deviations.INDEX_SECONDS if is_edge or is_first else None
             yield StoreDifference(place, str(offset in here_found), str(offset in there_found), why)
 
 
@@ -294,11 +277,11 @@ def _why_nearest(opened: OpenedDirectory, key: QueueKey) -> Deviation | None:
     """Return why a queue of the same entries leads elsewhere: entries without a time, or several files."""
     entries = opened.ours.queues[key].entries
     if any(entry[:2] == BLANK[:2] or entry[0] not in opened.ours.records for entry in entries):
-        return TIME_OF_NOTHING
+        return deviations.TIME_OF_NOTHING
     per_file = opened.config.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES
     queue = opened.ours.queues[key]
     has_several = queue.min_offset // per_file != (queue.max_offset - 1) // per_file
-    return FILE_TIMES if has_several else None
+    return deviations.FILE_TIMES if has_several else None
 
 
 def _dispatched_from(opened: OpenedDirectory) -> int:
@@ -319,9 +302,9 @@ def _why_not_found(opened: OpenedDirectory, offset: int) -> Deviation | None:
     """Return why a look-up misses a message: recovery has not come by it, or two index files had one name."""
     is_scanned = "abort" in opened.files and offset >= recovery_start(opened)
     if not is_scanned and ("abort" in opened.files or offset not in _indexed(opened)):
-        return INDEX_LOST
+        return deviations.INDEX_LOST
     entries = sum(len(keys_of(record)) for record in opened.ours.records.values())
-    return INDEX_NAME_TAKEN if entries >= opened.config.max_index_num else None
+    return deviations.INDEX_NAME_TAKEN if entries >= opened.config.max_index_num else None
 
 
 def _indexed(opened: OpenedDirectory) -> Counter[int]:

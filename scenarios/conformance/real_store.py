@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -35,6 +35,9 @@ _ALWAYS = {
     "diskMaxUsedSpaceRatio": 95,
 }
 """All matches of a look-up are wanted, and nothing may expire while it is looked at."""
+_LOG_PATHS = "storePathCommitLog"
+_FIELDS = {one.metadata["key"].name: one.name for one in fields(StoreConfig)}
+"""The fields of our settings by the real store's names."""
 
 
 class RealStoreFailed(Exception):
@@ -114,22 +117,13 @@ class RealStore:
 
         times_ms: in ascending order; look-ups by time are made at each, and by key between the first and the last.
         """
-        command = {
-            "do": "open",
-            "root": str(directory),
-            "config": settings_of(config),
-            "startMs": START_MS_MAX,
-            "times": list(times_ms),
-        }
-        return self.ask(command)
+        command = {"do": "open", "root": str(directory), "config": settings_of(config)}
+        return self.ask({**command, "startMs": START_MS_MAX, "times": list(times_ms)})
 
-    def ask(self, command: Fields, on_line: Callable[[Fields], None] | None = None) -> Fields:
-        """Have a command carried out; return the last of its answers. on_line gets all before that."""
-        answer: Fields = {}
-        for answer in self.answers(command):
-            if on_line is not None and not answer.get("done"):
-                on_line(answer)
-        return answer
+    def ask(self, command: Fields) -> Fields:
+        """Have a command carried out; return the last of its answers."""
+        *_, last = self.answers(command)
+        return last
 
     def answers(self, command: Fields) -> Iterator[Fields]:
         """Yield the answers to a command as they come, the last included. RealStoreDied: there are no more."""
@@ -178,12 +172,17 @@ class RealStore:
 
 def settings_of(config: StoreConfig) -> Fields:
     """Return what the real store has to know of a store's settings, under its names."""
-    named = {one.metadata["key"].name: getattr(config, one.name) for one in fields(config)}
-    return {name: named[name] for name in _SETTINGS} | {"storePathCommitLog": _log_paths(config)} | _ALWAYS
+    named = {name: getattr(config, _FIELDS[name]) for name in _SETTINGS}
+    return named | {_LOG_PATHS: ",".join(config.commit_log_directories)} | _ALWAYS
 
 
-def _log_paths(config: StoreConfig) -> str:
-    return ",".join(config.commit_log_directories)
+def config_of_settings(directory: Path, settings: Fields, recover_whole_log: bool) -> StoreConfig:
+    """Return the settings of a store in a directory, given those that the real one was told for `/store`.
+
+    Failures that were kept before some of them were told have none of these: defaults are what they meant.
+    """
+    chosen = {_FIELDS[name]: settings[name] for name in (*_SETTINGS, _LOG_PATHS) if name in settings}
+    return moved(StoreConfig("/store", recover_whole_log=recover_whole_log, **chosen), directory)
 
 
 def moved(config: StoreConfig, directory: Path) -> StoreConfig:

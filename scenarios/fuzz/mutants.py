@@ -55,7 +55,6 @@ _FUZZED = (
         "remoting",
         "a frame's length is believed before it is compared with what is there",
         (Patch(frame, "frame_bytes", _frame_bytes),),
-        None,
         ("allocation",),
     ),
     Mutant(
@@ -63,7 +62,6 @@ _FUZZED = (
         "formats",
         "a record that is not plain is taken for whole without a look at its checksum",
         (Patch(scan, "check_record", _check_record), Patch(message, "check_record", _check_record)),
-        None,
         ("served-unwhole",),
     ),
     Mutant(
@@ -71,7 +69,6 @@ _FUZZED = (
         "index",
         "a look-up follows a chain of entries though it leads back to itself",
         (Patch(IndexFile, "select", _select),),
-        None,
         ("chain", "hang"),
     ),
     Mutant(
@@ -79,7 +76,6 @@ _FUZZED = (
         "formats",
         "a side file is parsed however deep it is nested",
         (Patch(side_json_format, "_DEPTH_MAX", 1 << 62),),
-        None,
         ("crash",),
     ),
 )

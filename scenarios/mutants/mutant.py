@@ -6,7 +6,7 @@ So one mutant is applied at a time, and nothing else runs beside it.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -33,10 +33,10 @@ class Mutant:
     summary: str
     """What the bug is, in one sentence."""
     patches: tuple[Patch, ...]
-    narrow: Callable[[Ranges], Ranges] | None
-    """Gives a run what the bug needs to show; None if any run may show it."""
     expected: tuple[str, ...]
     """Invariants that may be the first to see it."""
+    ranges: Ranges = field(default_factory=Ranges)
+    """What a run needs for the bug to show; by default any run may show it."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -61,9 +61,7 @@ class PatchesCollideError(ValueError):
     """Two mutants replace one attribute: which of them would be in effect is left to chance."""
 
 
-def composed(
-    name: str, summary: str, members: Iterable[Mutant], narrow: Callable[[Ranges], Ranges] | None = None
-) -> Mutant:
+def composed(name: str, summary: str, members: Iterable[Mutant], ranges: Ranges | None = None) -> Mutant:
     """Return a mutant with every patch of its members. Raises PatchesCollideError naming two that cannot both be in."""
     mutants = tuple(members)
     replaced_by: dict[tuple[str, str, str], str] = {}
@@ -73,11 +71,6 @@ def composed(
             other = replaced_by.setdefault(place, mutant.id)
             if other != mutant.id:
                 raise PatchesCollideError(f"{other} and {mutant.id} both replace {place[1]}.{place[2]}")
-    return Mutant(
-        name,
-        "several",
-        summary,
-        tuple(patch for mutant in mutants for patch in mutant.patches),
-        narrow,
-        tuple(dict.fromkeys(invariant for mutant in mutants for invariant in mutant.expected)),
-    )
+    patches = tuple(patch for mutant in mutants for patch in mutant.patches)
+    expected = tuple(dict.fromkeys(invariant for mutant in mutants for invariant in mutant.expected))
+    return Mutant(name, "several", summary, patches, expected, ranges or Ranges())

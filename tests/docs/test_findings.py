@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.conformance.campaign import config_of_settings, run_campaign
+from tornlog.scenarios.conformance.campaign import run_campaign
 from tornlog.scenarios.conformance.cases import WRITTEN_HERE
 from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
+from tornlog.scenarios.conformance.real_store import config_of_settings
 from tornlog.scenarios.oracle.invariants import CHECKERS
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import StoreError

@@ -5,7 +5,7 @@ and their meanings (formats, which runs share with their judge), statistics, war
 runs do not use.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,13 @@ class Component:
     needs: Mapping[str, Any]
     """Fields of Ranges that are other than usual in its runs."""
 
-    def narrow(self, *more: Mapping[str, Any]) -> Callable[[Ranges], Ranges]:
-        """Return what turns ranges into those of the component's runs, and of more needs, which count first."""
+    def narrow(self, *more: Mapping[str, Any]) -> Ranges:
+        """Return the ranges of the component's runs, and of more needs, which count first."""
         fields: dict[str, Any] = dict(self.needs)
         for needs in more:
             for name, value in needs.items():
                 fields[name] = {**fields.get(name, {}), **value} if isinstance(value, Mapping) else value
-        return lambda ranges: ranges.replace(**fields)
+        return Ranges(**fields)
 
 
 LEFT_OUT = frozenset(

@@ -42,8 +42,8 @@ class Site:
             self.component.name,
             self.summary,
             patches_of(self.subject, self.change),
-            self.component.narrow(self.operator.needs),
             (),
+            self.component.narrow(self.operator.needs),
         )
 
 

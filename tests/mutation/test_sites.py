@@ -72,15 +72,14 @@ def test_an_id_says_what_is_done_where_and_the_summary_shows_it() -> None:
 @pytest.mark.parametrize("site", selected_sites(), ids=lambda site: site.id)
 def test_plans_can_be_drawn_from_what_a_mutant_needs(site: object) -> None:
     mutant = MUTANTS[getattr(site, "id", "")]
-    assert mutant.narrow is not None
-    draw_plan(Choices(mutant.id).stream("plan"), mutant.narrow(Ranges()))
+    assert mutant.ranges != Ranges()
+    draw_plan(Choices(mutant.id).stream("plan"), mutant.ranges)
 
 
 def test_an_operators_needs_come_on_top_of_the_components() -> None:
-    narrow = COMPONENTS["commit"].narrow(
+    ranges = COMPONENTS["commit"].narrow(
         {"disk": ("strict-posix",), "faults": {"failed_sync_chance": (0.1,)}}
     )
-    ranges = narrow(Ranges())
     assert ranges["memory.transient_pool"] == (True,)
     assert ranges["disk"] == ("strict-posix",)
     faults = {path for path in ranges.chosen if path.startswith("faults.")}

@@ -20,17 +20,13 @@ def _write_nothing(self: BufferedSegment, at: int, end: int) -> None:
     """Write nothing."""
 
 
-def _with_pool(ranges: Ranges) -> Ranges:
-    return ranges.replace(sync_flush=(False,), memory={"transient_pool": (True,)})
-
-
 TRANSIENT_FAKE_COMMIT = Mutant(
     "transient-fake-commit",
     "transient buffer pool",
     "committing moves the committed position without writing the bytes to the file",
     (Patch(BufferedSegment, "_write", _write_nothing),),
-    _with_pool,
     ("POS", "LIVE", "DUR"),
+    Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}),
 )
 
 
@@ -70,10 +66,6 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
     return 0 if last is None else last.base_offset + last.wrote.get()
 
 
-def _with_pool_and_consumers(ranges: Ranges) -> Ranges:
-    return ranges.replace(sync_flush=(False,), memory={"transient_pool": (True,)}, consumers=(0, 1, 2))
-
-
 TRANSIENT_READ_WROTE_POSITION = Mutant(
     "transient-read-wrote-position",
     "transient buffer pool / read path",
@@ -83,8 +75,8 @@ TRANSIENT_READ_WROTE_POSITION = Mutant(
         Patch(BufferedSegmentQueue, "committed_where", property(_committed_where)),
         Patch(BufferedSegmentQueue, "max_offset", property(_max_wrote_offset)),
     ),
-    _with_pool_and_consumers,
     ("LIVE", "POS", "CQ-VALID", "CQ-COMPLETE", "VIS", "READ"),
+    Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}, consumers=(0, 1, 2)),
 )
 
 
@@ -105,24 +97,20 @@ def _commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) ->
     return True
 
 
-def _with_pool_on_full_disk(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+FULL_DISK_ENDS_COMMITS = Mutant(
+    "full-disk-ends-commits",
+    "transient buffer pool",
+    "a commit without room refuses puts for good, and keeps a stop from being clean, though room has returned",
+    (Patch(CommitRealTimeService, "commit", _commit_or_refuse_for_good),),
+    ("LIVE", "STATUS"),
+    Ranges(
         sync_flush=(False,),
         memory={"transient_pool": (True,)},
         capacity_bytes=(10_000, 16_000),
         faults={"sparse": (True,)},
         disk=("ext4-ordered", "process-kill"),
         endings=("stop",),
-    )
-
-
-FULL_DISK_ENDS_COMMITS = Mutant(
-    "full-disk-ends-commits",
-    "transient buffer pool",
-    "a commit without room refuses puts for good, and keeps a stop from being clean, though room has returned",
-    (Patch(CommitRealTimeService, "commit", _commit_or_refuse_for_good),),
-    _with_pool_on_full_disk,
-    ("LIVE", "STATUS"),
+    ),
 )
 
 
@@ -137,21 +125,17 @@ def _shut_committer_down_first(self: MessageStore) -> bool:
     return _original_shutdown(self)
 
 
-def _with_pool_and_stops_in_traffic(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(False,),
-        memory={"transient_pool": (True,)},
-        producers=(2, 3),
-        messages_each=(8, 16),
-        endings=("stop in traffic",),
-    )
-
-
 FINAL_DRAIN_STOPS_EARLY = Mutant(
     "final-drain-stops-early",
     "shutdown",
     "with a buffer in front of the log, the last commit of a stop comes before the last put",
     (Patch(MessageStore, "shutdown", _shut_committer_down_first),),
-    _with_pool_and_stops_in_traffic,
     ("DUR", "LIVE"),
+    Ranges(
+        sync_flush=(False,),
+        memory={"transient_pool": (True,)},
+        producers=(2, 3),
+        messages_each=(8, 16),
+        endings=("stop in traffic",),
+    ),
 )

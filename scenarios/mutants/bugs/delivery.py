@@ -22,24 +22,20 @@ def _as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
     return offset
 
 
-def _with_lost_tails(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+DELAY_OFFSET_NOT_CLAMPED = Mutant(
+    "delay-offset-not-clamped",
+    "delayed delivery",
+    "progress that leads beyond the end of its delay level's queue is taken for what it is not",
+    (Patch(ScheduleMessageService, "_within_queue", _as_persisted),),
+    ("META", "SCHED", "LIVE"),
+    Ranges(
         delay={"chance": (1.0,)},
         producers=(1,),
         messages_each=(1, 3),
         messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
         endings=("stop and damage",),
         lives=(2, 3),
-    )
-
-
-DELAY_OFFSET_NOT_CLAMPED = Mutant(
-    "delay-offset-not-clamped",
-    "delayed delivery",
-    "progress that leads beyond the end of its delay level's queue is taken for what it is not",
-    (Patch(ScheduleMessageService, "_within_queue", _as_persisted),),
-    _with_lost_tails,
-    ("META", "SCHED", "LIVE"),
+    ),
 )
 
 
@@ -55,22 +51,18 @@ def _deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -
     return wait_ms
 
 
-def _with_failed_deliveries(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        delay={"chance": (0.8,)},
-        faults={"failed_creation_chance": (0.3, 0.5)},
-        commit_log_bytes=(2048,),
-        endings=("crash at rest", "stop"),
-    )
-
-
 DELAY_RETRY_SKIPS_MESSAGE = Mutant(
     "delay-retry-skips-message",
     "delayed delivery",
     "a delayed message whose delivery failed is not tried again",
     (Patch(ScheduleMessageService, "_deliver_entry", _deliver_once),),
-    _with_failed_deliveries,
     ("SCHED",),
+    Ranges(
+        delay={"chance": (0.8,)},
+        faults={"failed_creation_chance": (0.3, 0.5)},
+        commit_log_bytes=(2048,),
+        endings=("crash at rest", "stop"),
+    ),
 )
 
 
@@ -80,17 +72,13 @@ def _delivered_from_store(record: MessageRecord) -> Message | None:
     return None if message is None else replace(message, born_host=message.store_host)
 
 
-def _with_delays(ranges: Ranges) -> Ranges:
-    return ranges.replace(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
-
-
 DELAYED_COPY_BORN_ANEW = Mutant(
     "delayed-copy-born-anew",
     "delayed delivery",
     "the copy of a delayed message has the store's host where its client's should be",
     (Patch(schedule, "delivered", _delivered_from_store),),
-    _with_delays,
     ("PREFIX",),
+    Ranges(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,)),
 )
 
 
@@ -116,17 +104,13 @@ def _age_ms(self: TransactionalMessageCheckService, half: HalfMessage) -> int:
     return self.world.clock.now_ms() - half.record.born_timestamp_ms
 
 
-def _with_many_transactions(ranges: Ranges) -> Ranges:
-    return ranges.replace(transactions={"chance": (1.0,)}, messages_each=(8, 16))
-
-
 HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
     "half-msg-immunity-double-clock",
     "transactions",
     "a half message whose immunity ends while it is looked at is passed over",
     (Patch(TransactionalMessageCheckService, "_deal_with", _deal_with_two_clocks),),
-    _with_many_transactions,
     ("TX",),
+    Ranges(transactions={"chance": (1.0,)}, messages_each=(8, 16)),
 )
 
 
@@ -144,17 +128,13 @@ def _read_or_forget(self: OpQueue) -> None:
     _original_read(self)
 
 
-def _with_short_pauses(ranges: Ranges) -> Ranges:
-    return ranges.replace(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)})
-
-
 OP_QUEUE_OVERFLOW_ONE = Mutant(
     "op-queue-overflow-one",
     "transactions",
     "a check that finds no new decisions forgets those that it has read",
     (Patch(OpQueue, "read", _read_or_forget),),
-    _with_short_pauses,
     ("TX",),
+    Ranges(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)}),
 )
 
 
@@ -163,15 +143,11 @@ def _again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]
     return replace(again(half, topic, added), reconsume_times=0)
 
 
-def _with_put_back_messages(ranges: Ranges) -> Ranges:
-    return ranges.replace(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16384), sync_flush=(True,))
-
-
 PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(
     "put-back-forgets-reconsume-times",
     "transactions",
     "a half message that is put back says that it was never consumed in vain",
     (Patch(half_message, "again", _again_never_reconsumed),),
-    _with_put_back_messages,
     ("PREFIX",),
+    Ranges(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16384), sync_flush=(True,)),
 )

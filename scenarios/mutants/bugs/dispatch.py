@@ -14,31 +14,31 @@ def _appended_limit(self: DispatchService) -> int:
     return self._commit_log.queue.max_offset
 
 
-def _with_close_consumers(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(True,),
-        consumers=(1, 2),
-        sync_ms_max=(10,),
-        disk=("ext4-ordered", "strict-posix"),
-        endings=("crash in traffic",),
-    )
-
-
 REPUT_PAST_FLUSHED = Mutant(
     "reput-past-flushed",
     "dispatch / visibility",
     "under sync flush, consumers are shown what is not durable yet",
     (Patch(DispatchService, "readable_limit", _appended_limit),),
-    _with_close_consumers,
     ("VIS",),
+    Ranges(
+        sync_flush=(True,),
+        consumers=(1, 2),
+        sync_ms_max=(10,),
+        disk=("ext4-ordered", "strict-posix"),
+        endings=("crash in traffic",),
+    ),
 )
 
 
 # #18 reput-dies-on-error: one class of errors ends the dispatcher for good, while puts go on being acknowledged.
 def _step_without_os_errors(self: DispatchService) -> None:
+    _dispatch(self, StoreError)
+
+
+def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]) -> None:
     try:
         moved = self.dispatch_available()
-    except StoreError as error:
+    except survived as error:
         self.last_error = error
         self.pause(1_000)
         return
@@ -46,17 +46,13 @@ def _step_without_os_errors(self: DispatchService) -> None:
         self.signal.wait(None)
 
 
-def _with_failed_creations(ranges: Ranges) -> Ranges:
-    return ranges.replace(faults={"failed_creation_chance": (0.2,)})
-
-
 REPUT_DIES_ON_ERROR = Mutant(
     "reput-dies-on-error",
     "dispatch thread",
     "a file that cannot be made ends the dispatcher, and nothing becomes visible any more",
     (Patch(DispatchService, "step", _step_without_os_errors),),
-    _with_failed_creations,
     ("LIVE",),
+    Ranges(faults={"failed_creation_chance": (0.2,)}),
 )
 
 
@@ -66,19 +62,8 @@ REPUT_DIES_ON_ERROR = Mutant(
 def _step_until_error(self: DispatchService) -> None:
     if self.last_error is not None and not is_disk_full(self.last_error):
         self.signal.wait(None)
-        return
-    try:
-        moved = self.dispatch_available()
-    except (StoreError, OSError) as error:
-        self.last_error = error
-        self.pause(1_000)
-        return
-    if not moved:
-        self.signal.wait(None)
-
-
-def _with_failed_maps(ranges: Ranges) -> Ranges:
-    return ranges.replace(faults={"failed_map_chance": (0.1,)})
+    else:
+        _dispatch(self, StoreError, OSError)
 
 
 REPUT_NEVER_RETRIES = Mutant(
@@ -86,8 +71,8 @@ REPUT_NEVER_RETRIES = Mutant(
     "dispatch thread",
     "one error of the disk ends the dispatcher for good, though the next attempt would do",
     (Patch(DispatchService, "step", _step_until_error),),
-    _with_failed_maps,
     ("LIVE",),
+    Ranges(faults={"failed_map_chance": (0.1,)}),
 )
 
 
@@ -99,15 +84,11 @@ def _run_unguarded(self: Service) -> None:
     self.finish()
 
 
-def _with_little_memory(ranges: Ranges) -> Ranges:
-    return ranges.replace(memory={"error_chance": (0.5,)})
-
-
 SERVICE_DIES_SILENTLY = Mutant(
     "service-dies-silently",
     "services",
     "a service that ends of what nobody foresaw tells nobody, and the store goes on as if it were there",
     (Patch(Service, "_run", _run_unguarded),),
-    _with_little_memory,
     ("LIVE", "STATUS"),
+    Ranges(memory={"error_chance": (0.5,)}),
 )

@@ -17,17 +17,13 @@ def _submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) ->
     request.complete(True)
 
 
-def _under_sync_flush(ranges: Ranges) -> Ranges:
-    return ranges.replace(sync_flush=(True,))
-
-
 ACK_BEFORE_FLUSH = Mutant(
     "ack-before-flush",
     "group commit",
     "a put is answered before anything was synced for it",
     (Patch(GroupCommitService, "submit", _submit_and_answer),),
-    _under_sync_flush,
     ("STATUS", "DUR"),
+    Ranges(sync_flush=(True,)),
 )
 
 
@@ -46,17 +42,13 @@ def _commit_with_stale_result(self: GroupCommitService, requests: list[GroupComm
     self.flush_to(self.queue.max_offset)
 
 
-def _with_rollovers(ranges: Ranges) -> Ranges:
-    return ranges.replace(sync_flush=(True,), commit_log_bytes=(2048, 4096))
-
-
 GROUP_COMMIT_STALE_RESULT = Mutant(
     "group-commit-stale-result",
     "group commit / rollover",
     "a put that opens a new segment is told of a time-out although the second flush made it durable",
     (Patch(GroupCommitService, "commit", _commit_with_stale_result),),
-    _with_rollovers,
     ("STATUS",),
+    Ranges(sync_flush=(True,), commit_log_bytes=(2048, 4096)),
 )
 
 
@@ -88,10 +80,6 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
         requests.clear()
 
 
-def _with_three_producers(ranges: Ranges) -> Ranges:
-    return ranges.replace(sync_flush=(True,), producers=(3,))
-
-
 GROUP_COMMIT_SWAP_RACE = Mutant(
     "group-commit-swap-race",
     "group commit",
@@ -101,8 +89,8 @@ GROUP_COMMIT_SWAP_RACE = Mutant(
         Patch(GroupCommitService, "take_requests", _swap_without_lock),
         Patch(GroupCommitService, "commit", _commit_under_lock),
     ),
-    _with_three_producers,
     ("LIVE",),
+    Ranges(sync_flush=(True,), producers=(3,)),
 )
 
 
@@ -115,24 +103,20 @@ def _step_clearing_notice_late(self: GroupCommitService) -> None:
     self.commit(requests)
 
 
-def _with_few_puts(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+GROUP_COMMIT_LOST_WAKEUP = Mutant(
+    "group-commit-lost-wakeup",
+    "group commit",
+    "a put that arrives while the service takes its batch waits for the next put",
+    (Patch(GroupCommitService, "step", _step_clearing_notice_late),),
+    ("LIVE",),
+    Ranges(
         sync_flush=(True,),
         producers=(2, 3),
         messages_each=(3,),
         pauses={"chance": (0.0,)},
         lives=(3,),
         endings=("crash at rest",),
-    )
-
-
-GROUP_COMMIT_LOST_WAKEUP = Mutant(
-    "group-commit-lost-wakeup",
-    "group commit",
-    "a put that arrives while the service takes its batch waits for the next put",
-    (Patch(GroupCommitService, "step", _step_clearing_notice_late),),
-    _with_few_puts,
-    ("LIVE",),
+    ),
 )
 
 
@@ -154,8 +138,7 @@ def _flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> b
     return False
 
 
-def _with_failed_syncs(ranges: Ranges) -> Ranges:
-    return ranges.replace(faults={"failed_sync_chance": (0.1,)})
+_WITH_FAILED_SYNCS = Ranges(faults={"failed_sync_chance": (0.1,)})
 
 
 FSYNC_RETRY_ACKS = Mutant(
@@ -163,8 +146,8 @@ FSYNC_RETRY_ACKS = Mutant(
     "group commit / flush",
     "a failed sync is repeated, and the repetition's success counts although the kernel has dropped the data",
     (Patch(FlushCommitLogService, "_flush_once", _flush_until_it_succeeds),),
-    _with_failed_syncs,
     ("POS", "STATUS", "DUR"),
+    _WITH_FAILED_SYNCS,
 )
 
 
@@ -187,8 +170,8 @@ FLUSH_ADVANCE_ON_IO_ERROR = Mutant(
     "mapped file / flush",
     "a sync that fails moves the flushed position as if it had succeeded",
     (Patch(Segment, "flush", _flush_despite_error),),
-    _with_failed_syncs,
     ("POS", "STATUS", "DUR", "CKPT"),
+    _WITH_FAILED_SYNCS,
 )
 
 
@@ -205,17 +188,13 @@ def _flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
     return True
 
 
-def _with_short_segments(ranges: Ranges) -> Ranges:
-    return ranges.replace(commit_log_bytes=(2048,))
-
-
 FLUSH_JUMPS_TO_NEW_FILE = Mutant(
     "flush-jumps-to-new-file",
     "flush / rollover",
     "the end of a full segment is never synced once there is a newer one",
     (Patch(SegmentQueue, "flush", _flush_newest),),
-    _with_short_segments,
     ("POS", "STATUS", "DUR", "PREFIX"),
+    Ranges(commit_log_bytes=(2048,)),
 )
 
 
@@ -245,8 +224,13 @@ def _mark_first(self: CleanCommitLog) -> bool:
     return False
 
 
-def _with_retention_ahead_of_flush(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+FLUSH_HOLD_FAILED_FAKES_PROGRESS = Mutant(
+    "flush-hold-failed-fakes-progress",
+    "mapped file / flush",
+    "a flush that finds its segment marked for removal counts it as durable",
+    (Patch(CleanCommitLog, "_remove_first", _mark_first),),
+    ("POS", "CLEAN", "CKPT", "DUR"),
+    Ranges(
         retention={"deletes_segments": (True,)},
         sync_flush=(False,),
         commit_log_bytes=(2048,),
@@ -255,16 +239,7 @@ def _with_retention_ahead_of_flush(ranges: Ranges) -> Ranges:
         messages_each=(16,),
         pauses={"chance": (0.5,), "ms_max": (30,)},
         sync_ms_max=(10,),
-    )
-
-
-FLUSH_HOLD_FAILED_FAKES_PROGRESS = Mutant(
-    "flush-hold-failed-fakes-progress",
-    "mapped file / flush",
-    "a flush that finds its segment marked for removal counts it as durable",
-    (Patch(CleanCommitLog, "_remove_first", _mark_first),),
-    _with_retention_ahead_of_flush,
-    ("POS", "CLEAN", "CKPT", "DUR"),
+    ),
 )
 
 
@@ -278,21 +253,17 @@ def _set_flushed_to_zero(self: Recovery, trusted: int) -> None:
     self._log.flushed_where.set(0)
 
 
-def _with_retention(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        retention={"deletes_segments": (True,)},
-        commit_log_bytes=(2048,),
-        messages={"body_bytes_max": (300, 900)},
-        messages_each=(16,),
-        pauses={"chance": (0.5,)},
-    )
-
-
 FLUSH_STUCK_NONZERO_BASE = Mutant(
     "flush-stuck-nonzero-base",
     "mapped file queue / flush",
     "nothing is ever synced in a log whose first segment does not begin at 0",
     (Patch(Recovery, "_set_log_positions", _set_flushed_to_zero),),
-    _with_retention,
     ("LIVE", "DUR", "STATUS"),
+    Ranges(
+        retention={"deletes_segments": (True,)},
+        commit_log_bytes=(2048,),
+        messages={"body_bytes_max": (300, 900)},
+        messages_each=(16,),
+        pauses={"chance": (0.5,)},
+    ),
 )

@@ -18,17 +18,13 @@ def _first_key_of(properties: bytes) -> list[bytes]:
     return keys_of(properties)[:1]
 
 
-def _with_several_keys(ranges: Ranges) -> Ranges:
-    return ranges.replace(index={"slots": (5, 40)}, messages={"equal_sizes": (False,)})
-
-
 INDEX_FIRST_KEY_ONLY = Mutant(
     "index-first-key-only",
     "key index",
     "the index leads to each message by one key, though some have several",
     (Patch(index_key, "keys_of", _first_key_of), Patch(index_recovery, "keys_of", _first_key_of)),
-    _with_several_keys,
     ("IDX",),
+    Ranges(index={"slots": (5, 40)}, messages={"equal_sizes": (False,)}),
 )
 
 
@@ -44,8 +40,13 @@ def _scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | No
     return stopped_by
 
 
-def _with_index_behind_checkpoint(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+INDEX_FILE_DROPPED_ON_CRASH = Mutant(
+    "index-file-dropped-on-crash",
+    "index",
+    "after a crash the newest index file is deleted, and only what recovery scans for the queues is indexed again",
+    (Patch(Recovery, "_scan_enough", _scan_for_queues_only),),
+    ("IDX",),
+    Ranges(
         recover_whole_log=(False,),
         index={"slots": (5, 40)},
         commit_log_bytes=(2048,),
@@ -54,16 +55,7 @@ def _with_index_behind_checkpoint(ranges: Ranges) -> Ranges:
         pauses={"chance": (0.5,), "ms_max": (3000,)},
         flush={"thorough_interval_ms": (2000,)},
         endings=("crash at rest", "crash in traffic"),
-    )
-
-
-INDEX_FILE_DROPPED_ON_CRASH = Mutant(
-    "index-file-dropped-on-crash",
-    "index",
-    "after a crash the newest index file is deleted, and only what recovery scans for the queues is indexed again",
-    (Patch(Recovery, "_scan_enough", _scan_for_queues_only),),
-    _with_index_behind_checkpoint,
-    ("IDX",),
+    ),
 )
 
 
@@ -84,22 +76,18 @@ def _end_by_header(
     return (file.end_physical_offset, _ALL_KEYS), None
 
 
-def _with_lost_entries(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        index={"slots": (40,), "entries": (60, 200)},
-        messages_each=(16,),
-        disk=("strict-posix", "ext4-ordered"),
-        endings=("crash at rest", "crash in traffic"),
-    )
-
-
 INDEX_HEADER_AHEAD_OF_ENTRIES = Mutant(
     "index-header-ahead-of-entries",
     "index",
     "after a crash an index file is kept as far as its header says, without a look at its entries",
     (Patch(IndexRecovery, "_end_of", _end_by_header),),
-    _with_lost_entries,
     ("IDX",),
+    Ranges(
+        index={"slots": (40,), "entries": (60, 200)},
+        messages_each=(16,),
+        disk=("strict-posix", "ext4-ordered"),
+        endings=("crash at rest", "crash in traffic"),
+    ),
 )
 
 
@@ -115,21 +103,17 @@ def _flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
     return is_new
 
 
-def _with_full_index_files(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        recover_whole_log=(False,),
-        index={"slots": (5,), "entries": (5, 12)},
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        flush={"thorough_interval_ms": (10_000,)},
-        endings=("crash in traffic", "crash at rest"),
-    )
-
-
 INDEX_ROLL_PUBLISHES_CQ_CHECKPOINT = Mutant(
     "index-roll-publishes-cq-checkpoint",
     "checkpoint / index / consume queue",
     "a full index file has the checkpoint written, which then speaks for queue entries that are not durable",
     (Patch(FlushConsumeQueueService, "_flush_full_index_files", _flush_and_vouch_for_queues),),
-    _with_full_index_files,
     ("CKPT", "CQ-COMPLETE"),
+    Ranges(
+        recover_whole_log=(False,),
+        index={"slots": (5,), "entries": (5, 12)},
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (10_000,)},
+        endings=("crash in traffic", "crash at rest"),
+    ),
 )

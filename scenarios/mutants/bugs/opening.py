@@ -19,8 +19,13 @@ def _mark_without_sync(self: MessageStore) -> None:
     files.write(self.config.abort_path, b"")
 
 
-def _on_strict_posix(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+ABORT_MARKER_UNSYNCED = Mutant(
+    "abort-marker-unsynced",
+    "startup / shutdown marker",
+    "a power cut takes the marker, and the log it leaves is trusted as after a clean stop",
+    (Patch(MessageStore, "mark_running", _mark_without_sync),),
+    ("PREFIX", "DUR", "CQ-COMPLETE", "CQ-VALID", "QOFF", "START"),
+    Ranges(
         sync_flush=(False,),
         disk=("strict-posix",),
         commit_log_bytes=(2048,),
@@ -29,16 +34,7 @@ def _on_strict_posix(ranges: Ranges) -> Ranges:
         producers=(2, 3),
         recover_whole_log=(False,),
         endings=("crash in traffic", "crash at rest"),
-    )
-
-
-ABORT_MARKER_UNSYNCED = Mutant(
-    "abort-marker-unsynced",
-    "startup / shutdown marker",
-    "a power cut takes the marker, and the log it leaves is trusted as after a clean stop",
-    (Patch(MessageStore, "mark_running", _mark_without_sync),),
-    _on_strict_posix,
-    ("PREFIX", "DUR", "CQ-COMPLETE", "CQ-VALID", "QOFF", "START"),
+    ),
 )
 
 
@@ -59,10 +55,6 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
     return report
 
 
-def _with_second_start(ranges: Ranges) -> Ranges:
-    return ranges.replace(starts={"second": (True,)})
-
-
 SECOND_INSTANCE_RECOVERS_BEFORE_LOCK = Mutant(
     "second-instance-recovers-before-lock",
     "startup / locking",
@@ -71,8 +63,8 @@ SECOND_INSTANCE_RECOVERS_BEFORE_LOCK = Mutant(
         Patch(MessageStore, "_lock_directory", _make_directory),
         Patch(MessageStore, "recover", _recover_then_lock),
     ),
-    _with_second_start,
     ("ISO", "POS", "STATUS", "DUR", "LIVE", "CKPT"),
+    Ranges(starts={"second": (True,)}),
 )
 
 
@@ -89,17 +81,13 @@ def _load_refusing_strays(
     return []
 
 
-def _with_strays(ranges: Ranges) -> Ranges:
-    return ranges.replace(endings=("stop and strays",))
-
-
 STRAYS_REFUSED = Mutant(
     "strays-refused",
     "load",
     "a name among the queues that is none of theirs is refused, though nothing needs it",
     (Patch(ConsumeQueueTable, "load", _load_refusing_strays),),
-    _with_strays,
     ("START",),
+    Ranges(endings=("stop and strays",)),
 )
 
 
@@ -111,15 +99,11 @@ def _is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> b
     return status is not None and not status.is_directory and status.size_bytes in (0, self.segment_bytes)
 
 
-def _with_crashes_in_load(ranges: Ranges) -> Ranges:
-    return ranges.replace(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
-
-
 PARTIAL_QUEUE_FILE_REFUSED = Mutant(
     "partial-queue-file-refused",
     "load",
     "a queue file with a part of its length, as a crash inside its allocation leaves it, is refused",
     (Patch(QueueSegments, "is_expendable", _is_expendable_if_empty_or_whole),),
-    _with_crashes_in_load,
     ("START",),
+    Ranges(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load")),
 )

@@ -45,17 +45,13 @@ def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> Put
     return result
 
 
-def _with_refused_puts(ranges: Ranges) -> Ranges:
-    return ranges.replace(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)})
-
-
 FAILED_PUT_BURNS_QUEUE_OFFSET = Mutant(
     "failed-put-burns-queue-offset",
     "append path / queue offsets",
     "a refused message uses up a queue offset",
     (Patch(CommitLog, "put", _put_burning_offset),),
-    _with_refused_puts,
     ("CQ-VALID", "CQ-COMPLETE", "QOFF"),
+    Ranges(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)}),
 )
 
 
@@ -82,16 +78,6 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
     return self.encode(self._properties_with(self.offsets))
 
 
-def _with_light_queues(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        light_queues={"chance": (0.9,)},
-        producers=(3,),
-        topics=(2,),
-        queues_per_topic=(2,),
-        messages={"batch_chance": (0.0,)},
-    )
-
-
 LMQ_OFFSET_LOCK_SPLIT = Mutant(
     "lmq-offset-lock-split",
     "append path / multi-dispatch",
@@ -100,8 +86,14 @@ LMQ_OFFSET_LOCK_SPLIT = Mutant(
         Patch(CommitLog, "append", _append_under_queue_lock),
         Patch(LightPut, "take_places", _take_places_found),
     ),
-    _with_light_queues,
     ("QOFF", "CQ-COMPLETE", "READ", "VIS"),
+    Ranges(
+        light_queues={"chance": (0.9,)},
+        producers=(3,),
+        topics=(2,),
+        queues_per_topic=(2,),
+        messages={"batch_chance": (0.0,)},
+    ),
 )
 
 
@@ -143,7 +135,6 @@ CQ_REDISPATCH_DUPLICATES = Mutant(
         Patch(ConsumeQueue, "recovered", _recovered_without_mark),
         Patch(ConsumeQueue, "put", _put_beyond_mark),
     ),
-    None,
     ("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"),
 )
 
@@ -161,23 +152,19 @@ def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRange
     return changed
 
 
-def _with_short_queue_files(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        disk=("ext4-ordered", "strict-posix"),
-        consume_queue_bytes=(100,),
-        topics=(2,),
-        queues_per_topic=(2,),
-        endings=("crash in traffic", "crash at rest"),
-    )
-
-
 CQ_EMPTY_TAIL_FILE = Mutant(
     "cq-empty-tail-file",
     "consume queue recovery",
     "an all-zero slot at the front of a queue's newest segment becomes a real entry",
     (Patch(recovery, "keep_trusted_entries", _keep_first_slot),),
-    _with_short_queue_files,
     ("CQ-VALID",),
+    Ranges(
+        disk=("ext4-ordered", "strict-posix"),
+        consume_queue_bytes=(100,),
+        topics=(2,),
+        queues_per_topic=(2,),
+        endings=("crash in traffic", "crash at rest"),
+    ),
 )
 
 
@@ -195,8 +182,13 @@ def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: 
             self._queues.remove_directories(queue)
 
 
-def _with_removals_beside_puts(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+QUEUE_REMOVED_BESIDE_A_PUT = Mutant(
+    "queue-removed-beside-a-put",
+    "consume queue",
+    "a put that comes while its queue is removed is answered OK, and nobody can read it before a restart",
+    (Patch(CleanConsumeQueue, "_remove", _remove_without_put_lock),),
+    ("CQ-COMPLETE", "READ", "CLEAN"),
+    Ranges(
         sync_flush=(False,),
         policy=("pct", "random-walk"),
         disturbances={"paused_task_chance": (0.2,)},
@@ -210,16 +202,7 @@ def _with_removals_beside_puts(ranges: Ranges) -> Ranges:
         producers=(2, 3),
         consumers=(1, 2),
         pauses={"chance": (0.5,), "ms_max": (30, 100)},
-    )
-
-
-QUEUE_REMOVED_BESIDE_A_PUT = Mutant(
-    "queue-removed-beside-a-put",
-    "consume queue",
-    "a put that comes while its queue is removed is answered OK, and nobody can read it before a restart",
-    (Patch(CleanConsumeQueue, "_remove", _remove_without_put_lock),),
-    _with_removals_beside_puts,
-    ("CQ-COMPLETE", "READ", "CLEAN"),
+    ),
 )
 
 
@@ -251,74 +234,45 @@ def _scan_over_holes(
     _original_scan(self, result, queue, memoryview(shown), max_messages, wanted, log_limit)
 
 
-def _with_skipped_numbers(_: Ranges) -> Ranges:
-    return SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
-
-
 HOLE_HIDES_SEGMENT = Mutant(
     "hole-hides-segment",
     "read path",
     "a pull that meets an entry without a record passes over the rest of a log segment",
     (Patch(Puller, "_scan", _scan_over_holes),),
-    _with_skipped_numbers,
     ("READ",),
+    SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges,
 )
 
 
-# tag-code-by-code-point: a tag's code is made of characters, where Java has two code units for some.
-def _tags(properties: bytes) -> str:
-    return (find_property(properties, b"TAGS") or b"").decode(errors="surrogateescape")
+# Codes of tags: entries of delayed messages have a time in place of a code, which stays.
+def _bug_of_tag_codes(id_: str, summary: str, code_of: Callable[[str], int]) -> Mutant:
+    """Return a mutant that gives queue entries another code of their tag."""
+
+    def tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
+        if topic == SCHEDULE_TOPIC:
+            return entry_tags_code(topic, properties, store_timestamp_ms, delays)
+        return code_of((find_property(properties, b"TAGS") or b"").decode(errors="surrogateescape"))
+
+    patches = (Patch(dispatch, "entry_tags_code", tags_code), Patch(recovery, "entry_tags_code", tags_code))
+    ranges = Ranges(messages={"equal_sizes": (False,)})
+    return Mutant(id_, "consume queue", summary, patches, ("CQ-VALID",), ranges)
 
 
 def _hash_of_code_points(text: str) -> int:
+    """Return a hash of characters, where Java has two code units for some."""
     h = 0
     for character in text:
         h = 31 * h + ord(character) & 0xFFFFFFFF
     return h - 0x1_0000_0000 if h & 0x8000_0000 else h
 
 
-def _code_by_code_point(
-    topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]
-) -> int:
-    if topic == SCHEDULE_TOPIC:
-        return entry_tags_code(topic, properties, store_timestamp_ms, delays)
-    return _hash_of_code_points(_tags(properties))
-
-
-def _with_odd_tags(ranges: Ranges) -> Ranges:
-    return ranges.replace(messages={"equal_sizes": (False,)})
-
-
-TAG_CODE_BY_CODE_POINT = Mutant(
+TAG_CODE_BY_CODE_POINT = _bug_of_tag_codes(
     "tag-code-by-code-point",
-    "consume queue",
     "queue entries of tags beyond the BMP have a code that no subscriber asks for",
-    (
-        Patch(dispatch, "entry_tags_code", _code_by_code_point),
-        Patch(recovery, "entry_tags_code", _code_by_code_point),
-    ),
-    _with_odd_tags,
-    ("CQ-VALID",),
+    _hash_of_code_points,
 )
-
-
-# tag-code-trims: a tag's code is that of the tag without the spaces around it.
-def _code_of_trimmed_tag(
-    topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]
-) -> int:
-    if topic == SCHEDULE_TOPIC:
-        return entry_tags_code(topic, properties, store_timestamp_ms, delays)
-    return java_hash(_tags(properties).strip())
-
-
-TAG_CODE_TRIMS = Mutant(
+TAG_CODE_TRIMS = _bug_of_tag_codes(
     "tag-code-trims",
-    "consume queue",
     "queue entries of tags with spaces around them have the code of another tag",
-    (
-        Patch(dispatch, "entry_tags_code", _code_of_trimmed_tag),
-        Patch(recovery, "entry_tags_code", _code_of_trimmed_tag),
-    ),
-    _with_odd_tags,
-    ("CQ-VALID",),
+    lambda tag: java_hash(tag.strip()),
 )

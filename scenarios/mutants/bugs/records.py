@@ -42,106 +42,62 @@ def _encode_batch_with_first_flag(
     )
 
 
-def _with_batches(ranges: Ranges) -> Ranges:
-    return ranges.replace(messages={"batch_chance": (0.2,)})
-
-
 BATCH_SHARES_FIRST_FLAG = Mutant(
     "batch-shares-first-flag",
     "record format",
     "every record of a batch has the flag of the batch's first message",
     (Patch(commit_log, "encode_batch_records", _encode_batch_with_first_flag),),
-    _with_batches,
     ("DUR", "PREFIX"),
+    Ranges(messages={"batch_chance": (0.2,)}),
 )
 
 
-# born-time-in-seconds: the time a message was born loses its milliseconds.
-def _encode_with_seconds(
-    head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes
-) -> bytearray:
-    born_ms = head.born_timestamp_ms // 1_000 * 1_000
-    return _encode_one(replace(head, born_timestamp_ms=born_ms), sys_flag, flag, body, properties)
+# The other bugs are of records of single messages: one argument of their encoder is not what the producer gave.
+def _bug_of_one_record(
+    id_: str, summary: str, change: Callable[[Message], Message], flags: int = -1
+) -> Mutant:
+    """Return a mutant that encodes another message in place of the one put; flags: a mask over the user's flag."""
+
+    def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
+        return _encode_one(change(head), sys_flag, flag & flags, body, properties)
+
+    return Mutant(
+        id_, "record format", summary, (Patch(commit_log, "_encode_one", encode),), ("DUR", "PREFIX")
+    )
 
 
-BORN_TIME_IN_SECONDS = Mutant(
+def _with_hosts_swapped(head: Message) -> Message:
+    if head.born_host.is_ipv6 != head.store_host.is_ipv6:
+        return head
+    return replace(head, born_host=head.store_host, store_host=head.born_host)
+
+
+def _with_short_address(head: Message) -> Message:
+    """Keep the first eight bytes of an IPv6 address, the network."""
+    if not head.born_host.is_ipv6:
+        return head
+    return replace(head, born_host=Host(head.born_host.address[:8] + bytes(8), head.born_host.port))
+
+
+BORN_TIME_IN_SECONDS = _bug_of_one_record(
     "born-time-in-seconds",
-    "record format",
     "every record says that its message was born at the beginning of a second",
-    (Patch(commit_log, "_encode_one", _encode_with_seconds),),
-    None,
-    ("DUR", "PREFIX"),
+    lambda head: replace(head, born_timestamp_ms=head.born_timestamp_ms // 1_000 * 1_000),
 )
-
-
-# hosts-swapped: a record has the host that stores where the host should be where its message was born.
-def _encode_with_hosts_swapped(
-    head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes
-) -> bytearray:
-    if head.born_host.is_ipv6 == head.store_host.is_ipv6:
-        head = replace(head, born_host=head.store_host, store_host=head.born_host)
-    return _encode_one(head, sys_flag, flag, body, properties)
-
-
-HOSTS_SWAPPED = Mutant(
-    "hosts-swapped",
-    "record format",
-    "bornHost and storeHost change places where both are of one family",
-    (Patch(commit_log, "_encode_one", _encode_with_hosts_swapped),),
-    None,
-    ("DUR", "PREFIX"),
+HOSTS_SWAPPED = _bug_of_one_record(
+    "hosts-swapped", "bornHost and storeHost change places where both are of one family", _with_hosts_swapped
 )
-
-
-# ipv6-host-cut-short: of an IPv6 address only the first eight bytes are kept, the network.
-def _encode_with_short_address(
-    head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes
-) -> bytearray:
-    if head.born_host.is_ipv6:
-        address = head.born_host.address[:8] + bytes(8)
-        head = replace(head, born_host=Host(address, head.born_host.port))
-    return _encode_one(head, sys_flag, flag, body, properties)
-
-
-IPV6_HOST_CUT_SHORT = Mutant(
-    "ipv6-host-cut-short",
-    "record format",
-    "the second half of every IPv6 bornHost is zeros",
-    (Patch(commit_log, "_encode_one", _encode_with_short_address),),
-    None,
-    ("DUR", "PREFIX"),
+IPV6_HOST_CUT_SHORT = _bug_of_one_record(
+    "ipv6-host-cut-short", "the second half of every IPv6 bornHost is zeros", _with_short_address
 )
-
-
-# reconsume-times-zeroed: how often a message was consumed in vain begins anew in its record.
-def _encode_never_reconsumed(
-    head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes
-) -> bytearray:
-    return _encode_one(replace(head, reconsume_times=0), sys_flag, flag, body, properties)
-
-
-RECONSUME_TIMES_ZEROED = Mutant(
+RECONSUME_TIMES_ZEROED = _bug_of_one_record(
     "reconsume-times-zeroed",
-    "record format",
     "every record of a single message says that it was never consumed in vain",
-    (Patch(commit_log, "_encode_one", _encode_never_reconsumed),),
-    None,
-    ("DUR", "PREFIX"),
+    lambda head: replace(head, reconsume_times=0),
 )
-
-
-# record-flag-dropped: the user's flag of a message is not in its record.
-def _encode_without_flag(
-    head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes
-) -> bytearray:
-    return _encode_one(head, sys_flag, 0, body, properties)
-
-
-RECORD_FLAG_DROPPED = Mutant(
+RECORD_FLAG_DROPPED = _bug_of_one_record(
     "record-flag-dropped",
-    "record format",
     "every record of a single message has a flag of 0, whatever its producer set",
-    (Patch(commit_log, "_encode_one", _encode_without_flag),),
-    None,
-    ("DUR", "PREFIX"),
+    lambda head: head,
+    flags=0,
 )

@@ -21,35 +21,40 @@ def _cut_without_zeroing(self: Recovery, end_offset: int) -> bool:
     return dirty
 
 
-def _with_repeated_cuts(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(False,),
-        disk=("ext4-ordered", "strict-posix"),
-        messages={"equal_sizes": (True,), "batch_chance": (0.0,)},
-        lives=(2, 3),
-        endings=("crash in traffic", "crash at rest"),
-    )
-
-
 STALE_TAIL_AFTER_TRUNCATE = Mutant(
     "stale-tail-after-truncate",
     "recovery / truncation",
     "records behind a cut stay on the disk and come back to life",
     (Patch(Recovery, "cut_log", _cut_without_zeroing),),
-    _with_repeated_cuts,
     ("PREFIX", "QOFF"),
+    Ranges(
+        sync_flush=(False,),
+        disk=("ext4-ordered", "strict-posix"),
+        messages={"equal_sizes": (True,), "batch_chance": (0.0,)},
+        lives=(2, 3),
+        endings=("crash in traffic", "crash at rest"),
+    ),
 )
 
 
 # #17 reput-starts-at-log-end: recovery keeps the queue entries it finds and leaves the missing ones to the
 # dispatcher. But that begins at the log's end, so what lies between the queues' ends and the log's is in
 # no queue for ever.
-def _keep_entries(queue: ConsumeQueue, log_end: int) -> None:
-    """Recover a queue to the run of its own entries that lie below the log's end."""
+_ANYWHERE = 1 << 62
+
+
+def _end_of_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> int:
+    """Return the end of the run of a queue's own entries that lie below the log's end."""
     segments = queue.queue.segments
     end = segments[0].base_offset // ENTRY_BYTES if segments else 0
     while (entry := queue.entry(end)) is not None and is_valid(entry) and entry.physical_offset < log_end:
         end += 1
+    return end
+
+
+def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
+    """Recover a queue to its own entries."""
+    end = _end_of_entries(queue, log_end)
     queue.truncate(end)
     queue.recovered(end, 0)
 
@@ -65,7 +70,6 @@ REPUT_STARTS_AT_LOG_END = Mutant(
     "startup / dispatch",
     "after a restart, records that were stored and not dispatched are never dispatched",
     (Patch(Recovery, "finish_queues", _finish_with_entries_found),),
-    None,
     ("CQ-COMPLETE", "CQ-VALID"),
 )
 
@@ -73,20 +77,15 @@ REPUT_STARTS_AT_LOG_END = Mutant(
 # #10 normal-recovery-keeps-dirty-cq: after a clean stop, recovery cuts the log at a bad record and leaves the
 # queues. Entries for what was cut stay, and later records take the place that they point at.
 _original_finish_queues = Recovery.finish_queues
-_ANYWHERE = 1 << 62
 
 
 def _finish_without_cutting(self: Recovery) -> None:
     if self._clean_exit:
         for queue in self._queues.all():
-            _keep_entries(queue, _ANYWHERE)
+            _keep_entries(queue)
             queue.correct_min_offset(max(self._log.min_offset, 0))
     else:
         _original_finish_queues(self)
-
-
-def _with_damage_after_stop(ranges: Ranges) -> Ranges:
-    return ranges.replace(endings=("stop and damage",))
 
 
 NORMAL_RECOVERY_KEEPS_DIRTY_CQ = Mutant(
@@ -94,8 +93,8 @@ NORMAL_RECOVERY_KEEPS_DIRTY_CQ = Mutant(
     "recovery",
     "after a clean stop, queue entries outlive the damaged records that recovery cuts",
     (Patch(Recovery, "finish_queues", _finish_without_cutting),),
-    _with_damage_after_stop,
     ("CQ-VALID", "CQ-COMPLETE"),
+    Ranges(endings=("stop and damage",)),
 )
 
 
@@ -121,12 +120,6 @@ def _finish_without_backlog(self: Recovery) -> None:
         _original_finish_queues(self)
 
 
-def _with_stops_under_load(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",)
-    )
-
-
 CLEAN_EXIT_WITH_BACKLOG = Mutant(
     "clean-exit-with-backlog",
     "shutdown",
@@ -136,8 +129,8 @@ CLEAN_EXIT_WITH_BACKLOG = Mutant(
         Patch(MessageStore, "is_clean", _is_clean_with_backlog),
         Patch(Recovery, "finish_queues", _finish_without_backlog),
     ),
-    _with_stops_under_load,
     ("CQ-COMPLETE",),
+    Ranges(sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",)),
 )
 
 
@@ -155,20 +148,11 @@ def _recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Reco
     return report
 
 
-def _end_of_entries(queue: ConsumeQueue) -> int:
-    segments = queue.queue.segments
-    end = segments[0].base_offset // ENTRY_BYTES if segments else 0
-    while (entry := queue.entry(end)) is not None and is_valid(entry):
-        end += 1
-    return end
-
-
 OFFSET_TABLE_REBUILT_EARLY = Mutant(
     "offset-table-rebuilt-early",
     "recovery / role change",
     "after a restart, new messages get queue offsets that others in the log have",
     (Patch(MessageStore, "recover", _recover_with_early_offsets),),
-    None,
     ("CQ-COMPLETE", "QOFF", "READ"),
 )
 
@@ -184,8 +168,7 @@ def _place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | N
     return doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
 
 
-def _with_skipped_numbers(_: Ranges) -> Ranges:
-    return SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
+_WITH_SKIPPED_NUMBERS = SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
 
 
 NUMBERING_GAP_REFUSED = Mutant(
@@ -193,8 +176,8 @@ NUMBERING_GAP_REFUSED = Mutant(
     "recovery",
     "messages behind numbers that a queue has skipped lose their entries",
     (Patch(QueueReplay, "_place_of", _place_without_gaps),),
-    _with_skipped_numbers,
     ("CQ-COMPLETE", "VIS"),
+    _WITH_SKIPPED_NUMBERS,
 )
 
 
@@ -216,6 +199,6 @@ WRONG_NUMBER_BLANKS_ENTRY = Mutant(
     "recovery",
     "a flipped bit of a record's queueOffset costs a message that its entry leads to",
     (Patch(QueueReplay, "_place_of", _place_by_own_number),),
-    _with_skipped_numbers,
     ("CQ-COMPLETE", "VIS"),
+    _WITH_SKIPPED_NUMBERS,
 )

@@ -5,7 +5,6 @@ from ....store.formats.replication import encode_frame_header
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.replication.ha_service import HAConnection
 from ...claims.catalogue.clusters import CLUSTER
-from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
 # #36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest
@@ -32,16 +31,6 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
     return end_offset <= self._reported.get()
 
 
-def _with_lost_master_tails(ranges: Ranges) -> Ranges:
-    return CLUSTER.replace(
-        sync_flush=(False,),
-        lives=(2, 3),
-        endings=("crash in traffic", "crash at rest"),
-        disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
-        cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
-    )
-
-
 HA_ACK_BEYOND_MASTER = Mutant(
     "ha-ack-beyond-master",
     "replication",
@@ -50,8 +39,14 @@ HA_ACK_BEYOND_MASTER = Mutant(
         Patch(HAConnection, "_take_first_report", _believe_first_report),
         Patch(HAConnection, "has", _has_by_any_report),
     ),
-    _with_lost_master_tails,
     ("REP", "DUR"),
+    CLUSTER.replace(
+        sync_flush=(False,),
+        lives=(2, 3),
+        endings=("crash in traffic", "crash at rest"),
+        disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+        cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
+    ),
 )
 
 
@@ -65,15 +60,11 @@ def _check_place_from_below(
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
 
 
-def _with_flipped_bits(ranges: Ranges) -> Ranges:
-    return CLUSTER.replace(cluster={"flipped_bit_chance": (0.5,)})
-
-
 SLAVE_DISPATCH_UNBOUNDED = Mutant(
     "slave-dispatch-unbounded",
     "dispatch thread",
     "one replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it",
     (Patch(ConsumeQueue, "_check_place", _check_place_from_below),),
-    _with_flipped_bits,
     ("LIVE",),
+    CLUSTER.replace(cluster={"flipped_bit_chance": (0.5,)}),
 )

@@ -34,8 +34,13 @@ def _scan_foreign_records(
             return
 
 
-def _with_old_blocks(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+FOREIGN_OFFSET_RECORD_ACCEPTED = Mutant(
+    "foreign-offset-record-accepted",
+    "recovery",
+    "records that an older segment had in the same sectors are taken for the log's own",
+    (Patch(recovery, "scan_records", _scan_foreign_records),),
+    ("PREFIX", "CQ-VALID", "QOFF", "DUR"),
+    Ranges(
         endings=("crash on old blocks",),
         disk=("ext4-ordered", "strict-posix"),
         commit_log_bytes=(2048, 4096),
@@ -46,16 +51,7 @@ def _with_old_blocks(ranges: Ranges) -> Ranges:
             "illegal_chance": (0.0,),
         },
         messages_each=(8, 16),
-    )
-
-
-FOREIGN_OFFSET_RECORD_ACCEPTED = Mutant(
-    "foreign-offset-record-accepted",
-    "recovery",
-    "records that an older segment had in the same sectors are taken for the log's own",
-    (Patch(recovery, "scan_records", _scan_foreign_records),),
-    _with_old_blocks,
-    ("PREFIX", "CQ-VALID", "QOFF", "DUR"),
+    ),
 )
 
 
@@ -75,17 +71,13 @@ def _scan_checking_blanks(
             raise CorruptFileError(file, at + PHYSICAL_OFFSET_AT, "physicalOffset", "one in this file", there)
 
 
-def _with_rollovers(ranges: Ranges) -> Ranges:
-    return ranges.replace(commit_log_bytes=(2048, 4096))
-
-
 BLANK_MARKER_OFFSET_CHECK = Mutant(
     "blank-marker-offset-check",
     "recovery",
     "the blank record at the end of a full segment fails a check meant for messages, and the log ends there",
     (Patch(recovery, "scan_records", _scan_checking_blanks),),
-    _with_rollovers,
     ("DUR", "PREFIX"),
+    Ranges(commit_log_bytes=(2048, 4096)),
 )
 
 
@@ -123,7 +115,6 @@ BAD_LENGTH_TRUSTED = Mutant(
     "recovery / dispatch",
     "a length that cannot be one keeps the store from opening",
     (Patch(recovery, "scan_records", _scan_trusting_lengths),),
-    None,
     ("START", "LIVE"),
 )
 
@@ -140,8 +131,13 @@ def _records_without_crc(self: Recovery, segment: Segment, start: int = 0) -> It
     )
 
 
-def _with_long_bodies(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+CRC_SKIPPED_ON_RECOVERY = Mutant(
+    "crc-skipped-on-recovery",
+    "recovery",
+    "a record whose body lost a sector is taken for whole",
+    (Patch(Recovery, "_records", _records_without_crc),),
+    ("PREFIX",),
+    Ranges(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
         messages={"body_bytes_max": (1800,), "property_bytes_max": (0,), "equal_sizes": (True,)},
@@ -149,16 +145,7 @@ def _with_long_bodies(ranges: Ranges) -> Ranges:
         pauses={"chance": (0.0,)},
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
-    )
-
-
-CRC_SKIPPED_ON_RECOVERY = Mutant(
-    "crc-skipped-on-recovery",
-    "recovery",
-    "a record whose body lost a sector is taken for whole",
-    (Patch(Recovery, "_records", _records_without_crc),),
-    _with_long_bodies,
-    ("PREFIX",),
+    ),
 )
 
 
@@ -168,23 +155,19 @@ def _no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> 
     return None
 
 
-def _with_long_properties(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(False,),
-        disk=("ext4-ordered", "strict-posix"),
-        messages={"property_bytes_max": (700, 1500)},
-        commit_log_bytes=(8192, 16384),
-        endings=("crash in traffic", "crash at rest"),
-    )
-
-
 PROPS_OUTSIDE_CRC = Mutant(
     "props-outside-crc",
     "record format / recovery",
     "a record that lost the sectors with its properties is taken for whole",
     (Patch(scan, "torn_properties", _no_torn_properties),),
-    _with_long_properties,
     ("PREFIX", "CQ-VALID"),
+    Ranges(
+        sync_flush=(False,),
+        disk=("ext4-ordered", "strict-posix"),
+        messages={"property_bytes_max": (700, 1500)},
+        commit_log_bytes=(8192, 16384),
+        endings=("crash in traffic", "crash at rest"),
+    ),
 )
 
 
@@ -198,17 +181,13 @@ def _scan_up_to_empty_body(
         yield record
 
 
-def _with_empty_bodies(ranges: Ranges) -> Ranges:
-    return ranges.replace(messages={"body_bytes_max": (0, 40), "equal_sizes": (False,)})
-
-
 SCAN_ENDS_AT_EMPTY_BODY = Mutant(
     "scan-ends-at-empty-body",
     "recovery",
     "recovery cuts the log in front of the first record that has no body",
     (Patch(recovery, "scan_records", _scan_up_to_empty_body),),
-    _with_empty_bodies,
     ("DUR", "PREFIX", "START", "VIS"),
+    Ranges(messages={"body_bytes_max": (0, 40), "equal_sizes": (False,)}),
 )
 
 
@@ -219,15 +198,11 @@ def _give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | Non
     return None
 
 
-def _with_damaged_records(_: Ranges) -> Ranges:
-    return SCENARIOS["damage-hides-nothing-behind-it"].ranges
-
-
 DAMAGE_ENDS_SEGMENT = Mutant(
     "damage-ends-segment",
     "recovery",
     "one damaged record hides those behind it in its segment when queues are made anew",
     (Patch(Recovery, "_pass_damage", _give_up_segment),),
-    _with_damaged_records,
     ("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"),
+    SCENARIOS["damage-hides-nothing-behind-it"].ranges,
 )

@@ -16,19 +16,13 @@ def _advance_then_append(self: Segment, position: int, data: bytes | bytearray) 
     self.file.store(position, data)
 
 
-def _with_busy_producers(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)}
-    )
-
-
 APPEND_ADVANCES_BEFORE_WRITE = Mutant(
     "append-advances-before-write",
     "append path",
     "positions cover bytes that are still to be written",
     (Patch(Segment, "append", _advance_then_append),),
-    _with_busy_producers,
     ("POS", "STATUS", "DUR", "LIVE", "PREFIX"),
+    Ranges(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)}),
 )
 
 
@@ -37,17 +31,13 @@ def _sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
     self.world.files.sync(path)
 
 
-def _on_strict_posix(ranges: Ranges) -> Ranges:
-    return ranges.replace(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
-
-
 NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
     "no-dir-fsync-on-rollover",
     "file allocation",
     "a power cut takes a new segment's name, and everything acknowledged in it",
     (Patch(AllocateMappedFileService, "make_durable", _sync_all_but_name),),
-    _on_strict_posix,
     ("DUR", "START", "PREFIX", "CQ-VALID"),
+    Ranges(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,)),
 )
 
 
@@ -64,17 +54,13 @@ def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
     return expendable
 
 
-def _with_crashes_in_traffic(ranges: Ranges) -> Ranges:
-    return ranges.replace(commit_log_bytes=(2048,), endings=("crash in traffic",))
-
-
 ZERO_LENGTH_TRAILING_FILE = Mutant(
     "zero-length-trailing-file",
     "file allocation / load",
     "a segment that a crash left without a size keeps the store from opening",
     (Patch(SegmentQueue, "is_expendable", _is_expendable_if_whole),),
-    _with_crashes_in_traffic,
     ("START",),
+    Ranges(commit_log_bytes=(2048,), endings=("crash in traffic",)),
 )
 
 
@@ -95,19 +81,13 @@ def _load_up_to_odd_file(
     self.segments = tuple(segments)
 
 
-def _with_odd_file(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",)
-    )
-
-
 LOAD_STOPS_ON_ODD_FILE = Mutant(
     "load-stops-on-odd-file",
     "load",
     "segments behind one of a wrong size are forgotten without an error",
     (Patch(SegmentQueue, "load", _load_up_to_odd_file),),
-    _with_odd_file,
     ("DUR", "START", "CLEAN"),
+    Ranges(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",)),
 )
 
 
@@ -129,8 +109,16 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     return self._segment(file, base_offset)
 
 
-def _with_repeated_cuts(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
+    "truncate-forgets-undeleted-file",
+    "truncation / reference counting",
+    "segments that were cut off stay on the disk and come back with their records",
+    (
+        Patch(SegmentQueue, "_remove_last", _forget_last),
+        Patch(AllocateMappedFileService, "make", _make_from_leftover),
+    ),
+    ("PREFIX", "QOFF", "START", "CQ-COMPLETE"),
+    Ranges(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
         commit_log_bytes=(1024, 2048),
@@ -143,17 +131,5 @@ def _with_repeated_cuts(ranges: Ranges) -> Ranges:
         messages_each=(8,),
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
-    )
-
-
-TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
-    "truncate-forgets-undeleted-file",
-    "truncation / reference counting",
-    "segments that were cut off stay on the disk and come back with their records",
-    (
-        Patch(SegmentQueue, "_remove_last", _forget_last),
-        Patch(AllocateMappedFileService, "make", _make_from_leftover),
     ),
-    _with_repeated_cuts,
-    ("PREFIX", "QOFF", "START", "CQ-COMPLETE"),
 )

@@ -16,21 +16,17 @@ def _flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
     self._queues.make_durable()
 
 
-def _with_thorough_flushes(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        flush={"thorough_interval_ms": (2000,)},
-        endings=("crash in traffic",),
-    )
-
-
 CHECKPOINT_BEFORE_DATA = Mutant(
     "checkpoint-before-data",
     "checkpoint",
     "the checkpoint is durable before the queue entries it speaks for",
     (Patch(FlushConsumeQueueService, "flush_thoroughly", _flush_checkpoint_first),),
-    _with_thorough_flushes,
     ("CKPT", "CQ-COMPLETE"),
+    Ranges(
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (2000,)},
+        endings=("crash in traffic",),
+    ),
 )
 
 
@@ -45,17 +41,13 @@ def _load_or_refuse(self: StoreCheckpoint) -> None:
     self.vouched_timestamp_ms = self.recovery_timestamp_ms
 
 
-def _with_strays(ranges: Ranges) -> Ranges:
-    return ranges.replace(endings=("stop and strays",))
-
-
 DAMAGED_CHECKPOINT_REFUSED = Mutant(
     "damaged-checkpoint-refused",
     "checkpoint",
     "a checkpoint that is negative or cut short is refused, though nothing that it says is needed",
     (Patch(StoreCheckpoint, "load", _load_or_refuse),),
-    _with_strays,
     ("START",),
+    Ranges(endings=("stop and strays",)),
 )
 
 
@@ -65,23 +57,19 @@ def _write_aside_unsynced(self: SideFile, content: bytes) -> None:
     self._files.write(self.temporary_path, content)
 
 
-def _with_crashes_after_rename(ranges: Ranges) -> Ranges:
-    return ranges.replace(
-        consuming={"commits_offsets": (True,)},
-        consumers=(2,),
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        disk=("strict-posix",),
-        endings=("crash in traffic", "crash at rest"),
-    )
-
-
 CONFIG_RENAME_WITHOUT_SYNC = Mutant(
     "config-rename-without-sync",
     "progress files",
     "a new version of a side file takes the name of the old one before its data is durable",
     (Patch(SideFile, "_write_aside", _write_aside_unsynced),),
-    _with_crashes_after_rename,
     ("META",),
+    Ranges(
+        consuming={"commits_offsets": (True,)},
+        consumers=(2,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        disk=("strict-posix",),
+        endings=("crash in traffic", "crash at rest"),
+    ),
 )
 
 
@@ -104,8 +92,13 @@ def _store_in_place(self: SideFile, content: bytes) -> bool:
     return True
 
 
-def _with_crashes_in_persist(ranges: Ranges) -> Ranges:
-    return ranges.replace(
+CONFIG_INPLACE_BAK_POLLUTION = Mutant(
+    "config-inplace-bak-pollution",
+    "progress files",
+    "a side file that a crash tore is copied over its good backup by the next one that writes it",
+    (Patch(SideFile, "store", _store_in_place),),
+    ("META",),
+    Ranges(
         consuming={"commits_offsets": (True,)},
         consumers=(2,),
         topics=(1,),
@@ -114,14 +107,5 @@ def _with_crashes_in_persist(ranges: Ranges) -> Ranges:
         messages_each=(3,),
         lives=(6, 9),
         endings=("crash in persist",),
-    )
-
-
-CONFIG_INPLACE_BAK_POLLUTION = Mutant(
-    "config-inplace-bak-pollution",
-    "progress files",
-    "a side file that a crash tore is copied over its good backup by the next one that writes it",
-    (Patch(SideFile, "store", _store_in_place),),
-    _with_crashes_in_persist,
-    ("META",),
+    ),
 )

@@ -59,4 +59,4 @@ class Version:
         name, summary = self.id, self.summary
         if without is not None:
             name, summary = f"{self.id} without {without}", f"{self.summary}, {without} mended"
-        return composed(name, summary, members, self.narrow)
+        return composed(name, summary, members, self.narrow(Ranges()))

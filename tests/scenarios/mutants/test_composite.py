@@ -2,6 +2,7 @@
 
 import pytest
 
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchesCollideError, composed
 from tornlog.store.log import recovery
@@ -22,13 +23,11 @@ def test_every_member_is_in_for_as_long_as_the_block_lasts() -> None:
 def test_a_composite_expects_what_its_members_do_once_each() -> None:
     both = composed("both", "two bugs", (FIRST, SECOND))
     assert both.expected == ("STATUS", "DUR", "POS")
-    assert (both.id, both.summary, both.narrow) == ("both", "two bugs", None)
+    assert (both.id, both.summary, both.ranges) == ("both", "two bugs", Ranges())
 
 
 def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:
-    twin = Mutant(
-        "twin", "", "", (Patch(GroupCommitService, "submit", lambda self, request: None),), None, ()
-    )
+    twin = Mutant("twin", "", "", (Patch(GroupCommitService, "submit", lambda self, request: None),), ())
     with pytest.raises(
         PatchesCollideError, match=r"ack-before-flush and twin both replace GroupCommitService\.submit"
     ):

@@ -43,7 +43,6 @@ class Bug:
             "broker",
             "a bug of the broker",
             (Patch(self.owner, self.name, self.replacement),),
-            None,
             self.expected,
         )
 
