@@ -1,9 +1,9 @@
-"""Broker: RocketMQ's BrokerController. A store, the services beside it, and a router for clients' requests.
+"""Broker: RocketMQ's BrokerController. A store, the services beside it, and routes for clients' requests.
 
 broker = Broker(world, StoreConfig("/var/lib/mq"), BrokerConfig(listen_port=10911))
 broker.load()
 broker.start()
-...                # a server hands requests to what broker.router() names, and tells broker.channel_closed
+...                # a server hands requests to what broker.routes() names, and tells broker.channel_closed
 broker.shutdown()
 """
 
@@ -17,8 +17,8 @@ from .housekeeping import ClientHousekeepingService
 from .name_server import NameServer
 from .outer_api import BrokerRegistration, SlaveSynchronize
 from .parts import BrokerParts
-from .router import Router
-from .routes import router_of
+from .router import Routes
+from .routes import routes_of
 
 
 class Broker(BrokerParts):
@@ -112,9 +112,9 @@ class Broker(BrokerParts):
         except OSError as error:
             raise OSError(error.errno, f"slaves: {error.strerror}", address) from error
 
-    def router(self) -> Router:
+    def routes(self) -> Routes:
         """Return what answers which request: those to a broker and those to a name server."""
-        return router_of(self, self.name_server)
+        return routes_of(self, self.name_server)
 
     def _follow_master(self, address: str, ha_address: str) -> None:
         """Follow the master that a name server knows of; one that settings name stays."""

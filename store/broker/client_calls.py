@@ -13,7 +13,6 @@ from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, encode_message_record
 from ..formats.properties import PROPERTY_UNIQ_KEY
 from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
-from ..formats.remoting.json_body import MessageQueue, encode_json_body
 from ..world import Signal, World
 from .clients import ProducerManager
 from .requests import BROKER_VERSION, RequestCode, RequestRefusedError, ResponseCode
@@ -54,15 +53,15 @@ class ClientCalls:
         with self._lock:
             if len(self._calls) >= CALLS_MAX:
                 raise RequestRefusedError(
-                    ResponseCode.SYSTEM_BUSY, "other clients are being asked: try again"
+                    "other clients are being asked: try again", ResponseCode.SYSTEM_BUSY
                 )
             self._calls[key] = call
         try:
             request = RemotingCommand(code, opaque, version=BROKER_VERSION, ext_fields=fields, body=body)
             if not channel.send(request) or not call.answered.wait(TIMEOUT_MS):
                 raise RequestRefusedError(
-                    ResponseCode.CONSUME_MSG_TIMEOUT,
                     f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms",
+                    ResponseCode.CONSUME_MSG_TIMEOUT,
                 )
         finally:
             with self._lock:
@@ -111,13 +110,6 @@ class Pushes:
         shown = replace(half.record, topic=message.topic, queue_id=message.queue_id)
         shown = replace(shown, size_bytes=record.size_bytes + _text_bytes(shown) - _text_bytes(record))
         self.send(channel, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_message_record(shown))
-
-    def reset_offsets(
-        self, channel: Channel, fields: Mapping[str, str], offsets: Mapping[MessageQueue, int]
-    ) -> bool:
-        """Tell a consumer where to go on; False if it cannot be told."""
-        body = encode_json_body({"offsetTable": offsets})
-        return self.send(channel, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
 
     def send(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
         """Send a request that is not answered; False if it never will be."""

@@ -6,16 +6,16 @@ Source: RocketMQ RouteInfoManager, DefaultRequestProcessor, TopicRouteData, Clus
 """
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formats.remoting.command import RemotingCommand
-from ..formats.remoting.json_body import decode_json_body, encode_json_body
+from ..formats.remoting.json_body import decode_json_body
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
 from .parts import BrokerParts
-from .requests import ExtFields, RequestRefusedError, ResponseCode, response_to
+from .requests import ExtFields, RequestRefusedError, ResponseCode, success
 from .router import Channel
 from .topic_names import PERM_READ_WRITE, PERM_WRITE
 from .topics import TopicConfig, TopicConfigManager
@@ -48,12 +48,7 @@ class RegisteredBroker:
 class NameServer:
     """Routes of one cluster. Any task may call it."""
 
-    def __init__(
-        self,
-        world: World,
-        config: BrokerConfig,
-        topics: TopicConfigManager,
-    ) -> None:
+    def __init__(self, world: World, config: BrokerConfig, topics: TopicConfigManager) -> None:
         self.ha_address = ""
         """Where this broker's slaves connect to."""
         self._clock = world.clock
@@ -68,14 +63,15 @@ class NameServer:
     # -- registering -------------------------------------------------------------------------------
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Note a broker; return the master of its name, None if that is not known. ValueError if there are too many."""
+        """Note a broker; return the master of its name, None if that is not known. Refused if there are too many."""
         with self._lock:
             self._forget_expired()
             key = broker.name, broker.broker_id
             if key not in self._others and len(self._others) >= BROKERS_MAX:
-                raise ValueError(f"brokers: expected {BROKERS_MAX} or fewer, found one more")
+                raise RequestRefusedError(f"brokers: expected {BROKERS_MAX} or fewer, found one more")
             self._others[key] = broker
-        return next((each for each in self._brokers() if each.name == broker.name and _is_master(each)), None)
+        masters = (each for each in self._brokers() if each.broker_id == MASTER_ID)
+        return next((each for each in masters if each.name == broker.name), None)
 
     def unregister(self, name: str, broker_id: int) -> None:
         """Forget a broker."""
@@ -168,34 +164,22 @@ class NameServer:
 
     def topics(self, cluster: str | None = None) -> list[str]:
         """Return every topic, or those of a cluster, in order of the alphabet."""
-        return sorted(set(self._topics_of(cluster)))
-
-    def _topics_of(self, cluster: str | None) -> Iterator[str]:
-        for broker in self._brokers():
-            if cluster is None or broker.cluster == cluster:
-                yield from broker.topics
+        brokers = [broker for broker in self._brokers() if cluster is None or broker.cluster == cluster]
+        return sorted({topic for broker in brokers for topic in broker.topics})
 
     def forget_topic(self, topic: str) -> None:
         """Forget where a topic is, but for what this broker itself has; a broker that has it will say so again."""
         with self._lock:
-            self._others = {
-                key: replace(
-                    each, topics={name: config for name, config in each.topics.items() if name != topic}
-                )
-                for key, each in self._others.items()
-            }
-
-
-def _is_master(broker: RegisteredBroker) -> bool:
-    return broker.broker_id == MASTER_ID
+            for key, each in self._others.items():
+                others = {name: config for name, config in each.topics.items() if name != topic}
+                self._others[key] = replace(each, topics=others)
 
 
 def _broker_datas(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
     datas: dict[str, dict[str, Any]] = {}
     for broker in brokers:
-        data = datas.setdefault(
-            broker.name, {"brokerAddrs": {}, "brokerName": broker.name, "cluster": broker.cluster}
-        )
+        made = {"brokerAddrs": {}, "brokerName": broker.name, "cluster": broker.cluster}
+        data = datas.setdefault(broker.name, made)
         broker_id = str(broker.broker_id) if quoted_keys else broker.broker_id
         data["brokerAddrs"][broker_id] = broker.address
     return datas
@@ -215,26 +199,22 @@ class NameServerProcessor:
         quoted = fields.boolean("acceptStandardJsonOnly", False) or request.version >= STANDARD_JSON_VERSION
         found = self._name_server.route(topic, quoted_keys=quoted)
         if found is None:
-            raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST, f"No topic route info: no broker has topic {topic[:255]!r}"
-            )
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body(found))
+            remark = f"No topic route info: no broker has topic {topic[:255]!r}"
+            raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
+        return success(request, found)
 
     def cluster_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return all brokers and clusters."""
-        body = encode_json_body(self._name_server.cluster_info())
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+        return success(request, self._name_server.cluster_info())
 
     def topic_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return every topic."""
-        body = encode_json_body({"topicList": self._name_server.topics()})
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+        return success(request, {"topicList": self._name_server.topics()})
 
     def topics_of_cluster(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the topics of a cluster."""
         cluster = ExtFields(request.ext_fields).text("cluster")
-        body = encode_json_body({"topicList": self._name_server.topics(cluster)})
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+        return success(request, {"topicList": self._name_server.topics(cluster)})
 
     def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the topics that brokers have for their own purposes, and where the broker is."""
@@ -242,42 +222,38 @@ class NameServerProcessor:
         topics = [topic for topic in self._name_server.topics() if self._parts.topics.is_system(topic)]
         own = dict.fromkeys((config.broker_cluster_name, config.broker_name))
         topics += [name for name in own if name not in topics]
-        body = encode_json_body({"brokerAddr": config.address, "topicList": topics})
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+        return success(request, {"brokerAddr": config.address, "topicList": topics})
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Forget where a topic is."""
         self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
     def wipe_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Have producers send to a broker no more."""
-        return self._set_writeable(request, "wipeTopicCount", writeable=False)
+        return success(request, wipeTopicCount=self._set_writeable(request, writeable=False))
 
     def add_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Have producers send to a broker again."""
-        return self._set_writeable(request, "addTopicCount", writeable=True)
+        return success(request, addTopicCount=self._set_writeable(request, writeable=True))
 
-    def _set_writeable(self, request: RemotingCommand, counted: str, *, writeable: bool) -> RemotingCommand:
+    def _set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
         name = ExtFields(request.ext_fields).text("brokerName")
         if name not in self._name_server.names:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"brokerName: there is no {name[:255]!r}")
-        topics = self._name_server.set_writeable(name, writeable=writeable)
-        return response_to(request, ResponseCode.SUCCESS, ext_fields={counted: str(topics)})
+            raise RequestRefusedError(f"brokerName: there is no {name[:255]!r}")
+        return self._name_server.set_writeable(name, writeable=writeable)
 
     # -- brokers -----------------------------------------------------------------------------------
 
     def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Note another broker, and tell it who its master is."""
-        fields = ExtFields(request.ext_fields)
-        body = request.body
+        fields, body = ExtFields(request.ext_fields), request.body
         check = fields.int32("bodyCrc32", 0)
         if check and zlib.crc32(body) & 0x7FFFFFFF != check:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, "bodyCrc32: expected that of the body")
+            raise RequestRefusedError("bodyCrc32: expected that of the body")
         if fields.boolean("compressed", False):
-            raise RequestRefusedError(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "compressed: expected false, found true"
-            )
+            remark = "compressed: expected false, found true"
+            raise RequestRefusedError(remark, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         broker = RegisteredBroker(
             fields.text("brokerName"),
             fields.text("clusterName"),
@@ -287,20 +263,16 @@ class NameServerProcessor:
             _topics_of(body),
             self._parts.world.clock.monotonic_ns(),
         )
-        try:
-            master = self._name_server.register(broker)
-        except ValueError as error:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        answer = {}
-        if master is not None and broker.broker_id:
-            answer = {"haServerAddr": master.ha_address, "masterAddr": master.address}
-        return response_to(request, ResponseCode.SUCCESS, ext_fields=answer)
+        master = self._name_server.register(broker)
+        if master is None or not broker.broker_id:
+            return success(request)
+        return success(request, haServerAddr=master.ha_address, masterAddr=master.address)
 
     def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Forget another broker."""
         fields = ExtFields(request.ext_fields)
         self._name_server.unregister(fields.text("brokerName"), fields.int64("brokerId"))
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
 
 def _topics_of(body: bytes) -> dict[str, TopicConfig]:
@@ -309,7 +281,5 @@ def _topics_of(body: bytes) -> dict[str, TopicConfig]:
     wrapper = decode_json_body(body).inner("topicConfigSerializeWrapper")
     topics = {name: TopicConfig.of(name, entry) for name, entry in wrapper.inner("topicConfigTable").table()}
     if len(topics) > TOPICS_MAX:
-        raise RequestRefusedError(
-            ResponseCode.SYSTEM_ERROR, f"topics: expected {TOPICS_MAX} or fewer, found {len(topics)}"
-        )
+        raise RequestRefusedError(f"topics: expected {TOPICS_MAX} or fewer, found {len(topics)}")
     return topics

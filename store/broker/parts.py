@@ -24,11 +24,11 @@ from .housekeeping import DailyTotals, StoreWatch
 from .long_polling import PullRequestHoldService
 from .pull_rates import PullRates
 from .rebalance_locks import RebalanceLockManager
+from .requests import RequestRefusedError, ResponseCode
 from .router import Channel
-from .subscription_groups import SubscriptionGroupManager
 from .subscriptions import SubscriptionData
 from .topic_names import group_fault
-from .topics import TopicConfigManager
+from .topics import SubscriptionGroupConfig, SubscriptionGroupManager, TopicConfig, TopicConfigManager
 
 
 class BrokerParts:
@@ -106,6 +106,30 @@ class BrokerParts:
         self.held_pulls.forget(channel)
         self.producers.close(channel)
         self.consumers.close(channel)
+
+    # -- what requests name ------------------------------------------------------------------------
+
+    def topic(self, name: str) -> TopicConfig:
+        """Return a topic; refuse the request if there is none."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise RequestRefusedError(f"topic {name[:255]!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
+        return topic
+
+    def group(self, name: str) -> SubscriptionGroupConfig:
+        """Return a group, made if settings allow that; refuse the request if there is none."""
+        group = self.groups.find(name)
+        if group is None:
+            remark = f"subscription group {name[:255]!r}: there is none"
+            raise RequestRefusedError(remark, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        return group
+
+    def check_filters_by(self, subscription: SubscriptionData) -> None:
+        """Refuse a subscription by properties where settings do not allow these."""
+        if not subscription.is_tag and not self.config.enable_property_filter:
+            raise RequestRefusedError(
+                f"expressionType {subscription.expression_type}: enablePropertyFilter is false on this broker"
+            )
 
     # -- queues ------------------------------------------------------------------------------------
 

@@ -9,9 +9,10 @@ createResponseCommand, NettyRemotingAbstract.processRequestCommand.
 import re
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..formats.remoting.command import RESPONSE_FLAG, RemotingCommand
+from ..formats.remoting.json_body import encode_json_body
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
@@ -119,9 +120,9 @@ class ResponseCode(IntEnum):
 
 
 class RequestRefusedError(Exception):
-    """A request that is answered with a code other than SUCCESS, and why."""
+    """A request that is answered with a remark, and a code other than SUCCESS."""
 
-    def __init__(self, code: ResponseCode, remark: str) -> None:
+    def __init__(self, remark: str, code: ResponseCode = ResponseCode.SYSTEM_ERROR) -> None:
         super().__init__(f"{code.name}: {remark}")
         self.code = code
         self.remark = remark
@@ -176,10 +177,16 @@ class ExtFields:
         return value
 
 
+def refuse_if(fault: str | None) -> None:
+    """Refuse a request of which something is wrong; None: nothing is."""
+    if fault is not None:
+        raise RequestRefusedError(fault)
+
+
 def refuse_field(name: str, expected: str, found: str | None) -> NoReturn:
     """Refuse a request for one of its fields; found is None where there is no such field."""
     shown = "no such field" if found is None else repr(found[:_SHOWN_CHARACTERS])
-    raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"{name}: expected {expected}, found {shown}")
+    raise RequestRefusedError(f"{name}: expected {expected}, found {shown}")
 
 
 def response_to(
@@ -201,3 +208,10 @@ def response_to(
         body,
         request.form,
     )
+
+
+def success(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
+    """Return a response with code SUCCESS, a body in JSON if one is given, and fields as texts."""
+    fields = {name: str(value) for name, value in ext_fields.items()}
+    encoded = b"" if body is None else encode_json_body(body)
+    return response_to(request, ResponseCode.SUCCESS, None, fields, encoded)

@@ -1,4 +1,4 @@
-"""Router: which processor answers a request, and in which pool of tasks.
+"""Routing: which processor answers a request, and in which pool of tasks.
 
 Channel and Processor are the joint between the server, which moves frames, and the processors, which know what they
 mean. The server calls a processor in a task of the processor's pool, so a processor may wait: for a sync, for a slave.
@@ -8,7 +8,6 @@ Source: RocketMQ BrokerController.registerProcessor.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -67,17 +66,8 @@ class Route(NamedTuple):
     processor: Processor
 
 
-@dataclass(frozen=True, slots=True)
-class Router:
-    """Routes by request code."""
-
-    routes: Mapping[int, Route]
-    default: Route | None = None
-    """For every other code; None: these are not supported."""
-
-    def route(self, code: int) -> Route | None:
-        """Return where a request of this code goes, None if it is not supported."""
-        return self.routes.get(code, self.default)
+Routes = Mapping[int, Route]
+"""By request code; others are not supported."""
 
 
 def answering(processor: Processor) -> Processor:

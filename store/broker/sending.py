@@ -18,9 +18,10 @@ from ..formats.properties import (
     decode_properties,
 )
 from ..formats.remoting.command import RemotingCommand
-from ..message import PutMessageStatus
+from ..message import Message, PutMessageStatus
 from .parts import BrokerParts
-from .requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode
+from .requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, refuse_if
+from .router import Channel
 from .topic_names import PERM_READ_WRITE, PERM_WRITE, RETRY_GROUP_PREFIX, is_closed_topic, topic_fault
 from .topics import MULTI_TAG, TopicConfig, unit_flag
 
@@ -132,12 +133,6 @@ def born_host(address: str) -> Host:
         return Host(_UNKNOWN_HOST, int(port) if port.isascii() and port.isdecimal() else 0)
 
 
-def record_flag(send: SendRequest, topic: TopicConfig) -> int:
-    """Return a record's flag: what the client says of body and tags. Transactions are the broker's to begin."""
-    flag = send.sys_flag & ~TRANSACTION_MASK
-    return flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag
-
-
 def refuse_timed(properties: str) -> None:
     """Refuse a message that is to be delivered at a time of its own, which clients of 5.x can ask for.
 
@@ -148,11 +143,10 @@ def refuse_timed(properties: str) -> None:
     named = decode_properties(properties)
     for name in _TIMER_PROPERTIES:
         if name in named:
-            raise RequestRefusedError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"property {name}: this broker delivers at no time of a message's own; it has delay levels"
-                " (setDelayTimeLevel)",
+            can = (
+                "this broker delivers at no time of a message's own; it has delay levels (setDelayTimeLevel)"
             )
+            raise RequestRefusedError(f"property {name}: {can}", ResponseCode.MESSAGE_ILLEGAL)
 
 
 def refuse_timed_batch(body: bytes) -> None:
@@ -167,52 +161,44 @@ class SendChecks:
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
+        self._store_host = parts.config.store_host
 
     def check_writeable(self) -> None:
         """Refuse what is sent while nothing can be stored."""
         parts = self._parts
         if parts.store.is_os_page_cache_busy or parts.store.is_transient_store_pool_deficient:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] the store is busy: send it again later"
-            )
+            remark = "[REJECTREQUEST] the store is busy: send it again later"
+            raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
         begin_ms = parts.config.start_accept_send_request_time_stamp_ms
         if parts.world.clock.now_ms() < begin_ms:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"this broker takes messages from {begin_ms} ms since 1970 on"
-            )
+            raise RequestRefusedError(f"this broker takes messages from {begin_ms} ms since 1970 on")
 
     def check_queues(self, topic: TopicConfig) -> None:
         """Refuse what is put to a topic without queues: nobody could pull it."""
         if topic.write_queue_nums <= 0:
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                f"writeQueueNums of topic {topic.topic!r}: expected 1 or more, found {topic.write_queue_nums}",
+                f"writeQueueNums of topic {topic.topic!r}: expected 1 or more, found {topic.write_queue_nums}"
             )
 
     def topic(self, send: SendRequest) -> TopicConfig:
         """Return the topic of a send, made if that is possible, after all checks of it."""
-        known = self._parts.topics.get(send.topic)
+        known, name = self._parts.topics.get(send.topic), send.topic
         if known is None:
-            fault = topic_fault(send.topic)
-            if fault is not None:
-                raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
-        if is_closed_topic(send.topic):
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION, f"topic {send.topic}: only the broker itself sends to it"
-            )
+            refuse_if(topic_fault(name))
+        if is_closed_topic(name):
+            remark = f"topic {name}: only the broker itself sends to it"
+            raise RequestRefusedError(remark, ResponseCode.NO_PERMISSION)
         config = known or self._created(send)
         if config is None:
-            raise RequestRefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic {send.topic!r}: there is none")
+            raise RequestRefusedError(f"topic {name!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
         if config.order and not self._parts.config.broker_permission & PERM_WRITE:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
-                f"topic {send.topic!r} is in order, and this broker takes no more of it",
-            )
+            remark = f"topic {name!r} is in order, and this broker takes no more of it"
+            raise RequestRefusedError(remark, ResponseCode.NO_PERMISSION)
         self.check_queues(config)
         if send.queue_id >= config.queue_nums:
+            expected = f"below {config.queue_nums}"
             raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                f"queueId of topic {send.topic!r}: expected below {config.queue_nums}, found {send.queue_id}",
+                f"queueId of topic {name!r}: expected {expected}, found {send.queue_id}"
             )
         return config
 
@@ -224,3 +210,20 @@ class SendChecks:
         if made is None and is_retry:
             made = topics.create(send.topic, 1, PERM_READ_WRITE, flag)
         return made
+
+    def message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
+        """Return what is to be put, still without properties; any queue becomes the one whose turn it is."""
+        # What a client says of body and tags is kept; transactions are the broker's to begin.
+        flag = send.sys_flag & ~TRANSACTION_MASK
+        return Message(
+            send.topic,
+            body,
+            send.queue_id if send.queue_id >= 0 else self._parts.next_turn(topic.write_queue_nums),
+            "",
+            send.flag,
+            flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag,
+            send.born_timestamp_ms,
+            born_host(channel.remote_address),
+            self._store_host,
+            max(0, send.reconsume_times),
+        )

@@ -93,7 +93,7 @@ class ServedBroker:
             self._access.start()
         check = None if self._access is None else self._access.check
         self.server.start(
-            broker.router(),
+            broker.routes(),
             check=check,
             on_channel_closed=broker.channel_closed,
             on_response=broker.calls.answered,

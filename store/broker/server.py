@@ -15,7 +15,7 @@ from .connections import Connections
 from .limits import ServerLimits
 from .request_pool import PooledRequest, RequestPool
 from .requests import ResponseCode, response_to
-from .router import Channel, Router
+from .router import Channel, Routes
 from .server_counts import RequestRefusal, ServerCounts
 from .session import Session
 
@@ -89,7 +89,7 @@ class RemotingServer:
 
     server = RemotingServer(world)
     server.listen(["127.0.0.1:10911"])
-    server.start(router)
+    server.start(routes)
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RemotingServer:
         self.counts = ServerCounts(world.tasks)
         self._world = world
         self._tell = tell
-        self._router = Router({})
+        self._routes: Routes = {}
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         self._handler = RequestHandler(self.counts, tell)
         self._pools = {
@@ -130,7 +130,7 @@ class RemotingServer:
 
     def start(
         self,
-        router: Router,
+        routes: Routes,
         *,
         check: AccessCheck | None = None,
         on_channel_closed: Callable[[Channel], None] | None = None,
@@ -143,7 +143,7 @@ class RemotingServer:
         False where it answers nothing that was asked.
         """
         self._on_response = on_response
-        self._router = router
+        self._routes = routes
         self._handler.check = check
         self._closed.on_closed = on_channel_closed
         for pool in self._pools.values():
@@ -175,7 +175,7 @@ class RemotingServer:
             if self._on_response is None or not self._on_response(session, command):
                 self.counts.refused(RequestRefusal.STRAY_RESPONSE)
             return
-        route = self._router.route(command.code)
+        route = self._routes.get(command.code)
         if route is None:
             self.counts.refused(RequestRefusal.NOT_SUPPORTED)
             if not command.is_one_way:

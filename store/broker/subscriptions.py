@@ -89,21 +89,21 @@ class SubscriptionData:
         if self.is_tag:
             if len(self.expression) > EXPRESSION_CHARACTERS_MAX:
                 raise RequestRefusedError(
-                    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
                     f"subscription expression: expected at most {EXPRESSION_CHARACTERS_MAX} characters,"
                     f" found {len(self.expression)}",
+                    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
                 )
             return
         if self.expression_type != SQL92:
             raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
                 f"expressionType: expected {TAG} or {SQL92}, found {self.expression_type[:80]!r}",
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
             )
         try:
             SqlExpression.parse(self.expression)
         except FilterExpressionError as error:
             raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"subscription expression {error}"
+                f"subscription expression {error}", ResponseCode.SUBSCRIPTION_PARSE_FAILED
             ) from error
 
     def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:

@@ -9,6 +9,7 @@ JSON contract, `tornlog-config/1`:
 Fields may be added under the same format; a change of meaning makes it `/2`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import Enum
@@ -27,150 +28,90 @@ class Meaning(NamedTuple):
     text: str
 
 
+_MEANINGS = """
+storePathRootDir: The directory that everything is below, but for a log with directories of its own.
+storePathCommitLog: Directories of the log, separated by commas; empty: commitlog below the root.
+readOnlyCommitLogStorePaths: Those directories of the log where no segment is made, separated by commas.
+mappedFileSizeCommitLog (bytes): Length of a segment of the log.
+mappedFileSizeConsumeQueue (bytes): Length of a consume queue's file, rounded up to whole entries.
+enableConsumeQueueExt: Keep what a queue entry has no room for in files of their own.
+mappedFileSizeConsumeQueueExt (bytes): Length of such a file.
+bitMapLengthConsumeQueueExt (bits): Taken note of only: a map of SQL consumers is as long as their bloom filter.
+maxHashSlotNum (slots): Width of an index file's hash table.
+maxIndexNum (entries): Room for keys in an index file; number 0 is never used.
+maxMessageSize (bytes): Longest body that is stored.
+brokerRole: What part the store has in replication.
+useReentrantLockWhenPutMessage: Taken note of only: the world has one kind of lock.
+osPageCacheBusyTimeOutMills (ms): Puts are refused while one of them has held the lock for longer.
+debugLockEnable: Taken note of only.
+duplicationEnable: Taken note of only: dispatch never goes past what is confirmed to be durable.
+putMsgIndexHightWater (messages): Taken note of only, as in 4.9.
+messageDelayLevel: Delays of the levels from 1 on, each a number and one of s m h d.
+flushDiskType: Whether a put is answered before or after its bytes are durable.
+syncFlushTimeout (ms): How long a put waits for the disk.
+flushCommitLogTimed: Flush at the interval, however often puts would wake the flusher.
+flushIntervalCommitLog (ms): From one look at the log, whether to flush, to the next.
+flushCommitLogLeastPages (pages): What has to wait for a flush of the log to be worth it.
+flushCommitLogThoroughInterval (ms): After this time the log is flushed however little waits.
+commitIntervalCommitLog (ms): From one look at the pool's buffers, whether to write them out, to the next.
+commitCommitLogLeastPages (pages): What has to wait in a buffer for writing it out to be worth it.
+commitCommitLogThoroughInterval (ms): After this time a buffer is written out however little waits.
+flushIntervalConsumeQueue (ms): From one look at the queues, whether to flush, to the next.
+flushConsumeQueueLeastPages (pages): What has to wait for a flush of a queue to be worth it.
+flushConsumeQueueThoroughInterval (ms): After this time queues are flushed however little waits.
+flushDelayOffsetInterval (ms): From one write of the delay levels' progress to the next.
+transientStorePoolEnable: Put into buffers of the process first; only under ASYNC_FLUSH, not on a slave.
+transientStorePoolSize (buffers): Buffers in the pool, of one segment each.
+fastFailIfNoBufferInStorePool: Make no segment without a buffer; else it is put into directly.
+warmMapedFileEnable: Touch every page of a new segment before puts reach it, and lock it in memory.
+flushLeastPagesWhenWarmMapedFile (pages): How many are touched under SYNC_FLUSH between two syncs.
+maxTransferBytesOnMessageInMemory (bytes): Most a pull gives of what counts as in memory.
+maxTransferCountOnMessageInMemory (messages): Most a pull gives of what counts as in memory.
+maxTransferBytesOnMessageInDisk (bytes): Most a pull gives of what does not count as in memory.
+maxTransferCountOnMessageInDisk (messages): Most a pull gives of what does not count as in memory.
+accessMessageInMemoryMaxRatio (%): A message counts as in memory this far behind the log's end: part of all memory.
+physicalMemoryBytes (bytes): The machine's memory, for accessMessageInMemoryMaxRatio; RocketMQ asks the machine.
+diskFallRecorded: Note in the statistics how far behind the log's end each pull reads.
+offsetCheckInSlave: Correct offsets out of range on a slave too.
+longPollingEnable: Tell those who wait for messages of each; one of the broker's keys.
+messageIndexEnable: Keep an index of messages by key.
+messageIndexSafe: Taken note of only: recovery always leaves a whole index.
+maxMsgsNumBatch (messages): Most a query by key gives.
+defaultQueryMaxNum (messages): What a query by key asks for unless it says.
+fileReservedTime (hours): How long after its last write a segment is kept.
+deleteWhen: Hours of the day, local time, when old segments are deleted, separated by semicolons.
+diskMaxUsedSpaceRatio (%): Part of the disk in use above which they are deleted at any hour; at least 10, at most 95.
+diskSpaceWarningLevelRatio (of 1): Part of the disk in use above which puts are refused; in RocketMQ a system property.
+diskSpaceCleanForciblyRatio (of 1): Part of the disk in use above which segments go before their time; likewise.
+cleanFileForciblyEnable: Whether segments may go before their time.
+cleanResourceInterval (ms): From one look for what can be deleted to the next.
+deleteCommitLogFilesInterval (ms): Pause between two deletions in the log.
+deleteConsumeQueueFilesInterval (ms): Pause between two queues with deletions.
+destroyMapedFileIntervalForcibly (ms): Taken note of only: how long RocketMQ waits for readers of a deleted segment.
+redeleteHangedFileInterval (ms): From one try to delete a file that could not be to the next.
+enableScheduleMessageStats: Count deliveries in the statistics.
+enableScheduleAsyncDeliver: Deliver the next message before the last one is answered.
+scheduleAsyncDeliverMaxPendingLimit (messages): Most that may be unanswered when delivery does not wait.
+scheduleAsyncDeliverMaxResendNum2Blocked (tries): How often one is delivered again before its level waits for it.
+enableLmq: Keep light queues.
+enableMultiDispatch: Dispatch a message to all queues that its properties name.
+maxLmqConsumeQueueNum (queues): Most light queues there may be.
+haListenPort: Where a master listens for its slaves.
+haMasterAddress: host:port of a slave's master.
+haSendHeartbeatInterval (ms): After this time without data a connection is given a sign of life.
+haHousekeepingInterval (ms): After this time without a sign of life a connection is given up.
+haTransferBatchSize (bytes): Most of the log that goes to a slave at once.
+haSlaveFallbehindMax (bytes): A slave farther behind does not count.
+slaveTimeout (ms): How long a put on a SYNC_MASTER waits for a slave.
+enableDLegerCommitLog: Must stay off: the log is RocketMQ's own, not DLedger's.
+checkCRCOnRecover: Compare every body with its checksum on load.
+recoverWholeLog: Compare queues with the whole log on load, not only from the checkpoint on as 4.9 does.
+"""
+"""One setting a line: key, unit if its value counts something, meaning; what is indented goes on."""
+
 MEANINGS = {
-    "storePathRootDir": Meaning(
-        "", "The directory that everything is below, but for a log with directories of its own."
-    ),
-    "storePathCommitLog": Meaning(
-        "", "Directories of the log, separated by commas; empty: commitlog below the root."
-    ),
-    "readOnlyCommitLogStorePaths": Meaning(
-        "", "Those directories of the log where no segment is made, separated by commas."
-    ),
-    "mappedFileSizeCommitLog": Meaning("bytes", "Length of a segment of the log."),
-    "mappedFileSizeConsumeQueue": Meaning(
-        "bytes", "Length of a consume queue's file, rounded up to whole entries."
-    ),
-    "enableConsumeQueueExt": Meaning("", "Keep what a queue entry has no room for in files of their own."),
-    "mappedFileSizeConsumeQueueExt": Meaning("bytes", "Length of such a file."),
-    "bitMapLengthConsumeQueueExt": Meaning(
-        "bits", "Taken note of only: a map of SQL consumers is as long as their bloom filter."
-    ),
-    "maxHashSlotNum": Meaning("slots", "Width of an index file's hash table."),
-    "maxIndexNum": Meaning("entries", "Room for keys in an index file; number 0 is never used."),
-    "maxMessageSize": Meaning("bytes", "Longest body that is stored."),
-    "brokerRole": Meaning("", "What part the store has in replication."),
-    "useReentrantLockWhenPutMessage": Meaning("", "Taken note of only: the world has one kind of lock."),
-    "osPageCacheBusyTimeOutMills": Meaning(
-        "ms", "Puts are refused while one of them has held the lock for longer."
-    ),
-    "debugLockEnable": Meaning("", "Taken note of only."),
-    "duplicationEnable": Meaning(
-        "", "Taken note of only: dispatch never goes past what is confirmed to be durable."
-    ),
-    "putMsgIndexHightWater": Meaning("messages", "Taken note of only, as in 4.9."),
-    "messageDelayLevel": Meaning("", "Delays of the levels from 1 on, each a number and one of s m h d."),
-    "flushDiskType": Meaning("", "Whether a put is answered before or after its bytes are durable."),
-    "syncFlushTimeout": Meaning("ms", "How long a put waits for the disk."),
-    "flushCommitLogTimed": Meaning("", "Flush at the interval, however often puts would wake the flusher."),
-    "flushIntervalCommitLog": Meaning("ms", "From one look at the log, whether to flush, to the next."),
-    "flushCommitLogLeastPages": Meaning("pages", "What has to wait for a flush of the log to be worth it."),
-    "flushCommitLogThoroughInterval": Meaning(
-        "ms", "After this time the log is flushed however little waits."
-    ),
-    "commitIntervalCommitLog": Meaning(
-        "ms", "From one look at the pool's buffers, whether to write them out, to the next."
-    ),
-    "commitCommitLogLeastPages": Meaning(
-        "pages", "What has to wait in a buffer for writing it out to be worth it."
-    ),
-    "commitCommitLogThoroughInterval": Meaning(
-        "ms", "After this time a buffer is written out however little waits."
-    ),
-    "flushIntervalConsumeQueue": Meaning("ms", "From one look at the queues, whether to flush, to the next."),
-    "flushConsumeQueueLeastPages": Meaning(
-        "pages", "What has to wait for a flush of a queue to be worth it."
-    ),
-    "flushConsumeQueueThoroughInterval": Meaning(
-        "ms", "After this time queues are flushed however little waits."
-    ),
-    "flushDelayOffsetInterval": Meaning("ms", "From one write of the delay levels' progress to the next."),
-    "transientStorePoolEnable": Meaning(
-        "", "Put into buffers of the process first; only under ASYNC_FLUSH, not on a slave."
-    ),
-    "transientStorePoolSize": Meaning("buffers", "Buffers in the pool, of one segment each."),
-    "fastFailIfNoBufferInStorePool": Meaning(
-        "", "Make no segment without a buffer; else it is put into directly."
-    ),
-    "warmMapedFileEnable": Meaning(
-        "", "Touch every page of a new segment before puts reach it, and lock it in memory."
-    ),
-    "flushLeastPagesWhenWarmMapedFile": Meaning(
-        "pages", "How many are touched under SYNC_FLUSH between two syncs."
-    ),
-    "maxTransferBytesOnMessageInMemory": Meaning("bytes", "Most a pull gives of what counts as in memory."),
-    "maxTransferCountOnMessageInMemory": Meaning(
-        "messages", "Most a pull gives of what counts as in memory."
-    ),
-    "maxTransferBytesOnMessageInDisk": Meaning(
-        "bytes", "Most a pull gives of what does not count as in memory."
-    ),
-    "maxTransferCountOnMessageInDisk": Meaning(
-        "messages", "Most a pull gives of what does not count as in memory."
-    ),
-    "accessMessageInMemoryMaxRatio": Meaning(
-        "%", "A message counts as in memory this far behind the log's end: part of all memory."
-    ),
-    "physicalMemoryBytes": Meaning(
-        "bytes", "The machine's memory, for accessMessageInMemoryMaxRatio; RocketMQ asks the machine."
-    ),
-    "diskFallRecorded": Meaning("", "Note in the statistics how far behind the log's end each pull reads."),
-    "offsetCheckInSlave": Meaning("", "Correct offsets out of range on a slave too."),
-    "longPollingEnable": Meaning("", "Tell those who wait for messages of each; one of the broker's keys."),
-    "messageIndexEnable": Meaning("", "Keep an index of messages by key."),
-    "messageIndexSafe": Meaning("", "Taken note of only: recovery always leaves a whole index."),
-    "maxMsgsNumBatch": Meaning("messages", "Most a query by key gives."),
-    "defaultQueryMaxNum": Meaning("messages", "What a query by key asks for unless it says."),
-    "fileReservedTime": Meaning("hours", "How long after its last write a segment is kept."),
-    "deleteWhen": Meaning(
-        "", "Hours of the day, local time, when old segments are deleted, separated by semicolons."
-    ),
-    "diskMaxUsedSpaceRatio": Meaning(
-        "%", "Part of the disk in use above which they are deleted at any hour; at least 10, at most 95."
-    ),
-    "diskSpaceWarningLevelRatio": Meaning(
-        "of 1", "Part of the disk in use above which puts are refused; in RocketMQ a system property."
-    ),
-    "diskSpaceCleanForciblyRatio": Meaning(
-        "of 1", "Part of the disk in use above which segments go before their time; likewise."
-    ),
-    "cleanFileForciblyEnable": Meaning("", "Whether segments may go before their time."),
-    "cleanResourceInterval": Meaning("ms", "From one look for what can be deleted to the next."),
-    "deleteCommitLogFilesInterval": Meaning("ms", "Pause between two deletions in the log."),
-    "deleteConsumeQueueFilesInterval": Meaning("ms", "Pause between two queues with deletions."),
-    "destroyMapedFileIntervalForcibly": Meaning(
-        "ms", "Taken note of only: how long RocketMQ waits for readers of a deleted segment."
-    ),
-    "redeleteHangedFileInterval": Meaning(
-        "ms", "From one try to delete a file that could not be to the next."
-    ),
-    "enableScheduleMessageStats": Meaning("", "Count deliveries in the statistics."),
-    "enableScheduleAsyncDeliver": Meaning("", "Deliver the next message before the last one is answered."),
-    "scheduleAsyncDeliverMaxPendingLimit": Meaning(
-        "messages", "Most that may be unanswered when delivery does not wait."
-    ),
-    "scheduleAsyncDeliverMaxResendNum2Blocked": Meaning(
-        "tries", "How often one is delivered again before its level waits for it."
-    ),
-    "enableLmq": Meaning("", "Keep light queues."),
-    "enableMultiDispatch": Meaning("", "Dispatch a message to all queues that its properties name."),
-    "maxLmqConsumeQueueNum": Meaning("queues", "Most light queues there may be."),
-    "haListenPort": Meaning("", "Where a master listens for its slaves."),
-    "haMasterAddress": Meaning("", "host:port of a slave's master."),
-    "haSendHeartbeatInterval": Meaning(
-        "ms", "After this time without data a connection is given a sign of life."
-    ),
-    "haHousekeepingInterval": Meaning(
-        "ms", "After this time without a sign of life a connection is given up."
-    ),
-    "haTransferBatchSize": Meaning("bytes", "Most of the log that goes to a slave at once."),
-    "haSlaveFallbehindMax": Meaning("bytes", "A slave farther behind does not count."),
-    "slaveTimeout": Meaning("ms", "How long a put on a SYNC_MASTER waits for a slave."),
-    "enableDLegerCommitLog": Meaning("", "Must stay off: the log is RocketMQ's own, not DLedger's."),
-    "checkCRCOnRecover": Meaning("", "Compare every body with its checksum on load."),
-    "recoverWholeLog": Meaning(
-        "", "Compare queues with the whole log on load, not only from the checkpoint on as 4.9 does."
-    ),
+    key: Meaning(unit, " ".join(text.split()))
+    for key, unit, text in re.findall(r"^(\w+)(?: \((.+?)\))?: (.+(?:\n +.+)*)", _MEANINGS, re.MULTILINE)
 }
 
 
@@ -206,11 +147,7 @@ def describe(config: StoreConfig, default_root: str) -> list[Setting]:
 
 def config_fields(settings: Sequence[Setting], others: Mapping[str, str]) -> dict[str, Any]:
     """Return everything as plain values: see the contract."""
-    return {
-        "format": FORMAT,
-        "settings": [one._asdict() for one in settings],
-        "others": dict(others),
-    }
+    return {"format": FORMAT, "settings": [one._asdict() for one in settings], "others": dict(others)}
 
 
 def spelled(value: str | int | float | bool) -> str:

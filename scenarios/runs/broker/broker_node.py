@@ -80,7 +80,7 @@ class BrokerNode:
         self._recovered(broker.own_store, disk)
         broker.start()
         server.start(
-            broker.router(), on_channel_closed=broker.channel_closed, on_response=broker.calls.answered
+            broker.routes(), on_channel_closed=broker.channel_closed, on_response=broker.calls.answered
         )
 
     def stop(self) -> None:

@@ -131,13 +131,9 @@ class ClientLedger:
         last = self._last_sent.get(key, -1)
         tried("QOFF")
         if place.queue_offset <= last:
-            yield Violation(
-                "QOFF",
-                f"{send.name}, sent after another was answered, is before it in its queue",
-                field="order",
-                expected=f"{place.topic}/{place.queue_id} @ more than {last}",
-                found=str(place),
-            )
+            summary = f"{send.name}, sent after another was answered, is before it in its queue"
+            expected = f"{place.topic}/{place.queue_id} @ more than {last}"
+            yield Violation("QOFF", summary, field="order", expected=expected, found=str(place))
         self._last_sent[key] = place.queue_offset
         yield from self._expect(place, send.name, Why.ANSWERED, log_offset)
 
@@ -176,13 +172,8 @@ class ClientLedger:
         tried("META")
         low, high = self.kept_commits.get(queue, 0), self.committed.get(queue, 0)
         if not low <= offset <= high:
-            yield Violation(
-                "META",
-                f"the group's offset in {queue[0]}/{queue[1]} is none that was committed",
-                field="offset",
-                expected=f"{low} to {high}",
-                found=str(offset),
-            )
+            summary = f"the group's offset in {queue[0]}/{queue[1]} is none that was committed"
+            yield Violation("META", summary, field="offset", expected=f"{low} to {high}", found=str(offset))
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -214,34 +205,25 @@ class ClientLedger:
             tried(expected.why.value)
             record = found.get(place)
             if record is None or record.body != self.sends[expected.name].body:
-                there = (
-                    "nothing"
-                    if record is None
-                    else f"{len(record.body)} bytes that begin {record.body[:20]!r}"
-                )
-                yield Violation(
-                    expected.why.value,
-                    f"{expected.name}, which was {expected.why.name.lower()} at {place}, is not there",
-                    field="message",
-                    expected=expected.name,
-                    found=there,
-                )
-        for name in self._missing_halves(records):
-            yield Violation(
-                "DUR",
-                f"the half message of {name}, which was answered, is not there",
-                field="half message",
-                expected=name,
-                found="nothing",
-            )
-        copies: dict[str, int] = {}
+                there = "nothing"
+                if record is not None:
+                    there = f"{len(record.body)} bytes that begin {record.body[:20]!r}"
+                name, why = expected.name, expected.why
+                summary = f"{name}, which was {why.name.lower()} at {place}, is not there"
+                yield Violation(why.value, summary, field="message", expected=name, found=there)
+        for name in sorted(
+            (self.durable_halves | self.halves.keys()) - {name_in(one.body) for one in records}
+        ):
+            summary = f"the half message of {name}, which was answered, is not there"
+            yield Violation("DUR", summary, field="half message", expected=name, found="nothing")
+        copies: Counter[str] = Counter()
         for place, record in found.items():
             tried("ONCE")
             send = self.sends.get(name_in(record.body))
             if send is None or send.body != record.body:
                 yield _unsent(place, record.body)
             else:
-                copies[send.name] = copies.get(send.name, 0) + 1
+                copies[send.name] += 1
                 yield from _changed(send, record)
         for record in records:
             send = self.sends.get(name_in(record.body))
@@ -251,13 +233,9 @@ class ClientLedger:
         for name, count in copies.items():
             send = self.sends[name]
             if count > send.answered + send.maybe:
-                yield Violation(
-                    "ONCE",
-                    f"{name} is there more often than it was, or may have been, stored",
-                    field="copies",
-                    expected=f"at most {send.answered} answered and {send.maybe} not",
-                    found=str(count),
-                )
+                summary = f"{name} is there more often than it was, or may have been, stored"
+                expected_copies = f"at most {send.answered} answered and {send.maybe} not"
+                yield Violation("ONCE", summary, field="copies", expected=expected_copies, found=str(count))
 
     def note_recovery(self, records: list[FoundRecord]) -> None:
         """Note what a recovery has found, and what it has not: both are final."""
@@ -281,13 +259,8 @@ class ClientLedger:
         for place, record in found_places(records).items():
             tried("LIVE")
             if place not in self.shown and place.queue_offset >= self.excused_until.get(place[:2], 0):
-                yield Violation(
-                    "LIVE",
-                    f"{name_in(record.body)} at {place} was never given to a consumer",
-                    field="delivery",
-                    expected="at least once",
-                    found="never",
-                )
+                summary = f"{name_in(record.body)} at {place} was never given to a consumer"
+                yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
 
     def check_decided(self, records: list[FoundRecord]) -> Iterator[Violation]:
         """Yield every half message that should have been committed and is neither that nor, if excused, given up."""
@@ -299,13 +272,8 @@ class ClientLedger:
             is_decided = name in committed or (name in given_up and not send.is_insisted_on)
             if send.commits and not is_decided:
                 found = "given up" if name in given_up else "undecided"
-                yield Violation(
-                    "TX", f"{name} was to be committed", field="decision", expected="committed", found=found
-                )
-
-    def _missing_halves(self, records: list[FoundRecord]) -> list[str]:
-        there = {name_in(found.body) for found in records}
-        return sorted((self.durable_halves | self.halves.keys()) - there)
+                summary = f"{name} was to be committed"
+                yield Violation("TX", summary, field="decision", expected="committed", found=found)
 
     def _excuse(self, queue: Queue, until: int) -> None:
         self.excused_until[queue] = max(self.excused_until.get(queue, 0), until)
@@ -313,13 +281,8 @@ class ClientLedger:
     def _expect(self, place: MessagePlace, name: str, why: Why, log_offset: int) -> Iterator[Violation]:
         there = self.durable.get(place) or self.expected.get(place)
         if there is not None and there.name != name:
-            yield Violation(
-                "QOFF",
-                f"{name} was {why.name.lower()} where {there.name} is",
-                field="place",
-                expected=there.name,
-                found=f"{name} at {place}",
-            )
+            summary = f"{name} was {why.name.lower()} where {there.name} is"
+            yield Violation("QOFF", summary, field="place", expected=there.name, found=f"{name} at {place}")
         if there is None or there.why is Why.SHOWN:
             log_end = log_offset + len(self.sends[name].body) + _BESIDE_BODY_BYTES_MAX
             self.expected[place] = ExpectedMessage(name, why, log_end)
@@ -357,26 +320,22 @@ def name_in(body: bytes) -> str:
 
 def _changed(send: Send, found: FoundRecord) -> Iterator[Violation]:
     """Yield what of a message the broker has not stored as it was sent; of its client's port nobody knows."""
-    record, head = found.record, found.record.head
+    record, found_head = found.record, found.record.head
     if not send.born_ms:
         return  # nobody says when it was born, nor with what
-    born_ms = head.born_timestamp_ms if head.born_timestamp_ms in send.born_ms else send.born_ms[-1]
+    born_ms = found_head.born_timestamp_ms
+    if born_ms not in send.born_ms:
+        born_ms = send.born_ms[-1]
     address, _ = send.given.born_host
-    port = int.from_bytes(head.born_host[-4:], "big")
+    port = int.from_bytes(found_head.born_host[-4:], "big")
     given = send.given._replace(born_timestamp_ms=born_ms, born_host=(address, port))
     is_committed = send.is_half and record.topic not in _OF_HALVES
-    for offset, name, expected, there in differences(
-        record, given, given.head(send.body), is_committed=is_committed
-    ):
-        summary = f"{send.name} is not stored as it was sent"
+    summary = f"{send.name} is not stored as it was sent"
+    head = given.head(send.body)
+    for offset, name, expected, there in differences(record, given, head, is_committed=is_committed):
         yield Violation("PREFIX", summary, found.file, found.position + offset, name, expected, there)
 
 
 def _unsent(place: MessagePlace, body: bytes) -> Violation:
-    return Violation(
-        "ONCE",
-        f"what is at {place} was never sent",
-        field="body",
-        expected="a body that was sent",
-        found=repr(body[:40]),
-    )
+    summary = f"what is at {place} was never sent"
+    return Violation("ONCE", summary, field="body", expected="a body that was sent", found=repr(body[:40]))

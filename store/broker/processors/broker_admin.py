@@ -1,4 +1,4 @@
-"""Processors of operators' requests about topics and about the broker as a whole.
+"""Processor of operators' requests about topics and about the broker as a whole.
 
     UPDATE_AND_CREATE_TOPIC  DELETE_TOPIC_IN_BROKER  GET_ALL_TOPIC_CONFIG  GET_TOPIC_STATS_INFO
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER
@@ -13,96 +13,22 @@ from ...formats.remoting.json_body import MessageQueue, encode_json_body
 from ...settings.describe_config import describe, spelled
 from ..broker_config import settings_of
 from ..parts import BrokerParts
-from ..requests import BROKER_VERSION, ExtFields, RequestRefusedError, ResponseCode, refuse_field, response_to
+from ..requests import (
+    BROKER_VERSION,
+    INT_MAX,
+    ExtFields,
+    ResponseCode,
+    refuse_field,
+    refuse_if,
+    response_to,
+    success,
+)
 from ..router import Channel
 from ..topic_names import PERM_INHERIT, PERM_READ_WRITE, topic_fault
 from ..topics import MULTI_TAG, QUEUES_MAX, SINGLE_TAG, TopicConfig
 
 VERSION_TEXT = "V4_9_8"
-_INT_MAX = 0x7FFFFFFF
-
-
-class TopicAdminProcessor:
-    """Answers operators."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
-
-    def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Make a topic, or change one."""
-        fields = ExtFields(request.ext_fields)
-        topic = self._changeable(fields)
-        perm, filter_type = fields.int32("perm"), fields.text("topicFilterType", SINGLE_TAG)
-        if not 0 <= perm <= PERM_READ_WRITE | PERM_INHERIT:
-            refuse_field("perm", f"0 to {PERM_READ_WRITE | PERM_INHERIT}", str(perm))
-        if filter_type not in (SINGLE_TAG, MULTI_TAG):
-            refuse_field("topicFilterType", f"{SINGLE_TAG} or {MULTI_TAG}", filter_type)
-        config = TopicConfig(
-            topic,
-            _queues(fields, "readQueueNums"),
-            _queues(fields, "writeQueueNums"),
-            perm,
-            filter_type,
-            fields.int32("topicSysFlag", 0),
-            fields.boolean("order", False),
-        )
-        self._parts.topics.put(topic, config)
-        return response_to(request, ResponseCode.SUCCESS)
-
-    def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a topic. Its messages stay where they are until their time is over, should the topic be made again."""
-        self._parts.topics.remove(self._changeable(ExtFields(request.ext_fields)))
-        return response_to(request, ResponseCode.SUCCESS)
-
-    def _changeable(self, fields: ExtFields) -> str:
-        """Return the topic that is to be changed, refused if operators may not."""
-        topic, config = fields.text("topic"), self._parts.config
-        fault = topic_fault(topic)
-        if fault is None and topic == config.broker_cluster_name:
-            fault = "topic: expected another name than that of the cluster"
-        if (
-            fault is None
-            and self._parts.topics.is_system(topic)
-            and config.validate_system_topic_when_update_topic
-        ):
-            fault = f"topic: expected none of the system's, found {topic!r}"
-        if fault is not None:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
-        return topic
-
-    def all_configs(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all topics."""
-        body = encode_json_body(self._parts.topics.members)
-        return response_to(request, ResponseCode.SUCCESS, body=body)
-
-    def stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return where each queue of a topic begins and ends, and when its last message was stored."""
-        parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
-        config = parts.topics.get(topic)
-        if config is None:
-            raise RequestRefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic {topic[:255]!r}: there is none")
-        table = {}
-        for queue_id in range(config.write_queue_nums):
-            end = parts.max_offset(topic, queue_id)
-            table[MessageQueue(topic, parts.config.broker_name, queue_id)] = {
-                "lastUpdateTimestamp": max(0, parts.store_time(topic, queue_id, end - 1)),
-                "maxOffset": end,
-                "minOffset": parts.min_offset(topic, queue_id),
-            }
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body({"offsetTable": table}))
-
-    def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics that this broker has for its own purposes."""
-        table = self._parts.topics
-        topics = [topic for topic in sorted(table.table) if table.is_system(topic)]
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body({"topicList": topics}))
-
-
-def _queues(fields: ExtFields, name: str) -> int:
-    queues = fields.int32(name)
-    if not 0 < queues <= QUEUES_MAX:
-        refuse_field(name, f"1 to {QUEUES_MAX}", str(queues))
-    return queues
+_PERM_MAX = PERM_READ_WRITE | PERM_INHERIT
 
 
 class BrokerAdminProcessor:
@@ -111,6 +37,63 @@ class BrokerAdminProcessor:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._begun_ms = parts.world.clock.now_ms()
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def update_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Make a topic, or change one."""
+        fields = ExtFields(request.ext_fields)
+        topic = self._changeable(fields)
+        perm, filter_type = fields.int32("perm"), fields.text("topicFilterType", SINGLE_TAG)
+        if not 0 <= perm <= _PERM_MAX:
+            refuse_field("perm", f"0 to {_PERM_MAX}", str(perm))
+        if filter_type not in (SINGLE_TAG, MULTI_TAG):
+            refuse_field("topicFilterType", f"{SINGLE_TAG} or {MULTI_TAG}", filter_type)
+        queues = _queues(fields, "readQueueNums"), _queues(fields, "writeQueueNums")
+        sys_flag, order = fields.int32("topicSysFlag", 0), fields.boolean("order", False)
+        self._parts.topics.put(topic, TopicConfig(topic, *queues, perm, filter_type, sys_flag, order))
+        return success(request)
+
+    def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Remove a topic. Its messages stay where they are until their time is over, should the topic be made again."""
+        self._parts.topics.remove(self._changeable(ExtFields(request.ext_fields)))
+        return success(request)
+
+    def _changeable(self, fields: ExtFields) -> str:
+        """Return the topic that is to be changed, refused if operators may not."""
+        topic, config = fields.text("topic"), self._parts.config
+        refuse_if(topic_fault(topic))
+        if topic == config.broker_cluster_name:
+            refuse_if("topic: expected another name than that of the cluster")
+        if config.validate_system_topic_when_update_topic and self._parts.topics.is_system(topic):
+            refuse_if(f"topic: expected none of the system's, found {topic!r}")
+        return topic
+
+    def topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return all topics."""
+        return success(request, self._parts.topics.members)
+
+    def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return where each queue of a topic begins and ends, and when its last message was stored."""
+        parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
+        table = {}
+        for queue_id in range(parts.topic(topic).write_queue_nums):
+            end = parts.max_offset(topic, queue_id)
+            table[MessageQueue(topic, parts.config.broker_name, queue_id)] = {
+                "lastUpdateTimestamp": max(0, parts.store_time(topic, queue_id, end - 1)),
+                "maxOffset": end,
+                "minOffset": parts.min_offset(topic, queue_id),
+            }
+        return success(request, {"offsetTable": table})
+
+    def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return the topics that this broker has for its own purposes."""
+        table = self._parts.topics
+        return success(
+            request, {"topicList": [topic for topic in sorted(table.table) if table.is_system(topic)]}
+        )
+
+    # -- the broker --------------------------------------------------------------------------------
 
     def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return every setting, as a broker.conf has it."""
@@ -125,6 +108,9 @@ class BrokerAdminProcessor:
         """Return what there is to tell of the broker and its store, all of it texts."""
         parts = self._parts
         store, config = parts.own_store, parts.config
+        buffers_left = (
+            INT_MAX if store.pool is None else store.pool.available
+        )  # without a pool, as RocketMQ says
         table = {
             **parts.store.runtime_info(),
             **({} if parts.ha is None else parts.ha.runtime_info()),
@@ -138,20 +124,27 @@ class BrokerAdminProcessor:
             "pageCacheLockTimeMills": str(_held_ms(parts)),
             "earliestMessageTimeStamp": str(_earliest_ms(parts)),
             **_capacity(parts),
-            "remainTransientStoreBufferNumbs": str(_buffers_left(parts)),
+            "remainTransientStoreBufferNumbs": str(buffers_left),
             "heldPulls": str(parts.held_pulls.held_count),
         }
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body({"table": table}))
+        return success(request, {"table": table})
 
     def clean_expired_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove the queues all of whose messages have left the log."""
         self._parts.store.clean_expired_consumer_queue()
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
     def delete_expired_log(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Delete what of the log has had its time, whatever the hour."""
         self._parts.store.execute_delete_files_manually()
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
+
+
+def _queues(fields: ExtFields, name: str) -> int:
+    queues = fields.int32(name)
+    if not 0 < queues <= QUEUES_MAX:
+        refuse_field(name, f"1 to {QUEUES_MAX}", str(queues))
+    return queues
 
 
 def _held_ms(parts: BrokerParts) -> int:
@@ -185,9 +178,3 @@ def _capacity(parts: BrokerParts) -> dict[str, str]:
         f"{size / (1 << 30):.1f} GiB" for size in (space.used_bytes + space.usable_bytes, space.usable_bytes)
     )
     return {"commitLogDirCapacity": f"Total : {total}, Free : {free}."}
-
-
-def _buffers_left(parts: BrokerParts) -> int:
-    """Return how many buffers of the transient pool are left; without one, RocketMQ says the largest integer."""
-    pool = parts.own_store.pool
-    return _INT_MAX if pool is None else pool.available

@@ -1,4 +1,4 @@
-"""Processors of clients' own requests: heartbeats, members and progress of a group, locks on queues.
+"""Processor of clients' own requests: heartbeats, members and progress of a group, locks on queues.
 
     HEART_BEAT  UNREGISTER_CLIENT  CHECK_CLIENT_CONFIG
     GET_CONSUMER_LIST_BY_GROUP  QUERY_CONSUMER_OFFSET  UPDATE_CONSUMER_OFFSET
@@ -11,20 +11,35 @@ LockBatchResponseBody.
 from typing import NamedTuple
 
 from ...formats.remoting.command import RemotingCommand
-from ...formats.remoting.json_body import MessageQueue, decode_json_body, encode_json_body
+from ...formats.remoting.json_body import MessageQueue, decode_json_body
 from ..clients import ClientChannelInfo
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, refuse_if, success
 from ..router import Channel
 from ..subscriptions import ConsumerData, HeartbeatData, SubscriptionData
 from ..topic_names import PERM_READ_WRITE, retry_topic
-from ..topics import unit_flag
+from ..topics import SubscriptionGroupConfig, unit_flag
 
 QUEUES_MAX = 65_536
 
 
+class _LockRequest(NamedTuple):
+    group: str
+    client_id: str
+    queues: list[MessageQueue]
+
+    @classmethod
+    def of(cls, request: RemotingCommand) -> "_LockRequest":
+        body = decode_json_body(request.body)
+        queues = [
+            MessageQueue(each.text("topic"), each.text("brokerName"), each.integer("queueId", bits=32))
+            for each in body.objects("mqSet", QUEUES_MAX)
+        ]
+        return cls(body.text("consumerGroup"), body.text("clientId"), queues)
+
+
 class ClientManageProcessor:
-    """Keeps track of who is connected."""
+    """Keeps track of who is connected, and answers what members of a group ask each other through the broker."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -34,35 +49,30 @@ class ClientManageProcessor:
         parts = self._parts
         heartbeat = HeartbeatData.decode(request.body)
         for consumer in heartbeat.consumers:
-            fault = parts.group_fault(consumer.group)
-            if fault is not None:
-                raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
+            refuse_if(parts.group_fault(consumer.group))
         now_ns = parts.world.clock.monotonic_ns()
+        who = (channel, heartbeat.client_id, request.language, request.version, now_ns)
         for consumer in heartbeat.consumers:
-            self._consumer(consumer, ClientChannelInfo.of(channel, heartbeat.client_id, request, now_ns))
+            self._register(consumer, ClientChannelInfo(*who))
         for group in heartbeat.producer_groups:
-            parts.producers.register(
-                group, ClientChannelInfo.of(channel, heartbeat.client_id, request, now_ns)
-            )
+            parts.producers.register(group, ClientChannelInfo(*who))
         if (
             not channel.is_open
         ):  # whoever is told of closed connections may have been told before this was noted
             parts.channel_closed(channel)
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
-    def _consumer(self, consumer: ConsumerData, client: ClientChannelInfo) -> None:
-        parts = self._parts
-        group = parts.groups.find(consumer.group)
+    def _register(self, consumer: ConsumerData, client: ClientChannelInfo) -> None:
+        parts, group = self._parts, self._parts.groups.find(consumer.group)
         if group is not None:
-            parts.topics.create(
-                retry_topic(consumer.group),
-                group.retry_queue_nums,
-                PERM_READ_WRITE,
-                unit_flag(has_unit_sub=consumer.unit_mode),
-            )
-        notify = group is None or group.notify_consumer_ids_changed_enable
-        notify = notify and parts.config.notify_consumer_ids_changed_enable
-        parts.consumers.register(consumer, client, notify=notify)
+            flag = unit_flag(has_unit_sub=consumer.unit_mode)
+            parts.topics.create(retry_topic(consumer.group), group.retry_queue_nums, PERM_READ_WRITE, flag)
+        parts.consumers.register(consumer, client, notify=self._notifies(group))
+
+    def _notifies(self, group: SubscriptionGroupConfig | None) -> bool:
+        """Return whether the others of a group are told when it changes."""
+        of_group = group is None or group.notify_consumer_ids_changed_enable
+        return of_group and self._parts.config.notify_consumer_ids_changed_enable
 
     def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Forget a client in the groups it names."""
@@ -73,53 +83,37 @@ class ClientManageProcessor:
             parts.producers.unregister(producer_group, channel)
         consumer_group = fields.text("consumerGroup", "")
         if consumer_group:
-            group = parts.groups.get(consumer_group)
-            notify = group is None or group.notify_consumer_ids_changed_enable
-            notify = notify and parts.config.notify_consumer_ids_changed_enable
+            notify = self._notifies(parts.groups.get(consumer_group))
             parts.consumers.unregister(consumer_group, channel, notify=notify)
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
     def check_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Say whether messages can be filtered as a client wants to."""
-        members = decode_json_body(request.body).inner("subscriptionData")
-        subscription = SubscriptionData.of(members)
-        if not subscription.is_tag and not self._parts.config.enable_property_filter:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                f"expressionType {subscription.expression_type}: enablePropertyFilter is false on this broker",
-            )
+        subscription = SubscriptionData.of(decode_json_body(request.body).inner("subscriptionData"))
+        self._parts.check_filters_by(subscription)
         subscription.check()
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
-
-class ConsumerManageProcessor:
-    """Answers what members of a group ask each other through the broker."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
+    # -- members and progress ----------------------------------------------------------------------
 
     def consumer_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the client ids of a group's members."""
         group = ExtFields(request.ext_fields).text("consumerGroup")
         info = self._parts.consumers.group(group)
         if info is None:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"group {group[:255]!r}: nobody consumes for it"
-            )
-        body = encode_json_body({"consumerIdList": info.client_ids})
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+            raise RequestRefusedError(f"group {group[:255]!r}: nobody consumes for it")
+        return success(request, {"consumerIdList": info.client_ids})
 
     def query_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return how far a group is in a queue; 0 for one that is new to a queue of which nothing has gone yet."""
-        parts, fields = self._parts, ExtFields(request.ext_fields)
+        fields = ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id = fields.int32("queueId")
-        offset = parts.offsets.query_offset(group, topic, queue_id)
+        offset = self._parts.offsets.query_offset(group, topic, queue_id)
         if offset < 0 and not self._has_all_at_hand(topic, queue_id):
-            raise RequestRefusedError(
-                ResponseCode.QUERY_NOT_FOUND, f"group {group[:255]!r}: it has no offset in {topic[:255]!r}"
-            )
-        return response_to(request, ResponseCode.SUCCESS, ext_fields={"offset": str(max(0, offset))})
+            remark = f"group {group[:255]!r}: it has no offset in {topic[:255]!r}"
+            raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
+        return success(request, offset=max(0, offset))
 
     def _has_all_at_hand(self, topic: str, queue_id: int) -> bool:
         """Return whether a queue still begins at 0, with a message that counts as in memory."""
@@ -135,52 +129,27 @@ class ConsumerManageProcessor:
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("commitOffset")
-        fault = parts.group_fault(group)
-        if fault is not None:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
+        refuse_if(parts.group_fault(group))
         if offset < 0:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"commitOffset: expected 0 or more, found {offset}"
-            )
+            raise RequestRefusedError(f"commitOffset: expected 0 or more, found {offset}")
         if not parts.has_queue(topic, queue_id):
-            raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic[:255]!r}: there is no queue {queue_id}"
-            )
+            remark = f"topic {topic[:255]!r}: there is no queue {queue_id}"
+            raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
         parts.offsets.commit_offset(group, topic, queue_id, offset)
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
-
-class _Wish(NamedTuple):
-    group: str
-    client_id: str
-    queues: list[MessageQueue]
-
-
-class LockProcessor:
-    """Locks and unlocks."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
+    # -- locks -------------------------------------------------------------------------------------
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Lock queues, and say which of them the client now has."""
-        wish = self._wish(request)
-        got = self._parts.locks.try_lock(wish.group, self._existing(wish.queues), wish.client_id)
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body({"lockOKMQSet": got}))
+        wish = _LockRequest.of(request)
+        existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
+        return success(
+            request, {"lockOKMQSet": self._parts.locks.try_lock(wish.group, existing, wish.client_id)}
+        )
 
     def unlock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Give queues back."""
-        wish = self._wish(request)
+        wish = _LockRequest.of(request)
         self._parts.locks.unlock(wish.group, wish.queues, wish.client_id)
-        return response_to(request, ResponseCode.SUCCESS)
-
-    def _existing(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        return [queue for queue in queues if self._parts.has_queue(queue.topic, queue.queue_id)]
-
-    def _wish(self, request: RemotingCommand) -> _Wish:
-        body = decode_json_body(request.body)
-        queues = [
-            MessageQueue(each.text("topic"), each.text("brokerName"), each.integer("queueId", bits=32))
-            for each in body.objects("mqSet", QUEUES_MAX)
-        ]
-        return _Wish(body.text("consumerGroup"), body.text("clientId"), queues)
+        return success(request)

@@ -1,11 +1,11 @@
-"""Processors of operators' requests about groups: settings, members, progress, and calls to one consumer.
+"""Processor of operators' requests about groups: settings, members, progress, and calls to one consumer.
 
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP  GET_ALL_SUBSCRIPTIONGROUP_CONFIG  DELETE_SUBSCRIPTIONGROUP
     GET_CONSUMER_CONNECTION_LIST  GET_PRODUCER_CONNECTION_LIST  GET_ALL_PRODUCER_INFO  QUERY_TOPIC_CONSUME_BY_WHO
     GET_CONSUME_STATS  INVOKE_BROKER_TO_RESET_OFFSET  GET_ALL_CONSUMER_OFFSET  GET_ALL_DELAY_OFFSET
     GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY
 
-What a called consumer answers is handed back as it is.
+Slaves copy the progress of delivery by it, too. What a called consumer answers is handed back as it is.
 Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
 Broker2Client.resetOffset, ConsumeStats, ResetOffsetBody, GetConsumerRunningInfoRequestHeader.
 """
@@ -17,13 +17,21 @@ from ...formats.host import decode_message_id
 from ...formats.message import encode_message_record
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, decode_json_body, encode_json_body
-from ..clients import ClientChannelInfo
+from ..clients import ClientChannelInfo, ConsumerGroupInfo
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestRefusedError, ResponseCode, refuse_field, response_to
+from ..requests import (
+    ExtFields,
+    RequestCode,
+    RequestRefusedError,
+    ResponseCode,
+    refuse_field,
+    refuse_if,
+    response_to,
+    success,
+)
 from ..router import Channel
-from ..subscription_groups import SubscriptionGroupConfig
 from ..topic_names import group_fault
-from ..topics import QUEUES_MAX
+from ..topics import QUEUES_MAX, SubscriptionGroupConfig
 
 _NS_PER_MS = 1_000_000
 
@@ -42,13 +50,11 @@ class GroupAdminProcessor:
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Make a group, or change one."""
         config = SubscriptionGroupConfig.of("", decode_json_body(request.body))
-        fault = group_fault(config.group)
-        if fault is not None:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, fault)
+        refuse_if(group_fault(config.group))
         if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
             refuse_field("retryQueueNums", f"0 to {QUEUES_MAX}", str(config.retry_queue_nums))
         self._parts.groups.put(config.group, config)
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
     def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove a group, and if asked to, how far it was."""
@@ -57,23 +63,17 @@ class GroupAdminProcessor:
         self._parts.groups.remove(group)
         if fields.boolean("removeOffset", False):
             self._parts.offsets.remove_group(group)
-        return response_to(request, ResponseCode.SUCCESS)
+        return success(request)
 
     def all_configs(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return all groups."""
-        body = encode_json_body(self._parts.groups.members)
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+        return success(request, self._parts.groups.members)
 
     # -- members -----------------------------------------------------------------------------------
 
     def consumer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return who consumes for a group, and what."""
-        group = ExtFields(request.ext_fields).text("consumerGroup")
-        info = self._parts.consumers.group(group)
-        if info is None:
-            raise RequestRefusedError(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"group {group[:255]!r}: nobody consumes for it"
-            )
+        info = self._online(ExtFields(request.ext_fields).text("consumerGroup"))
         body = {
             "connectionSet": [client.members for client in info.clients.values()],
             "consumeFromWhere": info.consume_from_where,
@@ -81,32 +81,36 @@ class GroupAdminProcessor:
             "messageModel": info.message_model,
             "subscriptionTable": {topic: each.members for topic, each in info.subscriptions.items()},
         }
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body(body))
+        return success(request, body)
+
+    def _online(self, group: str) -> ConsumerGroupInfo:
+        """Return a group that has members; refuse the request if it has none."""
+        info = self._parts.consumers.group(group)
+        if info is None:
+            remark = f"group {group[:255]!r}: nobody consumes for it"
+            raise RequestRefusedError(remark, ResponseCode.CONSUMER_NOT_ONLINE)
+        return info
 
     def producer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return who produces for a group."""
         group = ExtFields(request.ext_fields).text("producerGroup")
         clients = self._parts.producers.clients(group)
         if not clients:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"group {group[:255]!r}: nobody produces for it"
-            )
-        body = {"connectionSet": [client.members for client in clients]}
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body(body))
+            raise RequestRefusedError(f"group {group[:255]!r}: nobody produces for it")
+        return success(request, {"connectionSet": [client.members for client in clients]})
 
     def all_producers(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return who produces, for every group."""
         groups = self._parts.producers.groups
         data = {group: [self._producer(client) for client in clients] for group, clients in groups.items()}
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body({"data": data}))
+        return success(request, {"data": data})
 
     def _producer(self, client: ClientChannelInfo) -> dict[str, Any]:
         clock = self._parts.world.clock
         silent_ms = (clock.monotonic_ns() - client.heartbeat_ns) // _NS_PER_MS
-        connection = client.members
         return {
             "clientId": client.client_id,
-            "language": connection["language"],
+            "language": client.members["language"],
             "lastUpdateTimestamp": clock.now_ms() - silent_ms,
             "remoteIP": client.channel.remote_address.rpartition(":")[0],
             "version": client.version,
@@ -116,16 +120,9 @@ class GroupAdminProcessor:
         """Return the groups that consume a topic now, or have done so."""
         topic = ExtFields(request.ext_fields).text("topic")
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
-        return response_to(
-            request, ResponseCode.SUCCESS, body=encode_json_body({"groupList": sorted(groups)})
-        )
+        return success(request, {"groupList": sorted(groups)})
 
-
-class ProgressAdminProcessor:
-    """Answers operators, and slaves that copy the progress of delivery."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
+    # -- progress ----------------------------------------------------------------------------------
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return how far a group is in the queues of one topic, or of every topic that it has an offset in."""
@@ -144,17 +141,17 @@ class ProgressAdminProcessor:
                     "consumerOffset": offset,
                     "lastTimestamp": max(0, parts.store_time(name, queue_id, offset - 1)),
                 }
-        body = {"consumeTps": parts.pull_rates.messages_per_second(group), "offsetTable": table}
-        return response_to(request, ResponseCode.SUCCESS, body=encode_json_body(body))
+        consume_tps = parts.pull_rates.messages_per_second(group)
+        return success(request, {"consumeTps": consume_tps, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Have a group go on in a topic with what was stored at a time; only back, unless that is forced."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
-        config, info = parts.topics.get(topic), parts.consumers.group(group)
+        config = parts.topics.get(topic)
         if config is None:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"topic {topic[:255]!r}: there is none")
+            raise RequestRefusedError(f"topic {topic[:255]!r}: there is none")
         offsets = {}
         for queue_id in range(config.write_queue_nums):
             own = parts.offsets.query_offset(group, topic, queue_id)
@@ -164,37 +161,38 @@ class ProgressAdminProcessor:
                 wanted = max(0, parts.offset_by_time(topic, queue_id, timestamp_ms))
             queue = MessageQueue(topic, parts.config.broker_name, queue_id)
             offsets[queue] = wanted if is_forced or wanted < own or own < 0 else own
-        if info is None:
-            raise RequestRefusedError(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"group {group[:255]!r}: nobody consumes for it"
-            )
-        told = {"topic": topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "false"}
-        for each in info.clients:
-            parts.pushes.reset_offsets(each, told, offsets)
+        pushed = {"topic": topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "false"}
         body = encode_json_body({"offsetTable": offsets})
+        for each in self._online(group).clients:
+            parts.pushes.send(each, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, pushed, body)
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def all_consumer_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return how far every group is."""
-        body = encode_json_body(self._parts.offsets.members)
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+        return success(request, self._parts.offsets.members)
 
     def all_delay_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return how far delivery of delayed messages is."""
         offsets = dict(sorted(self._parts.own_store.schedule.offsets.items()))
-        body = encode_json_body({"offsetTable": offsets})
-        return response_to(request, ResponseCode.SUCCESS, body=body)
+        return success(request, {"offsetTable": offsets})
 
-
-class ConsumerCallProcessor:
-    """Asks consumers."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
+    # -- calls to one consumer ---------------------------------------------------------------------
 
     def running_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return what a consumer tells of itself."""
         return self._asked(request)
+
+    def _asked(self, request: RemotingCommand) -> RemotingCommand:
+        """Return what the consumer answers that a request names."""
+        fields = ExtFields(request.ext_fields)
+        group, client_id = fields.text("consumerGroup"), fields.text("clientId")
+        info = self._parts.consumers.group(group)
+        clients = [] if info is None else list(info.clients.values())
+        found = next((client for client in clients if client.client_id == client_id), None)
+        if found is None:
+            raise RequestRefusedError(f"client {client_id[:255]!r}: it does not consume for {group[:255]!r}")
+        answer = self._parts.calls.call(found.channel, request.code, request.ext_fields, request.body)
+        return response_to(request, answer.code, answer.remark, answer.ext_fields, answer.body)
 
     def consume_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Have a consumer deal with one message now, and return how it went."""
@@ -207,20 +205,3 @@ class ConsumerCallProcessor:
         if record is None:
             refuse_field("msgId", "that of a message", message_id)
         return self._asked(replace(request, body=encode_message_record(record)))
-
-    def _asked(self, request: RemotingCommand) -> RemotingCommand:
-        fields = ExtFields(request.ext_fields)
-        group, client_id = fields.text("consumerGroup"), fields.text("clientId")
-        info = self._parts.consumers.group(group)
-        clients = [] if info is None else list(info.clients.values())
-        found = next((client for client in clients if client.client_id == client_id), None)
-        if found is None:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                f"client {client_id[:255]!r}: it does not consume for {group[:255]!r}",
-            )
-        answer = self._parts.calls.call(found.channel, request.code, request.ext_fields, request.body)
-        return replace(
-            response_to(request, ResponseCode.SUCCESS, answer.remark, answer.ext_fields, answer.body),
-            code=answer.code,
-        )

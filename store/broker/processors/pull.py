@@ -17,9 +17,9 @@ from ..long_polling import HeldPull
 from ..parts import BrokerParts
 from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
 from ..router import Channel, answering
-from ..subscription_groups import SubscriptionGroupConfig
 from ..subscriptions import TAG, SubscriptionData
 from ..topic_names import OFFSET_MOVED_EVENT, PERM_READ
+from ..topics import SubscriptionGroupConfig
 
 COMMIT_OFFSET_FLAG = 1
 SUSPEND_FLAG = 2
@@ -78,14 +78,9 @@ class PullMessageProcessor:
         if result.records:
             parts.pull_rates.count(group_name, len(result.records))
         code = _code_of(result, offset)
-        if (
-            code is ResponseCode.PULL_NOT_FOUND
-            and may_hold
-            and sys_flag & SUSPEND_FLAG
-            and not request.is_one_way
-        ):
-            due_ns = self._due_ns(suspend_ms)
-            kept = replace(request, body=b"", remark=None)
+        may_hold = may_hold and bool(sys_flag & SUSPEND_FLAG) and not request.is_one_way
+        if may_hold and code is ResponseCode.PULL_NOT_FOUND:
+            kept, due_ns = replace(request, body=b"", remark=None), self._due_ns(suspend_ms)
             pull = HeldPull(kept, channel, (topic, queue_id), offset, wanted, due_ns)
             if fields.size_characters <= HELD_CHARACTERS_MAX and parts.held_pulls.hold(pull):
                 return None
@@ -103,31 +98,21 @@ class PullMessageProcessor:
 
     # -- checks ------------------------------------------------------------------------------------
 
-    def _group(self, group: str) -> SubscriptionGroupConfig:
+    def _group(self, name: str) -> SubscriptionGroupConfig:
         if not self._parts.config.broker_permission & PERM_READ:
-            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker may not be pulled from")
-        config = self._parts.groups.find(group)
-        if config is None:
-            raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group {group[:255]!r}: there is none",
-            )
-        if not config.consume_enable:
-            raise RequestRefusedError(ResponseCode.NO_PERMISSION, f"group {group!r} may not consume")
-        return config
+            raise RequestRefusedError("this broker may not be pulled from", ResponseCode.NO_PERMISSION)
+        group = self._parts.group(name)
+        if not group.consume_enable:
+            raise RequestRefusedError(f"group {name!r} may not consume", ResponseCode.NO_PERMISSION)
+        return group
 
     def _check_queue(self, topic: str, queue_id: int) -> None:
-        config = self._parts.topics.get(topic)
-        if config is None:
-            raise RequestRefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic {topic[:255]!r}: there is none")
-        if not config.is_readable:
-            raise RequestRefusedError(ResponseCode.NO_PERMISSION, f"topic {topic!r} may not be pulled from")
+        config = self._parts.topic(topic)
+        if not config.perm & PERM_READ:
+            raise RequestRefusedError(f"topic {topic!r} may not be pulled from", ResponseCode.NO_PERMISSION)
         if not 0 <= queue_id < config.read_queue_nums:
             expected = f"0 to {config.read_queue_nums - 1}"
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                f"queueId of topic {topic!r}: expected {expected}, found {queue_id}",
-            )
+            raise RequestRefusedError(f"queueId of topic {topic!r}: expected {expected}, found {queue_id}")
 
     def _filter(
         self, fields: ExtFields, group: SubscriptionGroupConfig, topic: str, sys_flag: int
@@ -135,47 +120,34 @@ class PullMessageProcessor:
         """Return what tells the messages that the consumer wants."""
         version = fields.int64("subVersion")
         if sys_flag & SUBSCRIPTION_FLAG:
-            subscription = SubscriptionData(
-                topic,
-                fields.text("subscription", ""),
-                fields.text("expressionType", TAG),
-                version,
-                class_filter_mode=bool(sys_flag & CLASS_FILTER_FLAG),
-            )
+            text, kind = fields.text("subscription", ""), fields.text("expressionType", TAG)
+            subscription = SubscriptionData(topic, text, kind, version, bool(sys_flag & CLASS_FILTER_FLAG))
         else:
             subscription = self._registered(group, topic, version)
         subscription.check()
         if subscription.is_tag:
             return subscription.filter()
-        if not self._parts.config.enable_property_filter:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                f"expressionType {subscription.expression_type}: enablePropertyFilter is false on this broker",
-            )
+        self._parts.check_filters_by(subscription)
         filters = self._parts.filters
         return subscription.filter(None if filters is None else filters.find(topic, group.group))
 
     def _registered(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
         """Return what the last heartbeat of the group's clients said of a topic."""
-        info = self._parts.consumers.group(group.group)
+        info, name = self._parts.consumers.group(group.group), f"group {group.group!r}"
         if info is None:
             raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"group {group.group!r}: no heartbeat of it has come"
+                f"{name}: no heartbeat of it has come", ResponseCode.SUBSCRIPTION_NOT_EXIST
             )
         if not group.consume_broadcast_enable and info.message_model == _BROADCASTING:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION, f"group {group.group!r} may not consume by broadcasting"
-            )
+            raise RequestRefusedError(f"{name} may not consume by broadcasting", ResponseCode.NO_PERMISSION)
         found = info.subscriptions.get(topic)
         if found is None:
             raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"group {group.group!r}: no subscription to {topic!r}"
+                f"{name}: no subscription to {topic!r}", ResponseCode.SUBSCRIPTION_NOT_EXIST
             )
         if found.version < version:
-            raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                f"group {group.group!r}: subVersion: expected at most {found.version}, found {version}",
-            )
+            remark = f"{name}: subVersion: expected at most {found.version}, found {version}"
+            raise RequestRefusedError(remark, ResponseCode.SUBSCRIPTION_NOT_LATEST)
         return found
 
     # -- answers -----------------------------------------------------------------------------------
@@ -195,28 +167,23 @@ class PullMessageProcessor:
         """Return from which broker the consumer is to pull next."""
         if not self._parts.config.slave_read_enable:
             return MASTER_ID
-        return (
-            group.which_broker_when_consume_slowly if result.suggest_pulling_from_slave else group.broker_id
-        )
+        is_slow = result.suggest_pulling_from_slave
+        return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
     def _note_moved(
         self, group: str, topic: str, queue_id: int, offset: int, result: GetMessageResult
     ) -> None:
         """Leave a message that a consumer was sent elsewhere. Should that fail, the pull is answered all the same."""
+        queue = {"brokerName": self._parts.config.broker_name, "queueId": queue_id, "topic": topic}
         event = {
             "consumerGroup": group,
-            "messageQueue": {
-                "brokerName": self._parts.config.broker_name,
-                "queueId": queue_id,
-                "topic": topic,
-            },
+            "messageQueue": queue,
             "offsetNew": result.next_begin_offset,
             "offsetRequest": offset,
         }
-        host = self._parts.config.store_host
         message = Message.of(OFFSET_MOVED_EVENT, encode_json_body(event), tags=group, keys=group)
         message.born_timestamp_ms = self._parts.world.clock.now_ms()
-        message.born_host = message.store_host = host
+        message.born_host = message.store_host = self._parts.config.store_host
         message.wait_store_ok = False
         try:
             self._parts.store.put_message(message)

@@ -1,4 +1,4 @@
-"""Processors of queries: messages by key or place, and where a queue begins and ends.
+"""Processor of queries: messages by key or place, and where a queue begins and ends.
 
     QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
     GET_MAX_OFFSET  GET_MIN_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
@@ -10,11 +10,12 @@ Source: RocketMQ QueryMessageProcessor, AdminBrokerProcessor.
 from ...formats.message import encode_message_record
 from ...formats.remoting.command import RemotingCommand
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to, success
 from ..router import Channel
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 """Set where the key is a client's own message id: the broker then says how many are looked for."""
+_NOT_FOUND = "no message of the topic has the key, or its index is not made yet"
 
 
 class QueryMessageProcessor:
@@ -35,54 +36,39 @@ class QueryMessageProcessor:
             "indexLastUpdateTimestamp": str(found.index_last_update_timestamp_ms),
             "indexLastUpdatePhyoffset": str(found.index_last_update_physical_offset),
         }
-        code = ResponseCode.SUCCESS if found.records else ResponseCode.QUERY_NOT_FOUND
-        remark = (
-            None if found.records else "no message of the topic has the key, or its index is not made yet"
-        )
-        return response_to(request, code, remark, answer, b"".join(found.records))
+        if not found.records:
+            return response_to(request, ResponseCode.QUERY_NOT_FOUND, _NOT_FOUND, answer)
+        return response_to(request, ResponseCode.SUCCESS, None, answer, b"".join(found.records))
 
     def view(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the message that begins at an offset of the log."""
         offset = ExtFields(request.ext_fields).int64("offset")
         record = self._parts.store.look_message_by_offset(offset)
         if record is None:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"offset: expected that of a message, found {offset}"
-            )
+            raise RequestRefusedError(f"offset: expected that of a message, found {offset}")
         return response_to(request, ResponseCode.SUCCESS, body=encode_message_record(record))
 
-
-class OffsetProcessor:
-    """Answers questions about one queue."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
+    # -- one queue ---------------------------------------------------------------------------------
 
     def max_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the offset behind the last message."""
-        topic, queue_id = self._queue(request)
-        offset = self._parts.max_offset(topic, queue_id)
-        return response_to(request, ResponseCode.SUCCESS, ext_fields={"offset": str(offset)})
+        return success(request, offset=self._parts.max_offset(*_queue(request)))
 
     def min_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the offset of the first message."""
-        topic, queue_id = self._queue(request)
-        offset = self._parts.min_offset(topic, queue_id)
-        return response_to(request, ResponseCode.SUCCESS, ext_fields={"offset": str(offset)})
+        return success(request, offset=self._parts.min_offset(*_queue(request)))
 
     def offset_by_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the offset of the message stored nearest to a time."""
-        topic, queue_id = self._queue(request)
-        timestamp_ms = ExtFields(request.ext_fields).int64("timestamp")
-        offset = self._parts.offset_by_time(topic, queue_id, timestamp_ms)
-        return response_to(request, ResponseCode.SUCCESS, ext_fields={"offset": str(offset)})
+        queue, timestamp_ms = _queue(request), ExtFields(request.ext_fields).int64("timestamp")
+        return success(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
 
     def earliest_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return when the first message was stored, -1 if there is none."""
-        topic, queue_id = self._queue(request)
-        timestamp_ms = self._parts.store_time(topic, queue_id, self._parts.min_offset(topic, queue_id))
-        return response_to(request, ResponseCode.SUCCESS, ext_fields={"timestamp": str(timestamp_ms)})
+        queue = _queue(request)
+        return success(request, timestamp=self._parts.store_time(*queue, self._parts.min_offset(*queue)))
 
-    def _queue(self, request: RemotingCommand) -> tuple[str, int]:
-        fields = ExtFields(request.ext_fields)
-        return fields.text("topic"), fields.int32("queueId")
+
+def _queue(request: RemotingCommand) -> tuple[str, int]:
+    fields = ExtFields(request.ext_fields)
+    return fields.text("topic"), fields.int32("queueId")

@@ -11,10 +11,9 @@ from ...formats.properties import PROPERTY_CLUSTER, PROPERTY_WAIT, decode_proper
 from ...formats.remoting.command import RemotingCommand
 from ...message import AppendMessageResult, Message
 from ..parts import BrokerParts
-from ..requests import RequestCode, ResponseCode, response_to
+from ..requests import RequestCode, refuse_if, success
 from ..router import Channel
-from ..sending import SendChecks, SendRequest, born_host, record_flag
-from ..topics import TopicConfig
+from ..sending import SendChecks, SendRequest
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
@@ -34,43 +33,18 @@ class ReplyMessageProcessor:
         topic = self._checks.topic(send)
         properties = decode_properties(send.properties)
         refused = self._push(request, send, properties, channel)
-        queue_id = send.queue_id if send.queue_id >= 0 else self._parts.next_turn(topic.write_queue_nums)
-        put = None
-        if self._parts.config.store_reply_message_enable:
-            put = self._put(request, send, topic, properties, queue_id, channel)
-        if refused is not None:
-            return response_to(request, ResponseCode.SYSTEM_ERROR, refused)
-        fields = {
-            "msgId": "0" if put is None else put.message_id,
-            "queueId": str(queue_id),
-            "queueOffset": "0" if put is None else str(put.queue_offset),
-        }
-        return response_to(request, ResponseCode.SUCCESS, None, fields)
+        message = self._checks.message(send, topic, request.body, channel)
+        put = self._put(message, properties) if self._parts.config.store_reply_message_enable else None
+        refuse_if(refused)
+        if put is None:
+            return success(request, msgId=0, queueId=message.queue_id, queueOffset=0)
+        return success(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
 
-    def _put(
-        self,
-        request: RemotingCommand,
-        send: SendRequest,
-        topic: TopicConfig,
-        properties: dict[str, str],
-        queue_id: int,
-        channel: Channel,
-    ) -> AppendMessageResult | None:
+    def _put(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
         """Store a reply; return where it is, None if that fails."""
         properties.pop(PROPERTY_WAIT, None)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
-        message = Message(
-            send.topic,
-            request.body,
-            queue_id,
-            rebuild_properties(properties),
-            send.flag,
-            record_flag(send, topic),
-            send.born_timestamp_ms,
-            born_host(channel.remote_address),
-            self._parts.config.store_host,
-            max(0, send.reconsume_times),
-        )
+        message.properties = rebuild_properties(properties)
         try:
             return self._parts.store.put_message(message).append
         except (StoreError, OSError):
@@ -101,7 +75,6 @@ class ReplyMessageProcessor:
             "storeHost": self._parts.config.address,
             "storeTimestamp": str(now_ms),
         }
-        pushed = self._parts.pushes.send(
-            producer, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, request.body
-        )
+        code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+        pushed = self._parts.pushes.send(producer, code, fields, request.body)
         return None if pushed else f"{client_id!r}: its connection has ended"

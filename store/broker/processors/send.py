@@ -28,7 +28,7 @@ from ...formats.properties import (
 from ...formats.remoting.command import RemotingCommand
 from ...message import Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, response_to
+from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, response_to, success
 from ..router import Channel
 from ..sending import (
     MAX_RECONSUME_TIMES_VERSION,
@@ -36,13 +36,10 @@ from ..sending import (
     PUT_CODES,
     SendChecks,
     SendRequest,
-    born_host,
     put_remark,
-    record_flag,
     refuse_timed,
     refuse_timed_batch,
 )
-from ..subscription_groups import SubscriptionGroupConfig
 from ..topic_names import PERM_WRITE, RETRY_GROUP_PREFIX, dlq_topic, is_closed_topic, retry_topic
 from ..topics import TopicConfig, unit_flag
 
@@ -55,26 +52,13 @@ class SendMessageProcessor:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._checks = SendChecks(parts)
-        self._store_host = parts.config.store_host
 
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Put a message, or several."""
         self._checks.check_writeable()
         send = SendRequest.of(request)
         topic = self._checks.topic(send)
-        queue_id = send.queue_id if send.queue_id >= 0 else self._parts.next_turn(topic.write_queue_nums)
-        message = Message(
-            send.topic,
-            request.body,
-            queue_id,
-            "",
-            send.flag,
-            record_flag(send, topic),
-            send.born_timestamp_ms,
-            born_host(channel.remote_address),
-            self._store_host,
-            max(0, send.reconsume_times),
-        )
+        message = self._checks.message(send, topic, request.body, channel)
         properties = decode_properties(send.properties)
         if not send.topic.startswith(RETRY_GROUP_PREFIX):  # where a consumer hands on what others have let in
             refuse_timed(send.properties)
@@ -96,12 +80,12 @@ class SendMessageProcessor:
         if not is_transactional or (message.reconsume_times > 0 and PROPERTY_DELAY in properties):
             return self._parts.store.put_message(message)
         if self._parts.config.reject_transaction_message:
-            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker takes no transactions")
+            raise RequestRefusedError("this broker takes no transactions", ResponseCode.NO_PERMISSION)
         return self._parts.transactions.prepare(message)
 
     def _put_batch(self, message: Message, properties: dict[str, str]) -> PutMessageResult:
         if message.topic.startswith(RETRY_GROUP_PREFIX):
-            raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be sent to a retry topic")
+            raise RequestRefusedError("a batch cannot be sent to a retry topic", ResponseCode.MESSAGE_ILLEGAL)
         refuse_timed_batch(message.body)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.wait_store_ok = _waits(properties.get(PROPERTY_WAIT))
@@ -111,21 +95,14 @@ class SendMessageProcessor:
     def _retried(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
         """Return what becomes of a message that a consumer sends to its retry topic."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
-        config = self._parts.groups.find(group)
-        if config is None:
-            raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group {group!r}: there is none"
-            )
-        most = config.retry_max_times
+        most = self._parts.group(group).retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
             most = send.max_reconsume_times
         if message.reconsume_times < most:
             return message
         dead_letters = self._parts.topics.create(dlq_topic(group), 1)
         if dead_letters is None:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"group {group!r}: no topic can be made of it"
-            )
+            raise RequestRefusedError(f"group {group!r}: no topic can be made of it")
         self._checks.check_queues(dead_letters)
         return replace(message, topic=dead_letters.topic, queue_id=0)
 
@@ -135,14 +112,14 @@ class SendMessageProcessor:
         config, put = self._parts.config, result.append
         if put is None:
             self._parts.watch.look()
-        fields = {
-            PROPERTY_MSG_REGION: config.region_id,
-            PROPERTY_TRACE_ON: "true" if config.trace_on else "false",
-        }
+        trace_on = "true" if config.trace_on else "false"
+        fields = {PROPERTY_MSG_REGION: config.region_id, PROPERTY_TRACE_ON: trace_on}
         if put is not None:
-            fields["msgId"] = put.message_id
-            fields["queueId"] = str(queue_id)
-            fields["queueOffset"] = str(put.queue_offset)
+            fields |= {
+                "msgId": put.message_id,
+                "queueId": str(queue_id),
+                "queueOffset": str(put.queue_offset),
+            }
         return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
 
 
@@ -162,12 +139,12 @@ class SendBackProcessor:
         """Put a message again."""
         self._checks.check_writeable()
         if not self._parts.config.broker_permission & PERM_WRITE:
-            raise RequestRefusedError(ResponseCode.NO_PERMISSION, "this broker may not be sent to")
+            raise RequestRefusedError("this broker may not be sent to", ResponseCode.NO_PERMISSION)
         fields = ExtFields(request.ext_fields)
-        group = self._group(fields.text("group"))
+        group = self._parts.group(fields.text("group"))
         level = fields.int32("delayLevel")
         if group.retry_queue_nums <= 0:
-            return response_to(request, ResponseCode.SUCCESS)
+            return success(request)
         record = self._record(fields.int64("offset"))
         most = group.retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION:
@@ -180,31 +157,21 @@ class SendBackProcessor:
             message = self._again(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
         result = self._parts.store.put_message(message)
         if result.status is PutMessageStatus.PUT_OK:
-            return response_to(request, ResponseCode.SUCCESS)
+            return success(request)
         return response_to(request, ResponseCode.SYSTEM_ERROR, result.status.value)
-
-    def _group(self, name: str) -> SubscriptionGroupConfig:
-        group = self._parts.groups.find(name)
-        if group is None:
-            raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group {name[:255]!r}: there is none"
-            )
-        return group
 
     def _record(self, offset: int) -> MessageRecord:
         record = self._parts.store.look_message_by_offset(offset)
         if record is None or is_closed_topic(record.topic):
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"offset: expected that of a message, found {offset}"
-            )
+            raise RequestRefusedError(f"offset: expected that of a message, found {offset}")
         return record
 
     def _topic(self, name: str, queues: int, flag: int) -> TopicConfig:
         topic = self._parts.topics.create(name, queues, sys_flag=flag)
         if topic is None:
-            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"topic {name!r}: there can be none")
+            raise RequestRefusedError(f"topic {name!r}: there can be none")
         if not topic.perm & PERM_WRITE:
-            raise RequestRefusedError(ResponseCode.NO_PERMISSION, f"topic {name!r} may not be sent to")
+            raise RequestRefusedError(f"topic {name!r} may not be sent to", ResponseCode.NO_PERMISSION)
         self._checks.check_queues(topic)
         return topic
 

@@ -11,7 +11,7 @@ import pytest
 
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.requests import response_to
-from tornlog.store.broker.router import Channel, Pool, Route, Router
+from tornlog.store.broker.router import Channel, Pool, Route, Routes
 from tornlog.store.broker.server import AccessCheck, RemotingServer
 from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import RemotingCommand
@@ -97,16 +97,14 @@ class Served:
     def until_refused(self, refusal: RequestRefusal, count: int = 1) -> None:
         self.until(lambda: self.server.counts.refusals[refusal] >= count)
 
-    def router(self) -> Router:
-        return Router(
-            {
-                self.ECHO: Route(Pool.ADMIN, self._echo),
-                self.FAIL: Route(Pool.ADMIN, self._fail),
-                self.WAIT: Route(Pool.SEND_MESSAGE, self._wait),
-                self.SIZED: Route(Pool.QUERY_MESSAGE, self._sized),
-                self.LATER: Route(Pool.PULL_MESSAGE, self._later),
-            }
-        )
+    def routes(self) -> Routes:
+        return {
+            self.ECHO: Route(Pool.ADMIN, self._echo),
+            self.FAIL: Route(Pool.ADMIN, self._fail),
+            self.WAIT: Route(Pool.SEND_MESSAGE, self._wait),
+            self.SIZED: Route(Pool.QUERY_MESSAGE, self._sized),
+            self.LATER: Route(Pool.PULL_MESSAGE, self._later),
+        }
 
     def _echo(self, command: RemotingCommand, _: Channel) -> RemotingCommand:
         return response_to(command, 0, "echo", command.ext_fields, command.body)
@@ -146,7 +144,7 @@ def serve() -> Iterator[Callable[..., Served]]:
         host, _, port = address.rpartition(":")
         served = Served(server, (host, int(port)), told=told)
         running.append(served)
-        server.start(served.router(), check=check, on_channel_closed=served.closed.append)
+        server.start(served.routes(), check=check, on_channel_closed=served.closed.append)
         return served
 
     yield start

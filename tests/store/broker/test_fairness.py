@@ -13,7 +13,7 @@ from tornlog.store.broker.fair_queue import HostFairQueue
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import response_to
-from tornlog.store.broker.router import Channel, Pool, Route, Router
+from tornlog.store.broker.router import Channel, Pool, Route
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.session import Session
 from tornlog.store.formats.remoting.command import RemotingCommand
@@ -62,7 +62,7 @@ def waited_ms(hostile_host: str, honest_host: str, *, pipelines: bool = True) ->
         limits = limits.with_pool(Pool.SEND_MESSAGE, ServerLimits().pools[Pool.SEND_MESSAGE])
         server = RemotingServer(worlds["10.0.0.1"], limits)
         server.listen([ADDRESS])
-        server.start(Router({SEND: Route(Pool.SEND_MESSAGE, store)}))
+        server.start({SEND: Route(Pool.SEND_MESSAGE, store)})
         for number in range(HOSTILE):
             worlds[hostile_host].tasks.spawn(f"hostile {number}", flood if pipelines else ask_on_and_on)
         world = worlds[honest_host]

@@ -12,7 +12,6 @@ from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.limits import ServerLimits
 from tornlog.store.broker.outer_api import APART_MS
-from tornlog.store.broker.router import Router
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.config import BrokerRole, ConfigError, StoreConfig
@@ -46,7 +45,7 @@ class Served:
         self.broker.load()
         self.broker.start()
         self.server.start(
-            self.broker.router(),
+            self.broker.routes(),
             on_channel_closed=self.broker.channel_closed,
             on_response=self.broker.calls.answered,
         )
@@ -126,7 +125,7 @@ def test_a_slave_whose_master_does_not_answer_or_refuses_keeps_what_it_has(
         synchronize.synchronize()
     refusing = RemotingServer(real_world(), ServerLimits())
     synchronize.update_master_address(refusing.listen(["127.0.0.1:0"])[0])
-    refusing.start(Router({}))
+    refusing.start({})
     with pytest.raises(StoreError, match="GET_ALL_TOPIC_CONFIG: 3"):
         synchronize.synchronize()
     refusing.shutdown()

@@ -8,8 +8,12 @@ import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.broker.broker_config import BrokerConfig
-from tornlog.store.broker.subscription_groups import SubscriptionGroupConfig, SubscriptionGroupManager
-from tornlog.store.broker.topics import TopicConfig, TopicConfigManager
+from tornlog.store.broker.topics import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupManager,
+    TopicConfig,
+    TopicConfigManager,
+)
 from tornlog.store.broker.versioned_table import DataVersion
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.remoting.json_body import decode_json_body, encode_json_body

@@ -14,7 +14,7 @@ from tornlog.scenarios.mutants.mutant import Mutant, Patch
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.client_calls import Pushes
 from tornlog.store.broker.long_polling import PullRequestHoldService
-from tornlog.store.broker.processors.client_manage import ConsumerManageProcessor
+from tornlog.store.broker.processors.client_manage import ClientManageProcessor
 from tornlog.store.broker.processors.pull import PullMessageProcessor
 from tornlog.store.broker.processors.send import SendMessageProcessor
 from tornlog.store.broker.requests import ResponseCode, response_to
@@ -158,7 +158,7 @@ BUGS = {
         Broker, "shutdown", leaves_the_store_running, ("STATUS",), LIVELY
     ),
     "knows no offset of any group": Bug(
-        ConsumerManageProcessor,
+        ClientManageProcessor,
         "query_offset",
         knows_no_offset_of_any_group,
         ("META",),

@@ -149,7 +149,7 @@ class Bench:
         self.broker = Broker(world, store, config)
         self.broker.load()
         self.broker.start()
-        self._router = self.broker.router()
+        self._routes = self.broker.routes()
         self._opaque = 0
         self._clients = 0
 
@@ -161,7 +161,7 @@ class Bench:
         self, client: Client, code: int, body: bytes, version: int, fields: dict[str, str]
     ) -> RemotingCommand | None:
         opaque = self._opaque = self._opaque + 1
-        route = self._router.route(code)
+        route = self._routes.get(code)
         assert route is not None, f"{code} is not supported"
         request = RemotingCommand(code, opaque, version=version, ext_fields=fields, body=body)
         answer = route.processor(request, client)

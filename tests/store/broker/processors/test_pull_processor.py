@@ -377,7 +377,7 @@ def test_a_pull_that_wants_no_answer_is_not_held(live: Live) -> None:
         request = RemotingCommand(
             RequestCode.PULL_MESSAGE, 4711, ONE_WAY_FLAG, version=VERSION, ext_fields=fields
         )
-        answer = bench.broker.router().route(request.code).processor(request, client)
+        answer = bench.broker.routes()[request.code].processor(request, client)
         assert answer.code == ResponseCode.PULL_NOT_FOUND
         client.send_message(b"next")
         bench.sleep(1_000)
