@@ -31,12 +31,7 @@ from ..disk.page_cache import Inode
 from .crash import PowerCut, file_image
 from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorFaults
 from .profiles import CrashProfile
-from .sampling import (
-    decide_lost_changes,
-    draw_lost_changes,
-    draw_page_outcomes,
-    record_page_outcome,
-)
+from .sampling import decide_lost_changes, draw_lost_changes, draw_page_outcomes, record_page_outcome
 
 DRAWN_STATES = 16
 """How many are drawn where not all can be tried."""

@@ -154,10 +154,7 @@ PROFILES: dict[str, CrashProfile] = {
             grows_in_steps=True,
         ),
         CrashProfile(
-            "xfs",
-            page_cache_survives=False,
-            metadata=Metadata.PREFIX_BUT_GROWTH,
-            data_before_size=True,
+            "xfs", page_cache_survives=False, metadata=Metadata.PREFIX_BUT_GROWTH, data_before_size=True
         ),
         CrashProfile(
             "btrfs",

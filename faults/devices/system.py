@@ -75,10 +75,7 @@ class TimedFiles:
     """The files of one machine; what it does not name is theirs."""
 
     def __init__(
-        self,
-        files: SimFiles,
-        system: StorageSystem,
-        room: Callable[[str, int], int | None] = _as_it_is,
+        self, files: SimFiles, system: StorageSystem, room: Callable[[str, int], int | None] = _as_it_is
     ) -> None:
         """room: how many bytes a mapped file of some path and size is allocated ahead; None: as it is written back."""
         self._files = files

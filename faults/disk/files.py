@@ -34,14 +34,7 @@ class SimDescriptor:
 
     __slots__ = ("_file", "_injector", "_is_closed", "_machine", "_names", "_syncs", "_volume", "path")
 
-    def __init__(
-        self,
-        path: str,
-        file: int,
-        machine: Machine,
-        volume: Volume,
-        syncs: Syncs,
-    ) -> None:
+    def __init__(self, path: str, file: int, machine: Machine, volume: Volume, syncs: Syncs) -> None:
         self.path = path
         self._file = file
         self._machine = machine

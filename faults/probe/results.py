@@ -20,12 +20,7 @@ _SLUG_MAX = 60
 
 def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
     """Return why a program was refused, as a document."""
-    return {
-        "format": FORMAT,
-        "program": list(record.program),
-        "steps": len(record.steps),
-        "refused": reasons,
-    }
+    return {"format": FORMAT, "program": list(record.program), "steps": len(record.steps), "refused": reasons}
 
 
 def write_cases(

@@ -200,12 +200,7 @@ class OsCalls:
             return sent
 
     def copy_file_range(
-        self,
-        src: int,
-        dst: int,
-        count: int,
-        offset_src: int | None = None,
-        offset_dst: int | None = None,
+        self, src: int, dst: int, count: int, offset_src: int | None = None, offset_dst: int | None = None
     ) -> int:
         """Stand for os.copy_file_range."""
         file = self._file_of(dst)

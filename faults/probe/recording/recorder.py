@@ -241,13 +241,7 @@ class ProgramRecorder:
             self.add(ACKNOWLEDGE, text, printed=printed)
 
     def add(
-        self,
-        kind: str,
-        path: str = "",
-        target: str = "",
-        file: int = -1,
-        at: int = 0,
-        printed: bool = False,
+        self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, printed: bool = False
     ) -> None:
         """Note a step that is no write. What is past the limits is not noted, but that there is some is."""
         if at > FILE_BYTES_MAX:
