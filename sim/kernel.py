@@ -13,6 +13,7 @@ own choice.
 """
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
@@ -28,7 +29,6 @@ from .errors import (
 )
 from .machine import Machine, SimTask, Waiting
 from .policies import Policy, WatchingPolicy
-from .timers import Timers
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
@@ -38,10 +38,65 @@ _TIME_JUMP = 1 << 62
 _KILL = 1 << 61
 _TASK_END = 1 << 60
 
+_TIMERS_MIN = 64  # a smaller heap is not worth compacting
+
 REFUSALS_MAX = 1000
 """How often a task of a dead machine may swallow MachineDied and try another world call."""
 
 _unstoppable: list[SimTask] = []  # kept for good, out of the garbage collector's reach
+
+
+class Timers:
+    """A heap of (due_ns, sequence, task, park number); an entry whose task has moved on since is stale.
+
+    Invariant: at most one entry per task is not stale.
+    """
+
+    __slots__ = ("_compact_at", "_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, SimTask, int]] = []
+        self._sequence = 0
+        self._compact_at = _TIMERS_MIN
+
+    def push(self, due_ns: int, task: SimTask) -> None:
+        """Set the timer of a task that is about to park."""
+        self._sequence += 1
+        heappush(self._heap, (due_ns, self._sequence, task, task.park_number))
+        if len(self._heap) > self._compact_at:
+            self._compact()
+
+    def next_due_ns(self) -> int | None:
+        """Return when the next timer is due, None if no task has one."""
+        heap = self._heap
+        while heap:
+            due_ns, _, task, park_number = heap[0]
+            if task.waiting is not None and task.park_number == park_number:
+                return due_ns
+            heappop(heap)
+        return None
+
+    def pop_due(self, now_ns: int) -> list[SimTask]:
+        """Remove and return the tasks due at now_ns or before: by time, then in the order they were set."""
+        due = []
+        heap = self._heap
+        while heap and heap[0][0] <= now_ns:
+            _, _, task, park_number = heappop(heap)
+            if task.waiting is not None and task.park_number == park_number:
+                due.append(task)
+        return due
+
+    def clear(self) -> None:
+        """Drop every timer."""
+        self._heap.clear()
+
+    def _compact(self) -> None:
+        """Drop stale entries: tasks that are always woken in time leave one behind each time."""
+        self._heap = [
+            entry for entry in self._heap if entry[2].waiting is not None and entry[2].park_number == entry[3]
+        ]
+        heapify(self._heap)
+        self._compact_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so that a push costs O(log n) all in all
 
 
 class Kernel:
@@ -53,15 +108,8 @@ class Kernel:
     __slots__ = (
         *("current", "disturb", "fuel", "note", "now_ns", "trace", "wall_start_ms"),
         *("_deadline_ns", "_digest", "_disturb_step", "_dying", "_failed", "_horizon", "_hub", "_machines"),
-        *(
-            "_last_decision_step",
-            "_on_uncontested_point",
-            "_outside",
-            "_pending",
-            "_policy",
-            "_policy_failure",
-        ),
-        *("_ready", "_step_limit", "_switches", "_task_count", "_timers"),
+        *("_last_decision_step", "_on_uncontested_point", "_outside", "_pending", "_policy"),
+        *("_policy_failure", "_ready", "_step_limit", "_switches", "_task_count", "_timers"),
     )
 
     def __init__(

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
-from ..disk.changes import Change, Lost, MetadataState
 from ..disk.image import DamagedRange, FileImage, Image
+from ..disk.namespace import Change, Lost, MetadataState, Namespace
 from ..disk.page_cache import Inode
-from ..disk.volume import Namespace
 from ..kinds import FaultKind
 from .page_outcomes import DirtyPage, PageOutcome, lay_outcome, lay_version
 from .profiles import CrashProfile, Metadata

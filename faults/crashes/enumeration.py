@@ -25,8 +25,8 @@ from math import prod
 from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision, Stream
-from ..disk.changes import Change, Lost, MetadataState
 from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, file_piece
+from ..disk.namespace import Change, Lost, MetadataState
 from ..disk.page_cache import Inode
 from .crash import PowerCut, file_image
 from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorFaults

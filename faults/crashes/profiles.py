@@ -48,7 +48,7 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..disk.changes import (
+from ..disk.namespace import (
     Change,
     Create,
     Empty,

@@ -8,7 +8,7 @@ whole: a record reads as the list of what was lost, and each loss can be taken b
 from collections.abc import Callable, Sequence
 
 from ...sim.choices import Stream
-from ..disk.changes import Change, Lost
+from ..disk.namespace import Change, Lost
 from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 

@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_version
-from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
-from .volume import Namespace
+from .namespace import Change, Create, MakeDirectory, MetadataState, Namespace, Rename
 
 
 class PageEnding(StrEnum):

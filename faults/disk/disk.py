@@ -21,12 +21,12 @@ from ..crashes.profiles import PROFILES, CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..plan import FaultPlan
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
-from .crash_trigger import CrashTrigger
-from .fault_injector import MOMENTS, CrashSite, FaultInjector
+from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
 from .files import SimFiles
 from .image import DamagedRange, Image
+from .namespace import Namespace
 from .syncs import Syncs, SyncTiming, Timing
-from .volume import Namespace, Volume
+from .volume import Volume
 
 
 class Disk:

@@ -1,5 +1,8 @@
 """Fault injection of one disk: numbers its operations, draws what goes wrong with each, and crashes at one of them.
 
+A number counts every operation of the disk, and shifts with each one more or less. The name of a `CrashPoint` counts
+those of one kind on one path only, from when its trigger was armed, so it outlives other code: `msync /store/log/0 #4`.
+
 A device under the disk keeps those waiting who need it: one slow operation, or a stall of everything. A stall begins
 with the operation that meets it, and all that arrive before it is over wait for its end. What the page cache answers,
 stores and views through a map, needs no device.
@@ -9,6 +12,7 @@ et al., "Fail-Slow at Scale", FAST 2018, for devices and firmware that stop for 
 """
 
 import errno
+import re
 from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple, NoReturn
@@ -21,13 +25,13 @@ from ...sim.kernel import Kernel
 from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
 from ..plan import FaultPlan
-from .crash_trigger import CrashTrigger
 from .image import DamagedRange
 
 _NOTE_OPERATION = 3 << 56
+_POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*) #(?P<nth>[1-9]\d*)")
 _STOPPED_TEXTS = {errno.EROFS: "Read-only file system", errno.EIO: "Input/output error"}
-_SLOW_NS_MIN = 1_000_000
-_STALL_NS_MIN = 100_000_000
+_SLOW_NS_MIN = 1_000_000  # where the heavy tail of slow operations begins
+_STALL_NS_MIN = 100_000_000  # a stall keeps everyone waiting, and is no mere slow operation
 
 
 class CrashPhase(StrEnum):
@@ -51,6 +55,53 @@ class CrashSite(NamedTuple):
     at: int
 
 
+class CrashPoint(NamedTuple):
+    """The nth operation, from 1, of a kind on a path."""
+
+    kind: str
+    path: str
+    nth: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.path} #{self.nth}"
+
+    @classmethod
+    def parse(cls, text: str) -> "CrashPoint":
+        """Return the point that `str` gave; ValueError if text is none."""
+        found = _POINT.fullmatch(text)
+        if found is None:
+            raise ValueError(f"crash point: expected KIND /PATH #N, found {text[:80]}")
+        return cls(found["kind"], found["path"], int(found["nth"]))
+
+
+class CrashTrigger:
+    """Says at which operation a machine dies: at the one of a number, of a name, or at none. It counts all that pass.
+
+    Invariant: `met` is the last operation that was counted, once there is one to die at.
+    """
+
+    def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
+        self.met: CrashPoint | None = None
+        """The name of the operation to die at, once it has come."""
+        self.times: dict[tuple[str, str], int] = {}
+        """How many operations of a kind on a path there were, in the order of their first."""
+        self._operation = operation
+        self._point = point
+
+    def meets(self, number: int, kind: str, path: str) -> bool:
+        """Return whether to die at the operation of that number, which is the next one."""
+        assert self.met is None, "nothing passes behind the operation to die at"
+        nth = self.times[kind, path] = self.times.get((kind, path), 0) + 1
+        point = CrashPoint(kind, path, nth)
+        if self.is_due(number, point):
+            self.met = point
+        return self.met is not None
+
+    def is_due(self, number: int, point: CrashPoint) -> bool:
+        """Return whether this is the operation to die at."""
+        return number == self._operation or point == self._point
+
+
 class FaultInjector:
     """What every operation of a disk passes through.
 
@@ -60,18 +111,8 @@ class FaultInjector:
     """
 
     __slots__ = (
-        "_stalled_until_ns",
-        "aim",
-        "crash_at",
-        "damage",
-        "faults",
-        "injected",
-        "kernel",
-        "met",
-        "moment",
-        "operations",
-        "stopped",
-        "stream",
+        *("_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "met", "moment"),
+        *("operations", "stopped", "stream"),
     )
 
     def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
@@ -116,9 +157,9 @@ class FaultInjector:
         if self.inject_if(faults.failed_write_chance, FaultKind.FAILED_WRITE, path):
             raise io_error(path)
         if size_bytes > 1 and self.inject_if(faults.short_write_chance, FaultKind.SHORT_WRITE, path):
-            return size_bytes - self.stream.between(
-                1, size_bytes - 1, f"bytes missing in a short write {path}"
-            )
+            # What is missing is drawn, not what is written: 0, the plain draw, would be a write of all.
+            missing = f"bytes missing in a short write {path}"
+            return size_bytes - self.stream.between(1, size_bytes - 1, missing)
         return size_bytes
 
     def fail_by_chance(self, chance: float, fault: FaultKind, path: str) -> None:
@@ -167,6 +208,7 @@ class FaultInjector:
             kernel.trace.add(kind, path)
         number = self.operations
         self.operations = number + 1
+        # The aim is asked at the very operation only: it counts what it is asked about.
         if number == self.crash_at and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number
@@ -174,7 +216,7 @@ class FaultInjector:
     def is_met(self, number: int, kind: str, path: str, at: int = 0) -> bool:
         """Return whether operation crash_at is the one to die at; let crash_at be the next one if it is not."""
         if self.aim is not None and not self.aim.meets(number, kind, path):
-            self.crash_at = number + 1
+            self.crash_at = number + 1  # so that operations compare numbers, and ask the aim one by one only
             return False
         self.aim = None
         self.met = CrashSite(kind, path, at)
@@ -207,10 +249,8 @@ class FaultInjector:
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, FaultKind.PARTIAL_EXTEND, path):
-            missing_bytes = self.stream.between(
-                1, after_bytes - before_bytes - 1, f"bytes not allocated {path}"
-            )
-            return number, after_bytes - missing_bytes
+            most_bytes = after_bytes - before_bytes - 1
+            return number, after_bytes - self.stream.between(1, most_bytes, f"bytes not allocated {path}")
         return number, after_bytes
 
     def end(self, machine: Machine, kind: str, number: int) -> None:
@@ -221,7 +261,7 @@ class FaultInjector:
     def crash_now(self, machine: Machine, kind: str) -> NoReturn:
         """Kill the machine in the midst of an operation; always raises MachineDied."""
         self.injected[f"crash {self.moment} {kind}"] += 1
-        self.crash_at = -1
+        self.crash_at = -1  # the next life may mount the same disk
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 

@@ -11,12 +11,12 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
-from .changes import parent_of
 from .fault_injector import CrashPhase, FaultInjector, io_error
 from .mapped_file import FlawedMappedFile, SimMappedFile
+from .namespace import Namespace, not_a_directory, parent_of
 from .page_cache import Inode
 from .syncs import Syncs, SyncWait
-from .volume import Namespace, SimFileLock, SimulatedDiskSpace, Volume, not_a_directory
+from .volume import SimFileLock, SimulatedDiskSpace, Volume
 
 _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the injector, maps and syncs
 

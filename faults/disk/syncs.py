@@ -39,8 +39,8 @@ from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
 from .fault_injector import CrashPhase, FaultInjector
 from .image import DamagedRange
+from .namespace import Namespace
 from .page_cache import Inode
-from .volume import Namespace
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..crashes.enumeration import CrashLosses
 from ..crashes.page_outcomes import DirtyPage, PageOutcome
-from ..disk.changes import Change, Create, Extend, Rename, Truncate
+from ..disk.namespace import Change, Create, Extend, Rename, Truncate
 from . import record as steps
 from .record import FILES, ProgramRecord, SourceLine, Step
 

@@ -24,8 +24,7 @@ from ... import __version__
 from ...sim.choices import decisions_of, recorded
 from ...sim.schedule import ScheduleError, parse_switch
 from ..crashes.profiles import PROFILES
-from ..disk.crash_trigger import CrashPoint
-from ..disk.fault_injector import MOMENTS
+from ..disk.fault_injector import MOMENTS, CrashPoint
 from .record import Record, Setup
 from .simulation import Crash
 

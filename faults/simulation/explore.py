@@ -20,9 +20,8 @@ from ...sim.guard import guard
 from ...sim.policies.replay import Replay
 from ...sim.process import garbage_kept
 from ..crashes.profiles import PROFILES
-from ..disk.crash_trigger import CrashPoint, CrashTrigger
 from ..disk.disk import Disk
-from ..disk.fault_injector import CrashPhase
+from ..disk.fault_injector import CrashPhase, CrashPoint, CrashTrigger
 from ..disk.image import Image
 from .record import Program, Record, Result, Setup, execute, record_of, replay
 from .simulation import Crash, Simulation

@@ -19,8 +19,7 @@ from ...sim.guard import guard
 from ...sim.policies.random_walk import draw_policy
 from ...sim.process import NoEndInSight, cpu_limit
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
-from ..disk.crash_trigger import CrashPoint
-from ..disk.fault_injector import CrashPhase
+from ..disk.fault_injector import CrashPhase, CrashPoint
 from .disk_lifecycle import PROCESS_KILL
 from .finding import Finding, TrialRecord, steps_taken
 from .record import Program, Record, RecordReplay, Result, Setup, record_of, replay

@@ -22,9 +22,8 @@ from ...sim.machine import Machine, SimClock, SimTasks
 from ...sim.policies import Policy
 from ...sim.trace import Trace
 from ..crashes.profiles import PROFILES, crash_kinds
-from ..disk.crash_trigger import CrashPoint, CrashTrigger
 from ..disk.disk import Disk
-from ..disk.fault_injector import MOMENTS, CrashPhase
+from ..disk.fault_injector import MOMENTS, CrashPhase, CrashPoint, CrashTrigger
 from ..disk.files import SimFiles
 from ..disk.syncs import SyncTiming, Timing
 from ..plan import FaultPlan, enabled_kinds

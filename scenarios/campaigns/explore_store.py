@@ -13,9 +13,8 @@ from functools import partial
 
 from ...faults.crashes.enumeration import CrashStates
 from ...faults.crashes.profiles import PROFILES
-from ...faults.disk.crash_trigger import CrashPoint
 from ...faults.disk.disk import Disk
-from ...faults.disk.fault_injector import CrashPhase
+from ...faults.disk.fault_injector import CrashPhase, CrashPoint
 from ...faults.disk.image import DamagedRange, Image
 from ...faults.simulation.explore import (
     CrashChoice,

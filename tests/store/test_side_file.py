@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.volume import Namespace
+from tornlog.faults.disk.namespace import Namespace
 from tornlog.sim.errors import MachineDied
 from tornlog.store import side_file
 from tornlog.store.errors import CorruptFileError

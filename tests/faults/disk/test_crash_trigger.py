@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.faults.disk.crash_trigger import CrashPoint, CrashTrigger
+from tornlog.faults.disk.fault_injector import CrashPoint, CrashTrigger
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.disk.crash_trigger import CrashPoint, CrashTrigger
+from tornlog.faults.disk.fault_injector import CrashPoint, CrashTrigger
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.trace import RollingDigest, Trace

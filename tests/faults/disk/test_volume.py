@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.changes import MetadataState
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.volume import Namespace
+from tornlog.faults.disk.namespace import MetadataState, Namespace
 
 
 def names_after_losing(names: Namespace, *lost: int) -> MetadataState:

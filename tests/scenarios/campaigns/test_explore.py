@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.disk.crash_trigger import CrashPoint
+from tornlog.faults.disk.fault_injector import CrashPoint
 from tornlog.faults.simulation.explore import CrashMoment, ExplorationCounts, Situation, StateSample
 from tornlog.faults.simulation.record import Record
 from tornlog.faults.simulation.simulation import Crash, Simulation
