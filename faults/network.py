@@ -17,25 +17,25 @@ from collections import Counter
 
 from ..sim.choices import Stream, draw_tail
 from ..sim.kernel import Kernel
-from ..sim.network.medium import Mishap
+from ..sim.network.medium import LinkConditions, Mishap
 from .kinds import FaultKind
 from .plan import NetworkPlan
 
 _LOOPBACK_NS = 10_000
-_TRY_AGAIN_NS_MAX = 60_000_000_000
+_TRY_AGAIN_NS_MAX = 60_000_000_000  # the least bound that RFC 6298 (2.5) allows on the distance of tries
 _MS, _US, _S = 1_000_000, 1_000, 1_000_000_000
 _PARTITION_NS_MIN = 100 * _MS
 
 
-class NetworkFaults:
-    """The conditions of a network (sim.network.conditions). injected: every fault that really happened."""
+class NetworkFaults(LinkConditions):
+    """The conditions of a network with faults. injected: every fault that really happened."""
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: NetworkPlan) -> None:
         self.injected: Counter[str] = Counter()
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
-        self._latency_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
+        self._latencies_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
         self._blocked_until_ns: dict[tuple[str, str], int] = {}
         self._slow_until_ns: dict[tuple[str, str], int] = {}
         self._sent_until_ns: dict[tuple[str, str], int] = {}
@@ -46,7 +46,7 @@ class NetworkFaults:
         if source == target:
             return _LOOPBACK_NS
         link = f"{source}>{target}"
-        delay_ns = self._stream.between(*self._latency_ns, f"latency {link}")
+        delay_ns = self._stream.between(*self._latencies_ns, f"latency {link}")
         delay_ns += self._outage_ns(source, target, link)
         delay_ns += self._queue_ns(source, target, link, size_bytes)
         if self._inject_if(self._plan.late_chance, FaultKind.LATE_DELIVERY, link):
@@ -92,11 +92,8 @@ class NetworkFaults:
 
     def heal(self) -> None:
         """Let everything be well from here on."""
-        latency_us = {
-            "latency_us_min": self._plan.latency_us_min,
-            "latency_us_max": self._plan.latency_us_max,
-        }
-        self._plan = NetworkPlan(**latency_us)
+        plan = self._plan
+        self._plan = NetworkPlan(latency_us_min=plan.latency_us_min, latency_us_max=plan.latency_us_max)
         self._blocked_until_ns.clear()
         self._slow_until_ns.clear()
         self._sent_until_ns.clear()
@@ -109,6 +106,7 @@ class NetworkFaults:
             left_ns = self._begin_outage(source, target, link)
         if left_ns <= 0:
             return 0
+        # A sender doubles the distance of its tries, so its next one may come as late again as the outage lasted.
         return left_ns + self._stream.below(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
@@ -121,9 +119,8 @@ class NetworkFaults:
             return 0
         lasts_ns = self._draw_ns(_PARTITION_NS_MIN, plan.partition_ms_max, f"partition {link}")
         for direction in directions:
-            self._blocked_until_ns[direction] = max(
-                self._blocked_until_ns.get(direction, 0), now_ns + lasts_ns
-            )
+            until_ns = self._blocked_until_ns.get(direction, 0)  # of a one-way outage that may last longer
+            self._blocked_until_ns[direction] = max(until_ns, now_ns + lasts_ns)
         return lasts_ns
 
     def _queue_ns(self, source: str, target: str, link: str, size_bytes: int) -> int:
@@ -132,9 +129,8 @@ class NetworkFaults:
         if self._slow_until_ns.get(direction, 0) <= now_ns:
             if not size_bytes or not self._inject_if(plan.slow_link_chance, FaultKind.SLOW_LINK, link):
                 return 0
-            self._slow_until_ns[direction] = now_ns + self._draw_ns(
-                _MS, plan.slow_link_ms_max, f"slow link {link}"
-            )
+            lasts_ns = self._draw_ns(_MS, plan.slow_link_ms_max, f"slow link {link}")
+            self._slow_until_ns[direction] = now_ns + lasts_ns
         begins_ns = max(now_ns, self._sent_until_ns.get(direction, 0))
         ends_ns = begins_ns + size_bytes * _S // plan.slow_link_bytes_per_s
         assert now_ns <= begins_ns <= ends_ns, (now_ns, begins_ns, ends_ns)

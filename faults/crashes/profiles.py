@@ -93,8 +93,8 @@ class CrashProfile:
     """One kind of crash."""
 
     name: str
-    page_cache_survives: bool
     metadata: Metadata
+    page_cache_survives: bool = False
     data_before_size: bool = False
     whole_pages: bool = False
     """No page is torn."""
@@ -116,62 +116,32 @@ class CrashProfile:
         if not self.grows_in_steps:
             return []
         ordered, others = self.metadata.split(unsure)
+        # In order, a part of the first loss is the journal's end; what was logged later cannot be there then.
         first = [change for change in ordered if change.number in lost][:1]
         gone = first + [change for change in others if change.number in lost]
-        return [
-            change
-            for change in gone
-            if isinstance(change, Extend) and change.in_steps and change.grown_bytes > 1
-        ]
+        growths = [change for change in gone if isinstance(change, Extend)]
+        return [growth for growth in growths if growth.in_steps and growth.grown_bytes > 1]
 
 
 PROFILES: dict[str, CrashProfile] = {
     profile.name: profile
     for profile in (
-        CrashProfile("nothing-lost", page_cache_survives=True, metadata=Metadata.KEPT),
-        CrashProfile("process-kill", page_cache_survives=True, metadata=Metadata.KEPT),
+        CrashProfile("nothing-lost", Metadata.KEPT, page_cache_survives=True),
+        CrashProfile("process-kill", Metadata.KEPT, page_cache_survives=True),
         CrashProfile(
-            "os-crash",
-            page_cache_survives=False,
-            metadata=Metadata.ANY,
-            whole_pages=True,
-            drive_cache_survives=True,
-            grows_in_steps=True,
+            "os-crash", Metadata.ANY, whole_pages=True, drive_cache_survives=True, grows_in_steps=True
         ),
+        CrashProfile("ext4-ordered", Metadata.PREFIX, data_before_size=True, grows_in_steps=True),
         CrashProfile(
-            "ext4-ordered",
-            page_cache_survives=False,
-            metadata=Metadata.PREFIX,
-            data_before_size=True,
-            grows_in_steps=True,
+            "ext4-data", Metadata.PREFIX, data_before_size=True, whole_pages=True, grows_in_steps=True
         ),
+        CrashProfile("xfs", Metadata.PREFIX_BUT_GROWTH, data_before_size=True),
         CrashProfile(
-            "ext4-data",
-            page_cache_survives=False,
-            metadata=Metadata.PREFIX,
-            data_before_size=True,
-            whole_pages=True,
-            grows_in_steps=True,
+            "btrfs", Metadata.PREFIX_BUT_LOGGED, data_before_size=True, whole_pages=True, grows_in_steps=True
         ),
+        CrashProfile("strict-posix", Metadata.ANY, grows_in_steps=True),
         CrashProfile(
-            "xfs", page_cache_survives=False, metadata=Metadata.PREFIX_BUT_GROWTH, data_before_size=True
-        ),
-        CrashProfile(
-            "btrfs",
-            page_cache_survives=False,
-            metadata=Metadata.PREFIX_BUT_LOGGED,
-            data_before_size=True,
-            whole_pages=True,
-            grows_in_steps=True,
-        ),
-        CrashProfile("strict-posix", page_cache_survives=False, metadata=Metadata.ANY, grows_in_steps=True),
-        CrashProfile(
-            "torn-sectors",
-            page_cache_survives=False,
-            metadata=Metadata.ANY,
-            torn_bytes_chance=1.0,
-            torn_page_chance=1.0,
-            grows_in_steps=True,
+            "torn-sectors", Metadata.ANY, torn_bytes_chance=1.0, torn_page_chance=1.0, grows_in_steps=True
         ),
     )
 }

@@ -102,19 +102,8 @@ class SimConnection:
     """
 
     __slots__ = (
-        "_machine",
-        "_medium",
-        "broken_ns",
-        "closed",
-        "gate",
-        "host",
-        "incoming",
-        "is_lost",
-        "label",
-        "local_address",
-        "peer",
-        "remote_address",
-        "watchers",
+        *("_machine", "_medium", "broken_ns", "closed", "gate", "host", "incoming", "is_lost", "label"),
+        *("local_address", "peer", "remote_address", "watchers"),
     )
 
     peer: "SimConnection"
@@ -150,12 +139,12 @@ class SimConnection:
             now_ns = medium.kernel.now_ns
             self._check_open()
             is_broken = self.broken_ns is not None and self.broken_ns <= now_ns
-            data = incoming.receive(
-                bytes_max, now_ns if self.broken_ns is None else min(now_ns, self.broken_ns)
-            )
+            # What arrived before the reset can still be read; what is later is lost with the connection.
+            until_ns = now_ns if self.broken_ns is None else min(now_ns, self.broken_ns)
+            data = incoming.receive(bytes_max, until_ns)
             if data:
                 medium.note("receive", self.label, data)
-                self.peer.changed()
+                self.peer.changed()  # it may have waited for room
                 return data
             if is_broken:
                 raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
@@ -237,7 +226,7 @@ class SimConnection:
         under_way = self.peer.incoming.count_under_way(self._medium.kernel.now_ns)
         if under_way:
             self.peer.incoming.drop_last(self._medium.conditions.pieces_lost(self.host, under_way))
-        self.peer.incoming.ended_ns = None
+        self.peer.incoming.ended_ns = None  # an end that was under way goes down, too
         self.peer.is_lost = True
 
     def break_off(self) -> None:
@@ -272,11 +261,9 @@ class SimConnection:
             elif mishap is Mishap.LOST:
                 self.is_lost = peer.is_lost = True
         if self.is_lost:
-            peer.incoming.swallow(len(data))
-            if peer.is_forgotten:
-                self.learn(now_ns + 2 * self._delay_ns(0))
-            else:
-                self.learn(now_ns + _GIVE_UP_NS)
+            peer.incoming.swallow(len(data))  # so that a sender into silence fills its buffer and then waits
+            # A new machine of that name answers bytes of a connection it does not know with a reset, silence nothing.
+            self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_forgotten else _GIVE_UP_NS))
         elif peer.closed:
             self.learn(now_ns + self._delay_ns(0) + peer._delay_ns(0))
         else:

@@ -8,27 +8,18 @@ Not modelled: bytes that arrive changed, hosts of several addresses, a reader's 
 """
 
 import errno
-from dataclasses import dataclass
 
 from ..kernel import Kernel
 from ..machine import Machine, Waiting
 from .connection import SimConnection
 from .listener import SimListener, SimPoller
-from .medium import FairConditions, LinkConditions, Medium
+from .medium import LinkConditions, Medium
 
 _FIRST_FREE_PORT = 40_000
 _PORT_MAX = 65_535
 _ANYWHERE = "0.0.0.0"
 _LOOPBACK = ("127.0.0.1", "localhost")
 _BUFFER_BYTES = 1 << 16
-
-
-@dataclass(slots=True)
-class NetworkHost:
-    """What a name stands for, through all the lives of its machine."""
-
-    name: str
-    next_port: int = _FIRST_FREE_PORT
 
 
 class SimNetwork:
@@ -40,8 +31,9 @@ class SimNetwork:
     def __init__(
         self, kernel: Kernel, conditions: LinkConditions | None = None, *, buffer_bytes: int = _BUFFER_BYTES
     ) -> None:
-        self._medium = Medium(kernel, conditions or FairConditions(), buffer_bytes)
-        self._hosts: dict[str, NetworkHost] = {}
+        self._medium = Medium(kernel, conditions or LinkConditions(), buffer_bytes)
+        self.next_ports: dict[str, int] = {}
+        """By host: ports are not used again at once, whichever of its machines had them."""
         self._newest: dict[str, HostNetwork] = {}
 
     def join(self, machine: Machine, host: str) -> "HostNetwork":
@@ -50,8 +42,7 @@ class SimNetwork:
             raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
         before = self._newest.get(host)
         self._medium.machines[host] = machine
-        known = self._hosts.setdefault(host, NetworkHost(host))
-        endpoint = self._newest[host] = HostNetwork(self, self._medium, machine, known)
+        endpoint = self._newest[host] = HostNetwork(self, self._medium, machine, host)
         machine.at_death.append(endpoint.end)
         if before is not None:
             before.on_peer_reboot()
@@ -75,8 +66,8 @@ class HostNetwork:
     have closed, which are dropped now and then.
     """
 
-    def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: NetworkHost) -> None:
-        self.host = host.name
+    def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: str) -> None:
+        self.host = host
         self.dies_silently: bool | None = None
         """Whether the machine is off when it dies, and its connections fall silent; None: up to the conditions."""
         self.is_off = False
@@ -84,7 +75,6 @@ class HostNetwork:
         self._network = network
         self._medium = medium
         self._machine = machine
-        self._known = host
         self._listeners: dict[int, SimListener] = {}
         self._ends: list[SimConnection] = []
         self._pollers = 0
@@ -103,7 +93,7 @@ class HostNetwork:
             raise OSError(errno.EADDRINUSE, "Address already in use", address)
         at = f"{_LOOPBACK[0] if is_loopback else name}:{port}"
         listener = self._listeners[port] = SimListener(
-            self._medium, self._machine, at, lambda: self._give_back(port), is_loopback=is_loopback
+            self._medium, self._machine, at, lambda: self._listeners.pop(port, None), is_loopback
         )
         self._medium.note("listen", f"{self.host} {at}", b"")
         return listener
@@ -120,11 +110,11 @@ class HostNetwork:
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
         ask = Waiting(f"connect {address}")
         self._pass(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
-        peer = self._network.newest(target)
+        peer = self._network.newest(target)  # asked again: the host may have another machine by now
         assert peer is not None, target
         listener = peer.listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
-            self._pass(ask, due_ns, due_ns)
+            self._pass(ask, due_ns, due_ns)  # no answer at all, not even a refusal
         if listener is None or medium.conditions.refuses(self.host, target):
             self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
             medium.note("refused", f"{self.host}>{address}", b"")
@@ -138,7 +128,7 @@ class HostNetwork:
         listener.offer(theirs)
         try:
             self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
-        except TimeoutError:
+        except TimeoutError:  # the listener has it already, and learns only now that nobody is there
             mine.closed = True
             mine.break_off()
             raise
@@ -162,7 +152,7 @@ class HostNetwork:
         """Take down what the machine had, which has just died."""
         conditions = self._medium.conditions
         self.is_off = conditions.is_silent_death(self.host, self.dies_silently)
-        for listener in list(self._listeners.values()):
+        for listener in list(self._listeners.values()):  # a copy: ending one gives its port back
             if self.is_off:
                 listener.closed = True
             else:
@@ -186,7 +176,9 @@ class HostNetwork:
         """
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
-                end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_ns(end))
+                end.peer.learn(
+                    self._medium.kernel.now_ns + 2 * self._round_ns(end)
+                )  # a try again, and its reset
 
     def heal(self) -> None:
         """Let what is under way to this host arrive soon, and lost connections be found out."""
@@ -203,6 +195,7 @@ class HostNetwork:
         return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
 
     def _keep(self, end: SimConnection) -> None:
+        # Dropped as new ones come, so that a machine that connects again and again does not keep them all.
         self._ends = [known for known in self._ends if not (known.closed and known.peer.closed)]
         self._ends.append(end)
 
@@ -215,14 +208,11 @@ class HostNetwork:
         if moment_ns >= due_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{why.label}: nobody answered in time")
 
-    def _give_back(self, port: int) -> None:
-        self._listeners.pop(port, None)
-
     def _free_port(self) -> int:
-        port = self._known.next_port
+        port = self._network.next_ports.get(self.host, _FIRST_FREE_PORT)
         while port in self._listeners:
             port += 1
-        self._known.next_port = _FIRST_FREE_PORT if port >= _PORT_MAX else port + 1
+        self._network.next_ports[self.host] = _FIRST_FREE_PORT if port >= _PORT_MAX else port + 1
         return port
 
 

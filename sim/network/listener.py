@@ -16,14 +16,7 @@ class SimListener:
     """One port of one machine, and the connections that nobody has accepted yet. give_back frees the port."""
 
     __slots__ = (
-        "_give_back",
-        "_machine",
-        "_medium",
-        "_waiting",
-        "address",
-        "closed",
-        "gate",
-        "is_loopback",
+        *("_give_back", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
         "watchers",
     )
 
@@ -32,8 +25,7 @@ class SimListener:
         medium: Medium,
         machine: Machine,
         address: str,
-        give_back: Callable[[], None],
-        *,
+        give_back: Callable[[], object],
         is_loopback: bool,
     ) -> None:
         self.address = address

@@ -9,7 +9,7 @@ from tornlog.sim.errors import DeadlockError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.connection import SimConnection
 from tornlog.sim.network.hosts import SimNetwork
-from tornlog.sim.network.medium import FairConditions
+from tornlog.sim.network.medium import LinkConditions
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.trace import Trace
 
@@ -18,7 +18,7 @@ AT = f"{SERVER}:1"
 S = 1_000_000_000
 
 
-class Resetting(FairConditions):
+class Resetting(LinkConditions):
     """Fair, but processes that die reset their connections, and of what a machine that is off sent all is lost."""
 
     def is_reset_at_death(self, host: str) -> bool:
@@ -29,7 +29,7 @@ class Resetting(FairConditions):
 
 
 class Rig:
-    def __init__(self, conditions: FairConditions | None = None, **network: int) -> None:
+    def __init__(self, conditions: LinkConditions | None = None, **network: int) -> None:
         self.kernel = Kernel(RandomWalk(Choices("deaths").stream("schedule"), 4), trace=Trace())
         self.network = SimNetwork(self.kernel, conditions, **network)
         self.client = self.kernel.machine("client")
@@ -247,7 +247,7 @@ def test_a_listener_with_a_full_queue_lets_others_wait() -> None:
 
 
 def test_a_connection_that_was_given_up_while_it_was_made_is_reset_for_who_accepts_it() -> None:
-    rig = Rig(FairConditions(latency_ns=20_000_000))
+    rig = Rig(LinkConditions(latency_ns=20_000_000))
 
     def body() -> None:
         with pytest.raises(TimeoutError):
