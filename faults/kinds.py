@@ -10,7 +10,6 @@ from typing import Any
 GROUPS = ("crash", "sync", "write", "read", "space", "time", "rest", "machine", "network")
 """What a kind strikes: what a crash leaves, syncs, writes, reads, room on the disk, how long things take, data that
 nobody touches, the machine as a whole, and what is between machines."""
-
 _OSDI_2014 = "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014"
 _ATC_2020 = "Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC 2020"
 _FAST_2013 = "Zheng et al., Understanding the Robustness of SSDs under Power Fault, FAST 2013"

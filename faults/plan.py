@@ -13,7 +13,6 @@ from .kinds import FaultKind
 
 FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 """Whose way a sync fails in."""
-
 _PASSING = (
     "failed_sync_chance",
     "failed_directory_sync_chance",

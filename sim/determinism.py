@@ -10,10 +10,8 @@ from .guard import guard
 from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
-
 Traced = Callable[[Trace | None], str]
 """A run from its beginning, with a trace if there is one to fill; returns its digest."""
-
 _TRIES = 3
 
 

@@ -41,25 +41,17 @@ _AUDITED = (
     *("syslog", "tempfile", "time"),
 )
 """First words of the audit events that tell of a way out, whatever name the function was called by."""
-
 _SHOWN_EVENTS = {"socket.__new__": "socket.socket"}
-
 _PURE_OF_OS = (
     *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
     *("WTERMSIG", "_exit", "abort", "fspath", "major", "makedev", "minor", "register_at_fork", "strerror"),
     "waitstatus_to_exitcode",
 )
-
 _PURE_OF_TIME = ("get_clock_info", "strptime")
-
 _TELLS_NOW_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
-
 _OF_SIGNAL = ("alarm", "getitimer", "pause", "raise_signal", "setitimer", "signal", "sigtimedwait", "sigwait")
-
 _OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
-
 _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
-
 _EXEMPT_CALLERS = (
     "importlib",
     "linecache",
@@ -67,15 +59,10 @@ _EXEMPT_CALLERS = (
     "coverage",
     "_pytest",
 )  # Python reading its own source
-
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
-
 _INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # which are below it, and are not it
-
 _standing: list[list[LeakError]] = []  # what each guard that stands has found, the outermost first
-
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
-
 _hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # ours, once it was added: it cannot be taken back
 
 

@@ -32,17 +32,13 @@ from .policies import Policy, WatchingPolicy
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
-
 _DECISION = 1 << 63  # tags of digest words, apart from the codes of file operations
 _TIME_JUMP = 1 << 62
 _KILL = 1 << 61
 _TASK_END = 1 << 60
-
 _TIMERS_MIN = 64  # a smaller heap is not worth compacting
-
 REFUSALS_MAX = 1000
 """How often a task of a dead machine may swallow MachineDied and try another world call."""
-
 _unstoppable: list[SimTask] = []  # kept for good, out of the garbage collector's reach
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _LINE = re.compile(r"(?P<task>\S.*?) @ (?P<label>\S.*?) #(?P<nth>[1-9]\d*) -> (?P<chosen>\S.*)")
-
 FORCED = "~"
 """What the label of a point begins with at which a task could not go on."""
 

@@ -23,7 +23,6 @@ from .policies import Policy
 from .policies.bounded import Bounded, ScheduleDeviation, SwitchPoint, parse_deviations
 
 T = TypeVar("T")
-
 KINDS = ("preemptions", "delays")
 
 

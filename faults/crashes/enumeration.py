@@ -35,8 +35,6 @@ from .sampling import decide_lost_changes, draw_lost_changes, draw_page_outcomes
 
 DRAWN_STATES = 16
 """How many are drawn where not all can be tried."""
-
-
 Chosen = tuple[int, ...]
 """For each dirty page, in order, the number of its outcome."""
 

@@ -145,7 +145,6 @@ PROFILES: dict[str, CrashProfile] = {
         ),
     )
 }
-
 _CHANGES = (Create, Extend, Empty, Truncate, Unlink, Rename, Link, MakeDirectory, RemoveDirectory)
 _WRITES = ("store", "pwrite", "write")
 

@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterable
 
 from .elevator import Elevator, IoRequest
 from .pages import FilePages, Memory
-from .storage import BLOCK_BYTES, Run
+from .storage import BLOCK_BYTES, Run, append_block
 
 Page = tuple[str, int]
 """A file's path, and which of its pages."""
-
 _PAGES_FIRST = 4
-
-PAGES_MOST = 32
+PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
 
 class ReadAhead:
@@ -47,7 +45,7 @@ class ReadAhead:
 
     def miss(self, page: int, wanted: int) -> range:
         """Return what to read, and wait for, when a page is not there, the first of so many that are wanted."""
-        if page - self._last not in (0, 1):
+        if page - self._last not in (0, 1):  # neither the page that was read last nor the next one
             self.window, self._marker = 0, -1
             if self._around:
                 return range(max(page - self._most // 2, 0), page + max(self._most // 2, wanted))
@@ -105,7 +103,7 @@ class CachedReads:
             else:
                 self._pages.move_to_end((file.path, page))
                 self._begin(file, state.hit(page))
-            if request is not None:
+            if request is not None:  # None: a hole, which has no block to be read
                 self._elevator.wait(request)
             state.passed(page)
 
@@ -117,12 +115,9 @@ class CachedReads:
             block = file.blocks.block_of(page)
             if block is None or (file.path, page) in self._pages:
                 continue
-            if runs and sum(runs[-1]) == block:
-                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-                of_runs[-1].append(page)
-            else:
-                runs.append((block, 1))
-                of_runs.append([page])
+            if append_block(runs, block):
+                of_runs.append([])
+            of_runs[-1].append(page)
         for run, pages_of_run in zip(runs, of_runs, strict=True):
             request = self._elevator.read([run])
             for page in pages_of_run:

@@ -25,7 +25,8 @@ from typing import NamedTuple
 from ...sim.choices import Stream
 from .storage import BLOCK_BYTES, JournalledStorage, Run, Storage
 
-_STEPS = 1000
+_MS, _US = 1_000_000, 1_000
+_STEPS = 1000  # as fine as quantiles of 0.1 % are
 
 
 class Spread:
@@ -67,17 +68,13 @@ class Spread:
 
 
 _TURN_NS = 60_000_000_000 // 7_200
-
 _BYTES_PER_SECOND = 200_000_000
-
 _TRACK_BLOCKS = _BYTES_PER_SECOND * _TURN_NS // 1_000_000_000 // BLOCK_BYTES
-
 _BLOCK_NS = _TURN_NS // _TRACK_BLOCKS
-
 _TRACK_TO_TRACK_NS = 600_000
-
-_THIRD_OF_STROKE_NS = 8_500_000
-
+_THIRD_OF_STROKE_NS = (
+    8_500_000  # the average seek of data sheets: two random tracks are a third of the stroke apart
+)
 _COMMAND_NS = 50_000
 
 
@@ -120,7 +117,9 @@ class HardDisk:
         first, count = run
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
         angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
-        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)
+        at_ns += (angle_ns - at_ns) % (
+            _TRACK_BLOCKS * _BLOCK_NS
+        )  # until the sector comes by; % is never negative
         self._head = first + count
         self._idle_ns = at_ns + count * _BLOCK_NS
         return self._idle_ns
@@ -131,9 +130,6 @@ class HardDisk:
             return 0
         per_root_track = (_THIRD_OF_STROKE_NS - _TRACK_TO_TRACK_NS) // isqrt(self._tracks // 3)
         return _TRACK_TO_TRACK_NS + isqrt(distance) * per_root_track
-
-
-_MS, _US = 1_000_000, 1_000
 
 
 class FlashDrive:
@@ -186,17 +182,15 @@ class FlashDrive:
 
 def sata_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
     """Return a consumer's SATA drive, without capacitors."""
-    flush = Spread.through(
-        [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
-    )
+    points = [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
+    flush = Spread.through(points)
     return FlashDrive(stream, command_ns=60 * _US, bytes_per_second=500_000_000, flush=flush, depth=depth)
 
 
 def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
     """Return an NVMe drive with capacitors, as servers have."""
-    flush = Spread.through(
-        [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
-    )
+    points = [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
+    flush = Spread.through(points)
     return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)
 
 

@@ -13,9 +13,9 @@ from itertools import count
 from ...sim.machine import Gate, Machine, SimTask, Waiting
 from .storage import BlockDevice, Run
 
-_RUNS_AT_ONCE = 16
-_BLOCKS_AT_ONCE = 1024
-_READS_IN_A_ROW = 2
+_RUNS_AT_ONCE = 16  # fifo_batch
+_BLOCKS_AT_ONCE = 1024  # 4 MiB
+_READS_IN_A_ROW = 2  # writes_starved
 _IDLE = Waiting("a request")
 _SERVING = Waiting("the device")
 _COMPLETION = Waiting("a request's end")
@@ -164,7 +164,9 @@ class Elevator:
             end = queued[0] + queued[2]
             blocks += queued[2]
             taken += 1
-        wrapped = max(0, at + taken - len(queue))
+        wrapped = max(
+            0, at + taken - len(queue)
+        )  # of those in front of the head, which are at the queue's start
         del queue[at : at + taken]
         del queue[:wrapped]
         self._head = end

@@ -14,11 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...sim.machine import Gate
-from .storage import Run
+from .storage import FreeBlocks, Run, append_block
 
 ROOM_BLOCKS = 2048
-"""8 MiB: what a file that has grown keeps."""
-
+"""8 MiB: what a file that has grown keeps, as ext4's preallocation has it at most."""
 _MIB = 1 << 20
 
 
@@ -39,22 +38,13 @@ class FileBlocks:
         return self.placed.get(page) if self.ahead is None else self.ahead + page
 
 
-class Placement:
-    """The free blocks of one device: all from `_free` on."""
+class Placement(FreeBlocks):
+    """Gives the pages of files their blocks."""
 
     def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
         """room_blocks: how many a growing file takes at a time."""
-        self._blocks = blocks
-        self._free = 0
+        super().__init__(blocks)
         self._room_blocks = max(room_blocks, 1)
-
-    def take(self, blocks: int) -> int:
-        """Return the first of so many blocks side by side. ValueError: the device is full."""
-        first = self._free
-        self._free += blocks
-        if self._free > self._blocks:
-            raise ValueError(f"the device has {self._blocks} blocks, and {self._free} are asked for")
-        return first
 
     def place(self, file: FileBlocks, pages: Iterable[int]) -> list[Run]:
         """Return where pages, ascending, lie as runs; those that have no block yet get one."""
@@ -63,10 +53,7 @@ class Placement:
             block = file.block_of(page)
             if block is None:
                 block = file.placed[page] = self._next(file)
-            if runs and sum(runs[-1]) == block:
-                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-            else:
-                runs.append((block, 1))
+            append_block(runs, block)
         return runs
 
     def _next(self, file: FileBlocks) -> int:
@@ -79,23 +66,21 @@ class Placement:
         return file.kept - 1
 
 
+@dataclass(slots=True, eq=False)
 class FilePages:
     """Invariant: a page is dirty while the device has not been given what it holds."""
 
-    __slots__ = ("blocks", "commit_number", "dirty", "dirty_since_ns", "in_flight", "path", "written")
-
-    def __init__(self, path: str, written: Gate) -> None:
-        self.path = path
-        self.blocks = FileBlocks()
-        self.dirty: set[int] = set()
-        self.dirty_since_ns = 0
-        """When the first of the dirty pages became so."""
-        self.in_flight = 0
-        """How many are on their way to the device."""
-        self.written = written
-        """Who waits for those."""
-        self.commit_number = 0
-        """The journal's commit that takes what was last written of it."""
+    path: str
+    written: Gate
+    """Who waits for the pages that are on their way to the device."""
+    blocks: FileBlocks = field(default_factory=FileBlocks)
+    dirty: set[int] = field(default_factory=set)
+    dirty_since_ns: int = 0
+    """When the first of the dirty pages became so."""
+    in_flight: int = 0
+    """How many are on their way to the device."""
+    commit_number: int = 0
+    """The journal's commit that takes what was last written of it."""
 
 
 @dataclass(frozen=True, slots=True)

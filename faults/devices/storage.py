@@ -17,11 +17,10 @@ from ..disk.syncs import SyncTiming
 
 Run = tuple[int, int]
 """Blocks that lie side by side: the first, and how many."""
-
 BLOCK_BYTES = 4096
-_JOURNAL_BLOCKS = 32_768
-_DESCRIPTION_BLOCKS = 2  # the descriptor and the inode's table block
-_COMMIT_BLOCKS = 1
+JOURNAL_BLOCKS = 32_768  # 128 MiB
+DESCRIPTION_BLOCKS = 2  # the descriptor, and a block of the inodes' table
+COMMIT_BLOCKS = 1
 
 
 class BlockDevice(Protocol):
@@ -51,13 +50,54 @@ class Storage(Protocol):
         """Return the first of so many blocks in a row, free until now."""
 
 
+def append_block(runs: list[Run], block: int) -> bool:
+    """Add a block to runs, to the last one if it lies right behind that; return whether it began a run."""
+    if runs and sum(runs[-1]) == block:
+        runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        return False
+    runs.append((block, 1))
+    return True
+
+
+class FreeBlocks:
+    """The free blocks of one device: all from `_free` on. Files lie behind one another, as they were made."""
+
+    def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
+        self._free = 0
+
+    def take(self, blocks: int) -> int:
+        """Return the first of so many blocks side by side. ValueError: the device is full."""
+        first = self._free
+        self._free += blocks
+        if self._free > self._blocks:
+            raise ValueError(f"the device has {self._blocks} blocks, and {self._free} are asked for")
+        return first
+
+
+class JournalRing:
+    """The blocks of a journal, written in sequence, again and again."""
+
+    def __init__(self, free: FreeBlocks) -> None:
+        self._first = free.take(JOURNAL_BLOCKS)
+        self._at = 0
+
+    def next(self, blocks: int) -> Run:
+        """Return the next blocks; what would not fit in front of the end begins at the start again."""
+        if self._at + blocks > JOURNAL_BLOCKS:
+            self._at = 0
+        first = self._first + self._at
+        self._at += blocks
+        return first, blocks
+
+
 class JournalledStorage:
-    """A file system with a journal on a device of its own. Invariant: the journal's next block is `_journal_at`."""
+    """A file system with a journal on a device of its own."""
 
     def __init__(self, device: BlockDevice) -> None:
         self._device = device
-        self._journal_at = 0
-        self._free = _JOURNAL_BLOCKS
+        self._free = FreeBlocks(device.blocks)
+        self._journal = JournalRing(self._free)
         self._idle_ns = 0
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
@@ -66,26 +106,17 @@ class JournalledStorage:
         done_ns = max(now_ns, self._idle_ns)
         if runs:
             done_ns = device.write(done_ns, runs)
-        done_ns = device.write(done_ns, [self._journal(_DESCRIPTION_BLOCKS)])
-        done_ns = device.flush(done_ns)
-        done_ns = device.write(done_ns, [self._journal(_COMMIT_BLOCKS)])
+        done_ns = device.write(done_ns, [self._journal.next(DESCRIPTION_BLOCKS)])
+        done_ns = device.flush(
+            done_ns
+        )  # the commit block must not be on the medium before what it vouches for
+        done_ns = device.write(done_ns, [self._journal.next(COMMIT_BLOCKS)])
         self._idle_ns = device.flush(done_ns)
         return self._idle_ns
 
     def place(self, blocks: int) -> int:
-        """Return the first of so many blocks in a row: files lie behind one another, as they were made."""
-        first = self._free
-        self._free += blocks
-        if self._free > self._device.blocks:
-            raise ValueError(f"the device has {self._device.blocks} blocks, and {self._free} are asked for")
-        return first
-
-    def _journal(self, blocks: int) -> Run:
-        if self._journal_at + blocks > _JOURNAL_BLOCKS:
-            self._journal_at = 0
-        first = self._journal_at
-        self._journal_at += blocks
-        return first, blocks
+        """Return the first of so many blocks in a row. ValueError: the device is full."""
+        return self._free.take(blocks)
 
 
 class MeasuredStorage:
@@ -99,7 +130,9 @@ class MeasuredStorage:
         if not syncs_ns:
             raise ValueError("expected the times of syncs, at least one")
         self._syncs_ns = cycle(syncs_ns)
-        self._usual_ns: int | None = sorted(syncs_ns)[len(syncs_ns) // 2]
+        self._usual_ns: int | None = sorted(syncs_ns)[
+            len(syncs_ns) // 2
+        ]  # the median: tails are for measuring
         self._free = 0
         self._idle_ns = 0
 
@@ -156,8 +189,5 @@ def _runs(first_block: int, inode: Inode, start: int, end: int) -> list[Run]:
             dirty.update(range(at // BLOCK_BYTES, (at + len(data) - 1) // BLOCK_BYTES + 1))
     runs: list[Run] = []
     for block in sorted(dirty):
-        if runs and runs[-1][0] + runs[-1][1] == first_block + block:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((first_block + block, 1))
+        append_block(runs, first_block + block)
     return runs

@@ -15,12 +15,10 @@ from ..disk.mapped_file import Buffer, SimMappedFile
 from .cached_reads import CachedReads, ReadAhead
 from .elevator import Elevator
 from .pages import FilePages, Memory, Placement
-from .storage import BLOCK_BYTES, BlockDevice
+from .storage import BLOCK_BYTES, BlockDevice, JournalRing
 from .write_back import Journal, WriteBack
 
-_JOURNAL_BLOCKS = 32_768
-
-_WHOLE_FILE = 1 << 60
+_WHOLE_FILE = 1 << 60  # more bytes than any file has
 
 
 class StorageSystem:
@@ -42,8 +40,7 @@ class StorageSystem:
         self._kernel = machine.kernel
         self._placement = Placement(device.blocks, room_blocks=room_blocks)
         self.elevator = Elevator(machine, device)
-        place = self._placement.take(_JOURNAL_BLOCKS), _JOURNAL_BLOCKS
-        self.journal = Journal(self._kernel, self.elevator, place)
+        self.journal = Journal(self._kernel, self.elevator, JournalRing(self._placement))
         self.write_back = WriteBack(machine, self.elevator, self.journal, self._placement, memory)
         self.reads = CachedReads(self.elevator, memory, read_ahead)
         self._files: dict[str, FilePages] = {}

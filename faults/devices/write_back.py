@@ -17,29 +17,21 @@ from collections.abc import Sequence
 from ...sim.machine import Gate, Machine, Scheduler
 from .elevator import Elevator, IoRequest
 from .pages import FilePages, Memory, Placement
-from .storage import BLOCK_BYTES, Run
+from .storage import BLOCK_BYTES, COMMIT_BLOCKS, DESCRIPTION_BLOCKS, JournalRing
 
 _FILES_AT_ONCE = 256  # as many requests as Linux lets a queue have (nr_requests)
-
-_PAGES_AT_ONCE = 4096
-
+_PAGES_AT_ONCE = 4096  # 16 MiB
 _PAGES_OF_REQUEST = 256  # 1 MiB, about what Linux lets one request have (max_sectors_kb)
-
-_DESCRIPTION_BLOCKS = 2  # the descriptor, and one block of inodes
-
-_COMMIT_BLOCKS = 1
-
 Batch = tuple[FilePages, list[int]]
 """Pages of one file, ascending."""
 
 
 class Journal:
-    """A ring of blocks. Invariant: changes are taken by the commit numbered `open_number`, which has not begun."""
+    """The commits of one journal. Invariant: changes are taken by the one of `open_number`, which has not begun."""
 
-    def __init__(self, kernel: Scheduler, elevator: Elevator, place: Run) -> None:
+    def __init__(self, kernel: Scheduler, elevator: Elevator, ring: JournalRing) -> None:
         self._elevator = elevator
-        self._first, self._blocks = place
-        self._at = 0
+        self._ring = ring
         self._waiters = Gate(kernel, "a journal commit")
         self._is_committing = False
         self._is_due = False
@@ -72,20 +64,18 @@ class Journal:
     def _commit(self) -> None:
         self._is_committing = True
         self._is_due = False
+        # Taken before anything is written: what is noted while this commit runs belongs to the next one.
         number, self.open_number = self.open_number, self.open_number + 1
-        self._write(_DESCRIPTION_BLOCKS)
-        self._write(_COMMIT_BLOCKS)
+        self._write(DESCRIPTION_BLOCKS)
+        self._write(COMMIT_BLOCKS)
         self._committed = number
         self._is_committing = False
         self._waiters.open()
 
     def _write(self, blocks: int) -> None:
         """Write the next blocks of the ring, and flush."""
-        if self._at + blocks > self._blocks:
-            self._at = 0
         elevator = self._elevator
-        elevator.wait(elevator.write([(self._first + self._at, blocks)]))
-        self._at += blocks
+        elevator.wait(elevator.write([self._ring.next(blocks)]))
         elevator.wait(elevator.flush())
 
 
@@ -133,7 +123,7 @@ class WriteBack:
             file.dirty_since_ns = self._kernel.now_ns
             self._files[file.path] = file
         self._dirty += len(dirty) - before
-        if self._dirty > self._background and not self._is_writing:
+        if self._dirty > self._background and not self._is_writing:  # else it looks again by itself
             self._signal.notify()
         if self._dirty + self._in_flight > self._limit:
             self._wait_for_room()
@@ -143,7 +133,7 @@ class WriteBack:
         pages = sorted(page for page in file.dirty if first <= page <= last)
         if pages:
             self._write([(file, pages)])
-        while file.in_flight:
+        while file.in_flight:  # the flusher may have taken some of these pages before
             file.written.wait(None)
         self._journal.wait_for(file.commit_number)
 
@@ -191,7 +181,7 @@ class WriteBack:
         for file in self._files.values():
             is_wanted = self._dirty - count > self._background or file.dirty_since_ns <= expired_ns
             if not is_wanted or len(found) >= _FILES_AT_ONCE or count >= _PAGES_AT_ONCE:
-                break
+                break  # files stand in the order in which they became dirty, so the rest is wanted no more
             pages = sorted(file.dirty)[: _PAGES_AT_ONCE - count]
             found.append((file, pages))
             count += len(pages)
@@ -204,7 +194,9 @@ class WriteBack:
             for file, pages in batch
             for at in range(0, len(pages), _PAGES_OF_REQUEST)
         ]
-        requests = [self._begin(file, pages) for file, pages in pieces]
+        requests = [
+            self._begin(file, pages) for file, pages in pieces
+        ]  # all queued first, for the elevator to sort
         for (file, pages), request in zip(pieces, requests, strict=True):
             self._elevator.wait(request)
             self._in_flight -= len(pages)

@@ -16,8 +16,6 @@ from .syncs import Syncs, SyncWait
 from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
-
-
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
 _IDENTITY_MAX = 0xFFFF
 

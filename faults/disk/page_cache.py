@@ -24,12 +24,8 @@ from .image import DamagedRange, FileImage
 
 Write = tuple[int, int, bytes]
 """Bytes in the page cache and not surely durable: number of the operation that wrote them, at, data."""
-
-
 Range = tuple[int, int, int]
 """The pages of [start, end) as far as operations up to a number wrote them: number, start, end."""
-
-
 _NOTHING = bytearray()  # shared by all inodes and never changed: growing makes a new buffer
 _NOTHING_READABLE = memoryview(b"")
 _NO_PAGES: frozenset[int] = frozenset()

@@ -43,17 +43,14 @@ from .namespace import Namespace
 from .page_cache import Inode
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
-
 _SLOW_SHARE = 8  # slow syncs begin at this fraction of what the fault says they take at most: a heavy tail
 _BEFORE_ALL = -1  # number of an operation that was before any other
-
 _STOPPED_WITH = {
     "ext4-ordered": errno.EROFS,
     "ext4-data": errno.EROFS,
     "xfs": errno.EIO,
     "btrfs": errno.EROFS,
 }
-
 _Saved = tuple[int, int, bytes]
 """What was durable of a page before a sync of that number wrote it: number, at, data."""
 

@@ -23,12 +23,9 @@ from ..disk.image import Image
 from .record import FILES, TEMPORARY
 
 _QUOTED = re.compile(r"""b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
-
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
-
 _LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
 """One or more of a kind in brackets: how many there are makes no other breach of it."""
-
 HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out", "died"
 
 
@@ -53,11 +50,8 @@ class CheckOutcome(NamedTuple):
 
 
 CHECK = "check"
-
 _MODULE = "tornlog_probe_check"
-
 _VIOLATIONS_MAX = 20
-
 Function = Callable[[Path, list[str]], Iterable[str] | None]
 
 

@@ -24,7 +24,6 @@ from .check import DIED, TIMED_OUT, CheckOutcome, Function, judge, load_check
 
 Question = tuple[Image, list[str]]
 """A state, and what had been acknowledged."""
-
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10

@@ -35,7 +35,6 @@ from typing import Any, NamedTuple
 FORMAT = "tornlog-record/1"
 FILES, TEMPORARY = "/files", "/tmp"
 """Where the program's own directory and its temporary files are on its disk."""
-
 CREATE, WRITE, TRUNCATE, ALLOCATE = "create", "write", "truncate", "allocate"
 RENAME, LINK, UNLINK = "rename", "link", "unlink"
 MAKE_DIRECTORY, REMOVE_DIRECTORY = "make directory", "remove directory"

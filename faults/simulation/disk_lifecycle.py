@@ -17,7 +17,6 @@ from ..plan import FaultPlan
 PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
 """What happens to an image while its machine is off."""
-
 Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
 """What time makes of an image before the disk of that name is found, and the sectors that cannot be read any more."""
 

@@ -34,7 +34,6 @@ _EARLIER_MAX = 64
 _PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")
 """What crashes may leave, the kindest first."""
 _NUMBER = re.compile(r"\d+")
-
 Axis = Callable[[Search[Record[Setup]]], None]
 Test = Callable[[RecordReplay[Setup, Result]], bool]
 

@@ -30,7 +30,6 @@ from ..plan import FaultPlan, enabled_kinds
 from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, no_rot
 
 T = TypeVar("T")
-
 STEP_LIMIT = 400_000
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 """Of virtual time, for one life."""
@@ -39,7 +38,6 @@ TORN_SECTORS = "torn-sectors"
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
 """What a crash may leave, drawn from these. Torn sectors are there twice: what is shorter than a sector is torn by
 nothing else, and half of such tears are lost with the length of the file."""
-
 DISK_STREAM = "disk of "
 """What the name of a disk's stream begins with; then comes the life that first had it."""
 TAKEN = "taken"

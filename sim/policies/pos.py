@@ -30,13 +30,9 @@ from ..choices import Stream
 from ..machine import SimTask
 
 _FOR_GOOD = 1 << 60
-
 _LABELS_MAX = 4096
-
 _MEETING_KINDS = ("lock", "signal")
-
 _PRIVATE_KINDS = ("sleep", "spawn", "join", "start", "end", "kill")
-
 _OUTSIDE = "outside"
 
 

@@ -11,13 +11,9 @@ from .pct import PCT
 from .pos import POS
 
 _QUANTILES = 4096
-
 _AROUND = 1 << 60  # more than tasks are ever made
-
 _MEAN_QUANTA = (1, 3, 10, 40)
-
 _DEPTHS = (2, 3, 4)
-
 _HORIZON_DIGITS = (1.5, 4.0)
 
 

@@ -16,9 +16,7 @@ from ..schedule import FORCED, Switch
 
 ENDLESS = 1 << 40
 """More points than any run passes."""
-
 _NOBODY = "outside"
-
 Deviation = tuple[int, int]
 """Points passed since the last deviation at which several tasks could run; number of the other task that runs then."""
 

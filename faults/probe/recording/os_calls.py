@@ -17,19 +17,12 @@ from ..record import ALLOCATE, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE
 from .recorder import ProgramRecorder
 
 _CHUNK_BYTES = 1 << 20
-
 _write, _pwrite, _writev, _pwritev = os.write, os.pwrite, os.writev, os.pwritev
-
 _sendfile, _copy_file_range, _splice = os.sendfile, os.copy_file_range, os.splice
-
 _ftruncate, _posix_fallocate, _lseek = os.ftruncate, os.posix_fallocate, os.lseek
-
 _close, _closerange, _dup2 = os.close, os.closerange, os.dup2
-
 _fsync, _fdatasync = os.fsync, os.fdatasync
-
 _open, _mkdir, _rmdir, _unlink = os.open, os.mkdir, os.rmdir, os.unlink
-
 _rename, _replace, _link = os.rename, os.replace, os.link
 
 

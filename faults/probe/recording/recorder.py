@@ -33,13 +33,9 @@ from ..record import (
 )
 
 STEPS_MAX = 1_000_000
-
 _UNSEEN_MAX = 100
-
 _UNKNOWN = "a file that was not seen to be made"
-
 _DEPTH_MAX = 32
-
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
