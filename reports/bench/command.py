@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import TextColumn
 from rich.table import Table
 
-from ..cli.common import OUT, plain_table, progress_bar
+from ..cli.common import OUT, plain_table, progress_shown
 from ..cli.options import JsonFile, write_json
 from .figure import Figure
 from .real_store import why_missing
@@ -41,11 +40,8 @@ def bench(
         select(only or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--only") from error
-    with progress_bar(TextColumn("{task.description}")) as progress:
-        bar = progress.add_task("")
-        figures = run_bench(
-            rounds, lambda name: progress.update(bar, description=name), settings, tuple(only or ())
-        )
+    with progress_shown() as update:
+        figures = run_bench(rounds, lambda name: update(description=name), settings, tuple(only or ()))
     document = {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
     write_json(json_file, document)
     if json_file != "-":
@@ -79,9 +75,8 @@ def bench_table(figures: Sequence[Figure], rounds: int) -> Table:
 
 def latency_table(figures: Sequence[Figure]) -> Table:
     """Return one row for each figure whose calls were timed, in µs."""
-    table = plain_table(
-        "µs a call: medians of p50 and p99, the longest of all", ("what",), ("p50", "p99", "max")
-    )
+    title = "µs a call: medians of p50 and p99, the longest of all"
+    table = plain_table(title, ("what",), ("p50", "p99", "max"))
     for figure in figures:
         if figure.latency is not None:
             table.add_row(figure.name, *(f"{one:,.0f}" for one in figure.latency))

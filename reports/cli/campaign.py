@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import typer
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...scenarios.campaigns.amounts import seconds_in, seeds_in
 from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explained
@@ -19,8 +18,6 @@ from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
 from ...scenarios.campaigns.seeds import run_seed
 from ...scenarios.claims.scenario import Scenario
-from ...scenarios.mutants import MUTANTS
-from ...scenarios.mutants.known import find_mutant
 from ...scenarios.mutants.versions import VERSIONS, Version
 from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
@@ -34,7 +31,8 @@ from .common import (
     options_text,
     print_error,
     print_paths,
-    progress_bar,
+    progress_shown,
+    require_mutant,
     results_written,
     scenarios_named,
     write_failures,
@@ -123,9 +121,8 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
                 "scenarios": list(not_run),
             }
         reach = Reach.of(len(scenarios), not_run, interruption)
-        results = RunResults(
-            command_line(context), tallies, took, broken, mutant, version, never, reach=reach
-        )
+        line = command_line(context)
+        results = RunResults(line, tallies, took, broken, mutant, version, never, reach=reach)
         problem = None
         left = _Left(asked, results, out)
         try:
@@ -144,8 +141,7 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
 def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
     """Return the version whose bugs are to be put in, and the mutant, which a version is too."""
     name, mutant = asked.as_version, asked.mutant
-    if mutant is not None and find_mutant(mutant) is None:
-        raise unknown("mutant", mutant, MUTANTS, "--mutant")
+    require_mutant(mutant)
     if name is None:
         return None, mutant
     if name not in VERSIONS:
@@ -170,13 +166,11 @@ def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
 
 
 def _explain(rows: list[ViolationKind], version: Version, jobs: int) -> list[ViolationKind]:
-    """Look for the causes of what broke, with a progress display on a terminal."""
-    with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress:
-        bar = progress.add_task("looking for causes", total=len(rows))
-        found = []
+    found = []
+    with progress_shown("looking for causes", len(rows)) as update:
         for row in explained(rows, version.id, jobs=jobs):
             found.append(row)
-            progress.advance(bar)
+            update(advance=1)
     return found
 
 
@@ -206,25 +200,16 @@ def _run_all(
     jobs: int,
     interruption: Interruption,
 ) -> list[Tally]:
-    """Run with a progress display on a terminal, silently in a pipe."""
-    with progress_bar(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.fields[facts]}"),
-        TimeElapsedColumn(),
-    ) as progress:
-        bar = progress.add_task("pulling the plug", total=seconds if total is None else total, facts="")
-        began = perf_counter()
-        sums: Counter[str] = Counter()
+    began, seeds, violations = perf_counter(), 0, Counter[str]()
+    with progress_shown("pulling the plug", seconds if total is None else total) as update:
 
         def on_progress(tally: Tally, more: int) -> None:
-            sums["seeds"] += more
-            sums[tally.scenario.name] = tally.violations
-            broken = sum(value for name, value in sums.items() if name != "seeds")
+            nonlocal seeds
+            seeds += more
+            violations[tally.scenario.name] = tally.violations
             elapsed = perf_counter() - began
-            facts = f"{sums['seeds']:,} seeds, {sums['seeds'] / elapsed:.0f}/s, {broken} broken"
-            progress.update(bar, completed=elapsed if total is None else sums["seeds"], facts=facts)
+            facts = f"{seeds:,} seeds, {seeds / elapsed:.0f}/s, {violations.total()} broken"
+            update(completed=elapsed if total is None else seeds, facts=facts)
 
         found = run_batches(
             batches, jobs=jobs, seconds=seconds, on_progress=on_progress, interruption=interruption
@@ -232,16 +217,16 @@ def _run_all(
     return [found[scenario.name] for scenario in scenarios if scenario.name in found]
 
 
+@dataclass
 class _Left:
     """What a campaign leaves: files, and lines on the terminal."""
 
-    def __init__(self, asked: RunOptions, results: RunResults, out: Path | None) -> None:
-        self._asked = asked
-        self._results = results
-        self._out = out
-        self._paths: dict[str, Path] = {}
-        self._drawn: list[Path] = []
-        self._report: Path | None = None
+    _asked: RunOptions
+    _results: RunResults
+    _out: Path | None
+    _paths: dict[str, Path] = field(default_factory=dict)
+    _drawn: list[Path] = field(default_factory=list)
+    _report: Path | None = None
 
     def write_failures(self) -> None:
         """Write the first failure of each signature."""
@@ -285,7 +270,7 @@ class _Left:
             print_injected(OUT, results.tallies)
             print_paths(self._drawn)
             if results.version is not None:
-                print_version(OUT, results.version, list(results.broken), self._again_of_row)
+                print_version(OUT, results.version, list(results.broken), self._again)
         console = findings_console(self._asked.json_file)
         for tally in results.tallies:
             if results.version is None:
@@ -295,8 +280,7 @@ class _Left:
                 print_error(error)
         for what, missing in results.never.items():
             if missing:
-                text = f"{what} that never did: {', '.join(missing)}"
-                console.print(text, style="red", soft_wrap=True)
+                console.print(f"{what} that never did: {', '.join(missing)}", style="red", soft_wrap=True)
         if self._report is not None and is_shown:
             print_paths([self._report])
 
@@ -308,9 +292,6 @@ class _Left:
         asked = self._asked
         named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_version}
         return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}"
-
-    def _again_of_row(self, row: ViolationKind) -> str:
-        return self._again(row.first)
 
     def _document(self) -> dict[str, Any]:
         results = self._results
@@ -327,7 +308,7 @@ class _Left:
         if self._asked.require_coverage:
             document["never"] = results.never
         if results.version is not None:
-            document["version"] = version_json(results.version, list(results.broken), self._again_of_row)
+            document["version"] = version_json(results.version, list(results.broken), self._again)
         if self._report is not None:
             document["report"] = str(self._report)
         return document
@@ -355,7 +336,6 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
 
 
 def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return how many seeds did something, by invariant and disk."""
     return [
         {"invariant": invariant, "disk": disk, "seeds": times}
         for (invariant, disk), times in sorted(seeds.items())

@@ -42,7 +42,7 @@ _ERROR_LINES = 20
 def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str], reach: Reach = ALL) -> Element:
     """Return a test case for each scenario. again: the command that shows a failure again."""
     suites = [_run_suite(tally, again) for tally in tallies]
-    return _document("tornlog run", [*suites, *_not_run(reach)])
+    return _document("tornlog run", suites, reach)
 
 
 def mutants_document(
@@ -53,15 +53,7 @@ def mutants_document(
     survivors: why mutants may live, by name; such a test case is skipped.
     """
     suites = [_mutant_suite(mutant_result, survivors) for mutant_result in mutant_results]
-    return _document("tornlog mutants", [*suites, *_not_run(reach)])
-
-
-def _not_run(reach: Reach) -> Iterator[Element]:
-    message = "not run: interrupted" if reach.interrupted else "not run: the time was up"
-    for name in reach.not_run:
-        case = _case(name, 0.0)
-        _add(case, "skipped", "not run", message, "")
-        yield _suite(case, {})
+    return _document("tornlog mutants", suites, reach)
 
 
 def write_junit(file: Path, document: Element) -> None:
@@ -71,9 +63,14 @@ def write_junit(file: Path, document: Element) -> None:
     ElementTree.ElementTree(document).write(file, encoding="utf-8", xml_declaration=True)
 
 
-def _document(name: str, suites: Iterable[Element]) -> Element:
+def _document(name: str, suites: Iterable[Element], reach: Reach) -> Element:
     root = Element("testsuites", name=name)
     root.extend(suites)
+    message = "not run: interrupted" if reach.interrupted else "not run: the time was up"
+    for not_run in reach.not_run:
+        case = _case(not_run, 0.0)
+        _add(case, "skipped", "not run", message, "")
+        root.append(_suite(case, {}))
     for sum_of in ("tests", "failures", "errors"):
         root.set(sum_of, str(sum(int(suite.get(sum_of, "0")) for suite in root)))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
@@ -104,14 +101,8 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
 
 def _mutant_suite(mutant_result: MutantResult, survivors: Mapping[str, str]) -> Element:
     case = _case(mutant_result.id, mutant_result.seconds)
-    if mutant_result.clean_violation:
-        _add(
-            case,
-            "failure",
-            "clean",
-            f"without it, too: {mutant_result.clean_violation}",
-            mutant_result.clean_violation,
-        )
+    if violation := mutant_result.clean_violation:
+        _add(case, "failure", "clean", f"without it, too: {violation}", violation)
     elif not mutant_result.found and mutant_result.id in survivors:
         _add(case, "skipped", "survivor", survivors[mutant_result.id], "")
     elif not mutant_result.found:
@@ -144,11 +135,7 @@ def _sound(text: str) -> str:
 
 
 def append_summary(
-    file: Path,
-    tallies: Sequence[Tally],
-    seconds: float,
-    again: Callable[[Failure], str],
-    reach: Reach = ALL,
+    file: Path, tallies: Sequence[Tally], seconds: float, again: Callable[[Failure], str], reach: Reach = ALL
 ) -> None:
     """Append the summary to a file, which may have others in it. again: the command that shows a failure again."""
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shlex import join
@@ -12,14 +13,7 @@ from typing import TypeVar
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...faults.simulation.artefact import ArtefactError
@@ -27,6 +21,7 @@ from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
+from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.known import find_mutant
 from ...store.errors import brings
 from .options import unknown, was_given
@@ -60,42 +55,44 @@ def results_written(option: str) -> Iterator[None]:
         raise typer.BadParameter(f"{place}{error.strerror}", param_hint=option) from error
 
 
-def progress_bar(*columns: ProgressColumn, ticks: bool = True) -> Progress:
-    """Return a progress display of these columns on standard error: gone when it ends, quiet in a pipe.
+@contextmanager
+def progress_shown(
+    what: str = "", total: float | None = None, *, ticks: bool = True
+) -> Iterator[Callable[..., None]]:
+    """Show on standard error how far work is: gone when it ends, quiet in a pipe. Yield what updates the display.
 
-    ticks: whether a thread shows how time passes. A process that forks should have none.
+    That takes what rich's `Progress.update` takes, and `facts`, a text beside the bar. ticks: whether a thread shows
+    how time passes. A process that forks should have none, and has to ask for each `refresh`.
     """
-    return Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal, auto_refresh=ticks)
-
-
-def _nothing(_: object) -> str:
-    return ""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+    )
+    quiet = not ERR.is_terminal
+    with Progress(*columns, console=ERR, transient=True, disable=quiet, auto_refresh=ticks) as display:
+        yield partial(display.update, display.add_task(what, total=total, facts=""))
 
 
 def followed(
-    what: str, found: Iterable[T], total: int | None, about: Callable[[T], str] = _nothing
+    what: str, found: Iterable[T], total: int | None, about: Callable[[T], str] = lambda one: ""
 ) -> Iterator[T]:
     """Yield what is found as it comes, and show on standard error how far that is: a display, or plain lines.
 
     what: in a word or two; total: how many there will be, None if nobody knows; about: says of one which it is.
     """
     done, printed_at = 0, monotonic()
-    with progress_bar(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    ) as progress:
-        bar = progress.add_task(what, total=total)
+    with progress_shown(what, total) as update:
         for one in found:
             yield one
             done += 1
-            which = about(one)
-            progress.update(bar, advance=1, description=f"{what}: {which}" if which else what)
+            which, count = about(one), f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            update(advance=1, description=f"{what}: {which}" if which else what, facts=count)
             now = monotonic()
             if not ERR.is_terminal and (done == total or now - printed_at >= _LINE_EVERY_SECONDS):
                 printed_at = now
-                of = "" if total is None else f" of {total:,}"
-                ERR.print(
-                    f"{what}: {done:,}{of}{f', {which}' if which else ''}", soft_wrap=True, markup=False
-                )
+                ERR.print(f"{what}: {count}{f', {which}' if which else ''}", soft_wrap=True, markup=False)
 
 
 def pictures_of(package: str) -> ModuleType:
@@ -129,6 +126,12 @@ def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Tab
     return table
 
 
+def require_mutant(name: str | None) -> None:
+    """Raise BadParameter if there is no mutant of that name; None is for the store as it is."""
+    if name is not None and find_mutant(name) is None:
+        raise unknown("mutant", name, MUTANTS, "--mutant")
+
+
 def scenarios_named(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:
     """Return the scenarios of these names, or all that there are, on one disk or under one policy only.
 
@@ -143,12 +146,9 @@ def scenarios_named(names: list[str] | None, disk: str | None, policy: str | Non
     wanted = list(dict.fromkeys(names or SCENARIOS))
     if not names and disk in DISK_MODELS:
         wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
-        if len(wanted) < len(SCENARIOS):
-            left_out = len(SCENARIOS) - len(wanted)
-            ERR.print(
-                f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}",
-                soft_wrap=True,
-            )
+        if left_out := len(SCENARIOS) - len(wanted):
+            text = f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}"
+            ERR.print(text, soft_wrap=True)
     try:
         return [SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in wanted]
     except ValueError as error:

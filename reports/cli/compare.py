@@ -23,7 +23,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ...scenarios.campaigns.amounts import seeds_in
 from ...scenarios.campaigns.failures.print_failure import prose
@@ -34,8 +33,16 @@ from ...scenarios.conformance.deviations import DEVIATIONS
 from ...scenarios.conformance.maven import VERSIONS, JavaMissing, JavaProgram, real_store_program
 from ...scenarios.conformance.real_store import RealStore, RealStoreFailed
 from ...scenarios.mutants.versions import VERSIONS as BUGS
-from .common import OUT, findings_console, options_text, plain_table, print_error, progress_bar
-from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_USAGE, JsonFile, write_json
+from .common import OUT, findings_console, options_text, plain_table, print_error, progress_shown
+from .options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_USAGE,
+    JsonFile,
+    require_one_of,
+    write_json,
+)
 
 _NEWEST = "rocketmq-4.9.8"
 _BOTH = "both"
@@ -69,17 +76,10 @@ def compare(
     json_file: JsonFile = None,
 ) -> None:
     """Have the real RocketMQ store open what stores of ours left, and ours what the real one left."""
-    if against not in VERSIONS:
-        raise typer.BadParameter(
-            f"expected one of {', '.join(VERSIONS)}, found {against}", param_hint="--against"
-        )
-    if written_by not in (WRITTEN_HERE, WRITTEN_THERE, _BOTH):
-        raise typer.BadParameter(
-            f"expected {WRITTEN_HERE}, {WRITTEN_THERE} or {_BOTH}, found {written_by}",
-            param_hint="--written-by",
-        )
-    if as_version is not None and as_version not in BUGS:
-        raise typer.BadParameter(f"expected one of {', '.join(BUGS)}, found {as_version}", param_hint="--as")
+    require_one_of(VERSIONS, against, "--against")
+    require_one_of((WRITTEN_HERE, WRITTEN_THERE, _BOTH), written_by, "--written-by")
+    if as_version is not None:
+        require_one_of(BUGS, as_version, "--as")
     chosen = seeds_in(seeds, None)
     assert chosen is not None
     try:
@@ -106,23 +106,15 @@ def compare(
 
 
 def _run(
-    files: JavaProgram,
-    seeds: range,
-    writers: Sequence[str],
-    version: str | None,
-    jobs: int,
-    out: Path | None,
+    files: JavaProgram, seeds: range, writers: Sequence[str], version: str | None, jobs: int, out: Path | None
 ) -> ConformanceReport:
-    """Compare with a progress display on a terminal, silently in a pipe."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"))
-    with progress_bar(*columns, TimeElapsedColumn(), ticks=False) as progress:
-        bar = progress.add_task("comparing", total=len(seeds) * len(writers), facts="")
+    with progress_shown("comparing", len(seeds) * len(writers), ticks=False) as update:
         unexplained = 0
 
         def on_case(compared: CaseResult) -> None:
             nonlocal unexplained
             unexplained += compared.outcome == "unexplained"
-            progress.update(bar, advance=1, facts=f"{unexplained:,} not explained", refresh=True)
+            update(advance=1, facts=f"{unexplained:,} not explained", refresh=True)
 
         return run_campaign(files, seeds, writers, version=version, jobs=jobs, out=out, on_case=on_case)
 
@@ -154,24 +146,19 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
 
 
 def _print_campaign(console: Console, campaign: ConformanceReport, against: str, seconds: float) -> None:
-    """Print the sum of a campaign."""
     failed = len(campaign.failures)
     verdict = f"{failed:,} not explained" if failed else "all agreed or explained"
-    table = plain_table(
-        f"{campaign.cases:,} directories, {campaign.records:,} records, against {against}, "
-        f"in {seconds:.1f} s: {verdict}",
-        ("directory", "ended in"),
-        _OUTCOMES,
-    )
+    what = f"{campaign.cases:,} directories, {campaign.records:,} records"
+    title = f"{what}, against {against}, in {seconds:.1f} s: {verdict}"
+    table = plain_table(title, ("directory", "ended in"), _OUTCOMES)
     for (writer, kind), outcomes in sorted(campaign.outcomes.items()):
         figures = (f"{outcomes[name]:,}" for name in _OUTCOMES)
         style = "red" if outcomes["unexplained"] else ""
         table.add_row(_WRITERS[writer == WRITTEN_HERE], kind, *figures, style=style)
     console.print(table)
     if campaign.answers:
-        prose(
-            console, 0, f"{campaign.answers:,} puts that the real store had answered OK were looked for here"
-        )
+        answers = f"{campaign.answers:,} puts that the real store had answered OK were looked for here"
+        prose(console, 0, answers)
     if campaign.deviations:
         table = plain_table(
             "what explains differences: what the real store does instead, in directories of",
@@ -192,7 +179,6 @@ def _deviations(campaign: ConformanceReport) -> dict[str, tuple[int, int]]:
 
 
 def _print_failure(console: Console, compared: CaseResult, again: str) -> None:
-    """Print one case that is not explained, and how to see it again."""
     case = compared.case
     facts = ", ".join(text for text in (case.scenario, case.kind, case.disk) if text)
     console.print(f"\n[red]{case.name}[/red] {escape(facts)}", soft_wrap=True)
@@ -207,7 +193,6 @@ def _print_failure(console: Console, compared: CaseResult, again: str) -> None:
 def _campaign_json(
     campaign: ConformanceReport, against: str, seeds: range, seconds: float
 ) -> Mapping[str, Any]:
-    """Return what `--json` writes."""
     return {
         "format": "tornlog-compare/1",
         "against": against,
@@ -232,7 +217,6 @@ def _campaign_json(
 
 
 def _failure_json(compared: CaseResult) -> Mapping[str, Any]:
-    """Return one case with its differences."""
     case = compared.case
     return {
         "writer": case.writer,

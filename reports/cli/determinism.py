@@ -7,12 +7,11 @@ JSON: `{"format": "tornlog-determinism/1", "witnesses": [names], "runs", "digest
 from typing import NoReturn
 
 import typer
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ...scenarios.campaigns.amounts import seeds_in
 from ...scenarios.campaigns.determinism import DeterminismReport, WitnessError, WitnessProcess, compare
 from ...scenarios.campaigns.interpreters import InterpreterError, furnished, installed
-from .common import OUT, findings_console, print_error, progress_bar, scenarios_named
+from .common import OUT, findings_console, print_error, progress_shown, scenarios_named
 from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, write_json
 
 SEEDS = "20"
@@ -27,17 +26,17 @@ def check_processes(
     scenarios, wanted = scenarios_named(names, None, None), seeds_in(seeds or SEEDS, None)
     assert wanted is not None, seeds
     pythons = [path for one in python for path in (installed() if one == "all" else [one])]
-    with progress_bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as progress:
-        bar = progress.add_task("running everything again", total=len(scenarios) * len(wanted))
+    with progress_shown("running everything again", len(scenarios) * len(wanted)) as update:
         try:
             with furnished(pythons) as others:
                 witnesses = [WitnessProcess("another process"), *others]
+                found_names = [scenario.name for scenario in scenarios]
                 found = compare(
-                    [scenario.name for scenario in scenarios],
+                    found_names,
                     wanted,
                     witnesses,
                     jobs=processes,
-                    on_progress=lambda runs: progress.advance(bar, runs),
+                    on_progress=lambda runs: update(advance=runs),
                 )
         except (InterpreterError, WitnessError) as error:
             print_error(error)

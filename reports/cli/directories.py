@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -36,7 +36,7 @@ from .present_directories import show_inspection, show_rebuilt, show_settings, s
 
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
-
+T = TypeVar("T")
 
 Directory = Annotated[
     Path,
@@ -82,18 +82,7 @@ def inspect(
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     with _exit_if_unreadable():
         found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
-    if json_file is not None:
-        write_json(json_file, found.everything())
-    else:
-        show_inspection(found)
-    _complain(
-        [
-            str(finding).replace(finding.file, relative_to(root, finding.file), 1)
-            for finding in found.findings
-        ],
-        err=json_file == "-",
-    )
-    raise typer.Exit(1 if found.findings else 0)
+    _finish(found, found.everything, show_inspection, [_line(one, root) for one in found.findings], json_file)
 
 
 def verify(
@@ -110,12 +99,7 @@ def verify(
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance:
         found = verify_directory(overlay_world().files, root, geometry, advance)
-    if json_file is not None:
-        write_json(json_file, found.fields())
-    else:
-        show_verification(found)
-    _complain([str(violation) for violation in found.findings.violations], err=json_file == "-")
-    raise typer.Exit(1 if found.findings.violations else 0)
+    _finish(found, found.fields, show_verification, [*map(str, found.findings.violations)], json_file)
 
 
 def dump(
@@ -142,15 +126,15 @@ def dump(
         raise typer.BadParameter("needs --topic", param_hint="--queue")
     root = os.path.abspath(directory)
     selection = Selection(topic, queue, begin, end, keys)
-    damage: list[str] = []
+    is_damaged = False
     try:
         settings = config_of_directory(OverlayFiles(), root, _geometry_options(config, commit_log_size))
         found = dump_log(OverlayFiles, settings, selection, body)
         with open_lines(json_file) as out:
             for one in found:
                 if isinstance(one, CorruptFileError):
-                    damage.append(str(one).replace(one.file, relative_to(root, one.file), 1))
-                    typer.echo(damage[-1], err=True)
+                    is_damaged = True
+                    typer.echo(_line(one, root), err=True)
                     continue
                 out.write(json.dumps(one) + "\n")
                 if limit is not None and (limit := limit - 1) == 0:
@@ -159,9 +143,9 @@ def dump(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has seen enough
     except (CorruptFileError, OSError) as error:
         finding = error if isinstance(error, CorruptFileError) else as_finding(error, root)
-        typer.echo(str(finding).replace(finding.file, relative_to(root, finding.file), 1), err=True)
+        typer.echo(_line(finding, root), err=True)
         raise typer.Exit(1) from None
-    raise typer.Exit(1 if damage else 0)
+    raise typer.Exit(1 if is_damaged else 0)
 
 
 def rebuild(
@@ -189,19 +173,32 @@ def rebuild(
         with _kept_if_whole(new), _progress(_log_bytes(root, geometry)) as advance:
             rebuilt = rebuild_directory(files, settings, real_world(), new, advance)
     except CorruptFileError as error:
-        base = root if error.file.startswith(root) else new
-        typer.echo(str(error).replace(error.file, relative_to(base, error.file), 1), err=True)
+        typer.echo(_line(error, root if error.file.startswith(root) else new), err=True)
         raise typer.Exit(1) from None
     except OSError as error:
         typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
+    _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
+
+
+def _line(error: CorruptFileError, root: str) -> str:
+    """Return an error with its file relative to a directory."""
+    return str(error).replace(error.file, relative_to(root, error.file), 1)
+
+
+def _finish(
+    found: T, fields: Callable[[], Any], show: Callable[[T], None], damage: list[str], json_file: str | None
+) -> NoReturn:
+    """Write the fields of what was found as JSON, or show it; print the damage, and exit."""
     if json_file is not None:
-        write_json(json_file, rebuilt.fields())
+        write_json(json_file, fields())
     else:
-        show_rebuilt(rebuilt)
-    lines = [str(one).replace(one.file, relative_to(new, one.file), 1) for one in rebuilt.findings]
-    _complain(lines, err=json_file == "-")
-    raise typer.Exit(1 if rebuilt.findings else 0)
+        show(found)
+    for line in damage[:_LINES_MAX]:
+        typer.echo(line, err=json_file == "-")
+    if len(damage) > _LINES_MAX:
+        typer.echo(f"... and {len(damage) - _LINES_MAX} more; --json lists all", err=json_file == "-")
+    raise typer.Exit(1 if damage else 0)
 
 
 @contextmanager
@@ -256,13 +253,6 @@ def _geometry_options(
     )
 
 
-def _complain(lines: list[str], *, err: bool) -> None:
-    for line in lines[:_LINES_MAX]:
-        typer.echo(line, err=err)
-    if len(lines) > _LINES_MAX:
-        typer.echo(f"... and {len(lines) - _LINES_MAX} more; --json lists all", err=err)
-
-
 @contextmanager
 def _exit_if_unreadable() -> Iterator[None]:
     """End with 3, and say which file it was, where one may not be read: nothing is known of what is in it."""
@@ -278,7 +268,7 @@ def _progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
     """Yield what counts log bytes, on a bar if there is a terminal to see it and the log is long."""
     console = Console(stderr=True)
     if not console.is_terminal or log_bytes < _LONG_BYTES:
-        yield _nobody
+        yield lambda read_bytes: None
         return
     columns = TextColumn("reading the log"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True) as progress:
@@ -293,7 +283,3 @@ def _log_bytes(root: str, geometry: Geometry) -> int:
         return sum(status.size_bytes for _, status in statuses)
     except (OSError, ValueError):
         return 0  # whatever is wrong there, the verification says it better
-
-
-def _nobody(_: int) -> None:
-    """Count nothing."""

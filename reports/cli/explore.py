@@ -7,37 +7,51 @@ JSON, version 1: `{"format": "tornlog-explore/1", "scenario", "seed", "disk", "m
 
 states: that were built; images: different ones; judgements: different pairs of an image and what had been promised;
 judged: how many were recovered and judged, which is more than that only with several processes.
+
+JSON of --schedules, version 1: `{"format": "tornlog-schedules/1", "kind", "bound", "scenario", "seed", "summary",
+"schedules", "schedules_by_cost": [numbers], "is_complete", "violated", "first_violated", "first_schedule",
+"last_schedule", "failures": [paths], "seconds"}`.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from time import perf_counter
+from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...faults.simulation.explore import LIMIT, ExplorationCounts
 from ...scenarios.campaigns.explore import WHOLE_LIMIT, Exploration, ExploreSettings, explore_seed
+from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
+from ...scenarios.campaigns.search import SearchResult, search_schedules
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
-from ...scenarios.mutants import MUTANTS
-from ...scenarios.mutants.known import find_mutant
 from ...sim.errors import ReplayDivergedError
 from .common import (
     OUT,
     findings_console,
     plain_table,
     print_error,
-    progress_bar,
+    progress_shown,
+    require_mutant,
     results_written,
     write_failures,
 )
-from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, unknown, was_given, write_json
-from .schedules import explore_schedules
+from .options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    Jobs,
+    JsonFile,
+    Mutant,
+    unknown,
+    was_given,
+    write_json,
+)
 
 
 def explore(
@@ -47,8 +61,7 @@ def explore(
     limit: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help=f"States of one crash, {LIMIT} unless given ({WHOLE_LIMIT} of several machines).",
+            min=1, help=f"States of one crash, {LIMIT} unless given ({WHOLE_LIMIT} of several machines)."
         ),
     ] = None,
     disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(DISK_MODELS)}.")] = None,
@@ -59,8 +72,8 @@ def explore(
         int, typer.Option(min=0, max=8, help="Crashes inside recovery, this deep, of some states.")
     ] = 0,
     heal: Annotated[bool, typer.Option(help="Use each recovered store as the end of a run does.")] = False,
-    mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    mutant: Mutant = None,
+    jobs: Jobs = 1,
     schedules: Annotated[
         bool, typer.Option("--schedules", help="Every schedule of the run in place of every crash.")
     ] = False,
@@ -81,39 +94,52 @@ def explore(
 
     With --schedules: run it under every schedule with few delays or preemptions instead, and count them.
     """
+    of_crashes = ["disk", "messages", "nest", "heal", "jobs"]
+    of_schedules = ["delays", "preemptions", "after", "stop_at_first"]
+    foreign, reason = of_schedules, "goes with --schedules"
     if schedules:
-        return explore_schedules(
-            context, name, seed, delays, preemptions, limit, after, mutant, stop_at_first, out, json_file
-        )
-    for option in ("delays", "preemptions", "after", "stop_at_first"):
+        foreign, reason = of_crashes, "is about crashes, expected none with --schedules"
+    for option in foreign:
         if was_given(context, option):
-            raise typer.BadParameter("goes with --schedules", param_hint=f"--{option.replace('_', '-')}")
+            raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
+    if delays is not None and preemptions is not None:
+        raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
     scenario = _scenario(name, disk)
-    if mutant is not None and find_mutant(mutant) is None:
-        raise unknown("mutant", mutant, MUTANTS, "--mutant")
-    if limit is None:
-        limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
-    settings = ExploreSettings(
-        limit=limit,
-        nest=nest,
-        heal=heal,
-        messages_each=messages,
-    )
+    require_mutant(mutant)
     try:
+        if schedules:
+            kind, bound = ("delays", 1 if delays is None else delays)
+            if preemptions is not None:
+                kind, bound = "preemptions", preemptions
+            _search(scenario, seed, kind, bound, limit, after, mutant, stop_at_first, out, json_file)
+        if limit is None:
+            limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
+        settings = ExploreSettings(limit=limit, nest=nest, heal=heal, messages_each=messages)
         explored = _explore(scenario, seed, settings, mutant, jobs)
     except ReplayDivergedError as error:
         print_error(f"not reproduced: {error}")
         raise typer.Exit(EXIT_HARNESS) from error
-    with results_written("--out"):
-        paths = write_failures(explored.failures, out)
+    paths = _write(explored.failures, out)
     write_json(json_file, _json(explored, paths))
     if json_file != "-":
         _print_result(explored)
-    for failure in explored.failures:
+    _print_failures(explored.failures, paths, json_file, "the same again, with --out DIR")
+
+
+def _write(failures: list[Failure], out: Path | None) -> dict[str, Path]:
+    with results_written("--out"):
+        return write_failures(failures, out)
+
+
+def _print_failures(
+    failures: list[Failure], paths: dict[str, Path], json_file: str | None, again: str
+) -> NoReturn:
+    """Print what broke, and exit. again: how to see what was not left in a file again."""
+    for failure in failures:
         path = paths.get(failure.signature)
-        again = "the same again, with --out DIR" if path is None else f"tornlog replay {path}"
-        print_failure(findings_console(json_file), failure, again)
-    raise typer.Exit(EXIT_BROKEN if explored.failures else EXIT_HELD)
+        command = again if path is None else f"tornlog replay {path}"
+        print_failure(findings_console(json_file), failure, command)
+    raise typer.Exit(EXIT_BROKEN if failures else EXIT_HELD)
 
 
 def _scenario(name: str, disk: str | None) -> Scenario:
@@ -125,19 +151,70 @@ def _scenario(name: str, disk: str | None) -> Scenario:
         raise typer.BadParameter(str(error), param_hint="--disk") from error
 
 
+def _search(
+    scenario: Scenario,
+    seed: int,
+    kind: str,
+    bound: int,
+    limit: int | None,
+    after: str | None,
+    mutant: str | None,
+    stop_at_first: bool,
+    out: Path | None,
+    json_file: str | None,
+) -> NoReturn:
+    """Run one seed under every schedule with few delays or preemptions, say what that came to, and exit."""
+    began = perf_counter()
+    with progress_shown() as update:
+
+        def on_progress(result: SearchResult) -> None:
+            update(description=f"{result.schedules:,} schedules, {result.violated:,} broken")
+
+        try:
+            found = search_schedules(
+                scenario,
+                seed,
+                bound,
+                kind,
+                limit,
+                mutant=mutant,
+                after=after,
+                stop_at_first=stop_at_first,
+                on_progress=on_progress,
+            )
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--after") from error
+    failures = [] if found.failure is None else [found.failure]
+    paths = _write(failures, out)
+    document = {
+        "format": "tornlog-schedules/1",
+        "kind": kind,
+        "bound": bound,
+        **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "failure"},
+        "failures": [str(path) for path in paths.values()],
+        "seconds": round(perf_counter() - began, 3),
+    }
+    write_json(json_file, document)
+    if json_file != "-":
+        verdict = "every promise held"
+        if found.violated:
+            first = f"the first after {found.first_violated:,} ({found.first_schedule})"
+            verdict = f"{found.violated:,} broken, {first}"
+        OUT.print(f"{found.summary}: {verdict}", soft_wrap=True)
+        if not found.is_complete and found.last_schedule is not None:
+            OUT.print(f"  go on with --after '{found.last_schedule}'", markup=False, soft_wrap=True)
+    _print_failures(failures, paths, json_file, "")
+
+
 def _explore(
     scenario: Scenario, seed: int, settings: ExploreSettings, mutant: str | None, jobs: int
 ) -> Exploration:
-    """Explore with a progress display on a terminal, silently in a pipe."""
-    with progress_bar(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"), TimeElapsedColumn()
-    ) as progress:
-        bar = progress.add_task("pulling the plug", total=None, facts="")
+    with progress_shown("pulling the plug") as update:
 
         def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
             sums = found.total
             facts = f"{sums.states:,} states, {sums.judged:,} judged, {sums.violations:,} broken"
-            progress.update(bar, completed=done, total=total, facts=facts)
+            update(completed=done, total=total, facts=facts)
 
         return explore_seed(scenario, seed, settings, mutant=mutant, jobs=jobs, on_progress=on_progress)
 
@@ -179,14 +256,11 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
 def _print_result(explored: Exploration) -> None:
     total, found = explored.found.total, explored.found
     OUT.print(_table(explored))
-    every = (
-        "every state was tried"
-        if total.exhausted == total.crashes
-        else (
-            f"of {total.exhausted:,} of {total.crashes:,} crashes every state was tried"
-            + (f", of {total.cut:,} not all that should have been (--limit)" if total.cut else "")
-        )
-    )
+    every = "every state was tried"
+    if total.exhausted != total.crashes:
+        every = f"of {total.exhausted:,} of {total.crashes:,} crashes {every}"
+        if total.cut:
+            every += f", of {total.cut:,} not all that should have been (--limit)"
     OUT.print(f"disk {explored.plan.disk}: {every}", soft_wrap=True)
     OUT.print(
         f"{total.states:,} states, {len(found.images):,} different images, "
@@ -194,10 +268,8 @@ def _print_result(explored: Exploration) -> None:
         soft_wrap=True,
     )
     for depth, one in enumerate(explored.depths[1:], 1):
-        OUT.print(
-            f"{depth} deep in recovery: {one.situations} states, {one.operations} operations to die at",
-            soft_wrap=True,
-        )
+        deep = f"{one.situations} states, {one.operations} operations to die at"
+        OUT.print(f"{depth} deep in recovery: {deep}", soft_wrap=True)
 
 
 def _table(explored: Exploration) -> Table:
@@ -212,12 +284,6 @@ def _table(explored: Exploration) -> Table:
     )
     for (depth, kind), count in sorted(explored.found.counts.items()):
         where = f"{kind}, {depth} deep" if depth else kind
-        table.add_row(
-            where,
-            f"{count.moments:,}",
-            f"{count.states:,}",
-            f"{count.judged:,}",
-            f"{count.violations:,}",
-            style="red" if count.violations else "",
-        )
+        figures = (count.moments, count.states, count.judged, count.violations)
+        table.add_row(where, *(f"{figure:,}" for figure in figures), style="red" if count.violations else "")
     return table

@@ -14,13 +14,13 @@ input, from 1; input_bytes: of the smallest input found that breaks the promise.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...faults.simulation.artefact import ArtefactError
@@ -38,12 +38,23 @@ from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...store.errors import brings
-from .common import OUT, findings_console, plain_table, print_error, progress_bar, results_written
-from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_INTERRUPTED, JsonFile, unknown, write_json
+from .common import OUT, findings_console, plain_table, print_error, progress_shown, results_written
+from .options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_INTERRUPTED,
+    JsonFile,
+    require_one_of,
+    unknown,
+    write_json,
+)
 
 _ENGINES = ("tornlog", "atheris")
 _SECONDS = 10.0
 _SHOWN_CHARACTERS = 300
+_COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpus")
+"""What JSON has of a format as `FuzzReport` has it."""
 
 
 def fuzz(
@@ -77,10 +88,7 @@ def fuzz(
         raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
     if replay is not None:
         _replay(replay, formats, mutant, json_file)
-    if engine not in _ENGINES:
-        raise typer.BadParameter(
-            f"expected one of {', '.join(_ENGINES)}, found {engine}", param_hint="--engine"
-        )
+    require_one_of(_ENGINES, engine, "--engine")
     if engine == "atheris" and not is_installed():
         raise typer.BadParameter(f"needs atheris, which {brings('fuzz')} has", param_hint="--engine")
     seconds = None if time is None else seconds_in(time)
@@ -98,7 +106,16 @@ def fuzz(
         findings = [finding for result in results for finding in result.findings]
         with results_written("--out"):
             paths = {} if out is None else write_findings(findings, out)
-        write_json(json_file, _json(results, engine, seed, mutant, paths, reach))
+        document = {
+            "format": "tornlog-fuzz/1",
+            "not_run": list(reach.not_run),
+            "interrupted": reach.interrupted,
+            "engine": engine,
+            "seed": seed,
+            "mutant": mutant,
+            "formats": [_report_json(result, paths) for result in results],
+        }
+        write_json(json_file, document)
     if json_file != "-":
         OUT.print(_table(results, findings, reach))
     console = findings_console(json_file)
@@ -127,77 +144,44 @@ def _results(
     Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
     """
     is_ours = engine == _ENGINES[0]
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[facts]}"),
-        TimeElapsedColumn(),
-    )
-    with progress_bar(*columns, ticks=jobs == 1) as progress:
-        bar = progress.add_task("", total=len(every), facts="")
+    with progress_shown(total=len(every), ticks=jobs == 1) as update:
 
         def on_progress(tally: FuzzTally) -> None:
             facts = f"{tally.inputs:,} inputs, {tally.corpus.outcomes:,} outcomes, {tally.broken:,} broken"
-            progress.update(bar, facts=facts)
+            update(facts=facts)
 
         if jobs > 1:
             fuzz_one: Callable[[FuzzSettings], FuzzReport] = fuzz_format if is_ours else fuzz_covered
             for _, result in in_processes(fuzz_one, every, jobs, interruption):
                 if isinstance(result, BrokenProcessPool):
                     raise result
-                progress.update(bar, description=result.name, advance=1)
+                update(description=result.name, advance=1)
                 yield result
             return
         for settings in every:
             if interruption.is_wanted:
                 return
-            progress.update(bar, description=settings.name)
+            update(description=settings.name)
             if is_ours:
                 yield fuzz_format(settings, on_progress, lambda: interruption.is_wanted)
             elif (covered := interruption.unless_wanted(partial(fuzz_covered, settings))) is not None:
                 yield covered
-            progress.update(bar, advance=1)
+            update(advance=1)
 
 
-def _json(
-    results: list[FuzzReport],
-    engine: str,
-    seed: int,
-    mutant: str | None,
-    paths: dict[str, Path],
-    reach: Reach,
-) -> dict[str, Any]:
+def _report_json(report: FuzzReport, paths: dict[str, Path]) -> dict[str, Any]:
     return {
-        "format": "tornlog-fuzz/1",
-        "not_run": list(reach.not_run),
-        "interrupted": reach.interrupted,
-        "engine": engine,
-        "seed": seed,
-        "mutant": mutant,
-        "formats": [
-            {
-                "name": result.name,
-                "inputs": result.inputs,
-                "accepted": result.accepted,
-                "refused": result.refused,
-                "broken": result.broken,
-                "outcomes": result.outcomes,
-                "corpus": result.corpus,
-                "seconds": round(result.seconds, 3),
-                "cpu_seconds": round(result.cpu_seconds, 3),
-                "inputs_per_second": round(result.per_second, 1),
-                "findings": [_finding_json(finding, paths) for finding in result.findings],
-            }
-            for result in results
-        ],
+        **{name: getattr(report, name) for name in _COUNTS},
+        "seconds": round(report.seconds, 3),
+        "cpu_seconds": round(report.cpu_seconds, 3),
+        "inputs_per_second": round(report.per_second, 1),
+        "findings": [_finding_json(finding, paths) for finding in report.findings],
     }
 
 
 def _finding_json(finding: FuzzFailure, paths: dict[str, Path]) -> dict[str, Any]:
     return {
-        "signature": finding.breach.signature,
-        "expected": finding.breach.expected,
-        "found": finding.breach.found,
+        **asdict(finding.breach),
         "number": finding.number,
         "input_bytes": len(finding.raw),
         "file": str(paths.get(finding.name, "")),
@@ -216,17 +200,10 @@ def _table(results: list[FuzzReport], findings: list[FuzzFailure], reach: Reach)
         ("inputs", "per s", "accepted", "refused", "outcomes", "corpus", "findings"),
     )
     for result in results:
-        table.add_row(
-            result.name,
-            _short(result.inputs),
-            _short(round(result.per_second)),
-            _short(result.accepted),
-            _short(result.refused),
-            f"{result.outcomes:,}",
-            f"{result.corpus:,}",
-            f"{len(result.findings):,}",
-            style="red" if result.findings else "",
-        )
+        counts = (result.inputs, round(result.per_second), result.accepted, result.refused)
+        kept = (result.outcomes, result.corpus, len(result.findings))
+        figures = [*map(_short, counts), *(f"{count:,}" for count in kept)]
+        table.add_row(result.name, *figures, style="red" if result.findings else "")
     for name in reach.not_run:
         table.add_row(name, "not run", style="yellow")
     return table
@@ -238,7 +215,6 @@ def _short(count: int) -> str:
 
 
 def _print_result(console: Console, finding: FuzzFailure, path: Path | None) -> None:
-    """Print one finding, and how to see it again."""
     console.print(f"\n[red]broken[/red]: {finding.target}, seed {finding.seed}, input {finding.number:,}")
     _print_breach(console, finding.breach)
     prose(console, 2, f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}")
@@ -274,12 +250,17 @@ def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file
     raw = file.read_bytes() if finding is None else finding.raw
     with applied_fuzzed(mutant), address_space_limited():
         judged = judge_in_full(TARGETS[name](), raw)
-    signature = judged.signature if isinstance(judged, FuzzViolation) else None
-    same = None if finding is None else signature == finding.breach.signature
-    write_json(json_file, _replay_json(name, mutant, judged, same))
+    outcome, breach = None, dict.fromkeys(("signature", "expected", "found"))
+    if isinstance(judged, FuzzViolation):
+        breach = asdict(judged)
+    else:
+        outcome = _outcome_text(judged)
+    same = None if finding is None else breach["signature"] == finding.breach.signature
+    document = {"format": "tornlog-fuzz-replay/1", "name": name, "mutant": mutant, "same": same}
+    write_json(json_file, {**document, "outcome": outcome, **breach})
     if json_file != "-":
         _print_judged(name, judged, same)
-    raise typer.Exit(EXIT_BROKEN if isinstance(judged, FuzzViolation) else EXIT_HELD)
+    raise typer.Exit(EXIT_BROKEN if outcome is None else EXIT_HELD)
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:
@@ -290,25 +271,6 @@ def _finding_in(file: Path) -> FuzzFailure | None:
         return FuzzFailure.from_json(file.read_text())
     except (OSError, UnicodeDecodeError, ArtefactError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
-
-
-def _replay_json(
-    name: str, mutant: str | None, judged: InputOutcome | FuzzViolation, same: bool | None
-) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "format": "tornlog-fuzz-replay/1",
-        "name": name,
-        "mutant": mutant,
-        "same": same,
-    }
-    if isinstance(judged, FuzzViolation):
-        return document | {
-            "outcome": None,
-            "signature": judged.signature,
-            "expected": judged.expected,
-            "found": judged.found,
-        }
-    return document | {"outcome": _outcome_text(judged), "signature": None, "expected": None, "found": None}
 
 
 def _outcome_text(outcome: InputOutcome) -> str:

@@ -1,7 +1,5 @@
 """The command that lists what there is to name."""
 
-from collections.abc import Mapping
-
 from rich import box
 from rich.table import Table
 
@@ -37,21 +35,15 @@ def list_(json_file: JsonFile = None) -> None:
     if json_file == "-":
         return
     for title, members in groups.items():
-        OUT.print(_names_table(title, members))
-
-
-def _names_table(title: str, members: Mapping[str, str]) -> Table:
-    """Return names beside what they mean."""
-    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, text in members.items():
-        table.add_row(name, text)
-    return table
+        table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for name, text in members.items():
+            table.add_row(name, text)
+        OUT.print(table)
 
 
 def _disk_text(profile: CrashProfile) -> str:
-    """Return what a crash profile takes, in a line."""
     if profile.page_cache_survives:
         return "the page cache survives, and with it every write, name and size"
     pages = "lost" if profile.whole_pages else "lost or torn"

@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, TextColumn
 
 from ...scenarios.campaigns.interruption import interruptible
 from ...scenarios.campaigns.mutation_run import MutantResult, run_mutants
@@ -24,11 +23,11 @@ from .common import (
     command_line,
     findings_console,
     print_paths,
-    progress_bar,
+    progress_shown,
     results_written,
     write_failures,
 )
-from .options import EXIT_BROKEN, EXIT_HELD, EXIT_INTERRUPTED, JsonFile, JunitFile, unknown, write_json
+from .options import EXIT_BROKEN, EXIT_HELD, EXIT_INTERRUPTED, Jobs, JsonFile, JunitFile, unknown, write_json
 from .present import mutants_table, print_survivors
 from .reporting import leave_mutation_report
 
@@ -47,11 +46,10 @@ def mutants(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds per mutant at most.")] = 500,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    jobs: Jobs = 1,
     shrink: Annotated[bool, typer.Option(help="Make what finds each small, for 15 s at most.")] = False,
     out: Annotated[
-        Path | None,
-        typer.Option(file_okay=False, help="Leave report.html, failures and timelines in DIR."),
+        Path | None, typer.Option(file_okay=False, help="Leave report.html, failures and timelines in DIR.")
     ] = None,
     junit: JunitFile = None,
     json_file: JsonFile = None,
@@ -68,56 +66,41 @@ def mutants(
         survivors = survivors_in(module)
     except LookupError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from error
-    mutant_results: list[MutantResult] = []
+    found: list[MutantResult] = []
     began = perf_counter()
+    shrink_seconds = _SHRINK_SECONDS if shrink else None
     with interruptible() as interruption:
-        with progress_bar(TextColumn("{task.description}"), BarColumn()) as progress:
-            bar = progress.add_task("", total=len(wanted))
-            for mutant_result in run_mutants(
-                wanted,
-                seeds,
-                jobs=jobs,
-                shrink_seconds=_SHRINK_SECONDS if shrink else None,
-                interruption=interruption,
+        with progress_shown(total=len(wanted)) as update:
+            for one in run_mutants(
+                wanted, seeds, jobs=jobs, shrink_seconds=shrink_seconds, interruption=interruption
             ):
-                mutant_results.append(mutant_result)
-                progress.update(bar, description=mutant_result.id, advance=1)
+                found.append(one)
+                update(description=one.id, advance=1)
         took = perf_counter() - began
-        run_to_an_end = {mutant_result.id for mutant_result in mutant_results}
+        run_to_an_end = {one.id for one in found}
         not_run = tuple(name for name in wanted if name not in run_to_an_end)
         reach = Reach.of(len(wanted), not_run, interruption)
         report = None
         with results_written("--out"):
-            paths = write_failures(
-                (
-                    mutant_result.failure
-                    for mutant_result in mutant_results
-                    if mutant_result.failure is not None
-                ),
-                out,
-            )
+            paths = write_failures((one.failure for one in found if one.failure is not None), out)
             if out is not None:
-                results = MutationResults(command_line(context), mutant_results, took, survivors, reach=reach)
+                results = MutationResults(command_line(context), found, took, survivors, reach=reach)
                 report = leave_mutation_report(results, paths, out)
-        if json_file is not None:
-            left_out = [{"id": name, "not_run": True} for name in not_run]
-            write_json(json_file, [*(mutant_result.to_json() for mutant_result in mutant_results), *left_out])
+        left_out = [{"id": name, "not_run": True} for name in not_run]
+        write_json(json_file, [*(one.to_json() for one in found), *left_out])
         if junit is not None:
             with results_written("--junit"):
-                write_junit(junit, mutants_document(mutant_results, survivors, reach))
+                write_junit(junit, mutants_document(found, survivors, reach))
     if json_file != "-":
-        OUT.print(mutants_table(mutant_results, reach))
-        print_survivors(OUT, mutant_results, survivors)
-    for mutant_result in mutant_results:
-        if mutant_result.clean_violation:
-            text = f"{mutant_result.id}: without it, too: {mutant_result.clean_violation}"
+        OUT.print(mutants_table(found, reach))
+        print_survivors(OUT, found, survivors)
+    for one in found:
+        if one.clean_violation:
+            text = f"{one.id}: without it, too: {one.clean_violation}"
             findings_console(json_file).print(text, style="red", markup=False, soft_wrap=True)
     if report is not None and json_file != "-":
         print_paths([report])
     if reach.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
-    as_expected = all(
-        not mutant_result.clean_violation and (mutant_result.found or mutant_result.id in survivors)
-        for mutant_result in mutant_results
-    )
+    as_expected = all(not one.clean_violation and (one.found or one.id in survivors) for one in found)
     raise typer.Exit(EXIT_HELD if as_expected else EXIT_BROKEN)

@@ -41,6 +41,8 @@ TraceFile = Annotated[
         "--trace", metavar="FILE", dir_okay=False, help="Write the run as trace events for Perfetto, in FILE."
     ),
 ]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
+Mutant = Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")]
 _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
@@ -51,6 +53,12 @@ def unknown(what: str, name: str, known: Collection[str], hint: str | None = Non
     near += [one for one in known if name and name in one and one not in near][: 3 - len(near)]
     meant = f"did you mean {' or '.join(near)}?" if near else "`tornlog list` names them"
     return typer.BadParameter(f"no {what} {name}; {meant}", param_hint=hint)
+
+
+def require_one_of(known: Collection[str], name: str, option: str) -> None:
+    """Raise BadParameter if the value of an option is none of a few."""
+    if name not in known:
+        raise typer.BadParameter(f"expected one of {', '.join(known)}, found {name}", param_hint=option)
 
 
 def was_given(context: typer.Context, name: str) -> bool:

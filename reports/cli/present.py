@@ -15,6 +15,7 @@ from rich.table import Table
 from ...faults.kinds import FAULTS
 from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
 from ...scenarios.campaigns.coverage import ends_of, faults_of
+from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
@@ -29,21 +30,13 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
     """Return one row a scenario: what ran, what was thrown at it, what broke; and those that were not run."""
     rows = list(tallies)
     seeds = sum(tally.seeds for tally in rows)
-    table = plain_table(
-        f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows, reach)}",
-        ("scenario",),
-        ("seeds", "crash\npoints", "injected", "violations"),
-    )
+    title = f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows, reach)}"
+    table = plain_table(title, ("scenario",), ("seeds", "crash\npoints", "injected", "broken"))
     for tally in rows:
         broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
-        table.add_row(
-            tally.scenario.name,
-            f"{tally.seeds:,}",
-            f"{tally.crash_points:,}",
-            f"{faults_of(tally.injected).total():,}",
-            f"{broken:,}",
-            style="red" if broken else "",
-        )
+        counts = (tally.seeds, tally.crash_points, faults_of(tally.injected).total(), broken)
+        style = "red" if broken else ""
+        table.add_row(tally.scenario.name, *(f"{count:,}" for count in counts), style=style)
     for name in reach.not_run:
         table.add_row(name, "not run", "-", "-", "-", style="yellow")
     return table
@@ -76,29 +69,18 @@ def mutants_table(mutant_results: Iterable[MutantResult], reach: Reach = ALL) ->
     rows = list(mutant_results)
     found = sum(mutant_result.found for mutant_result in rows)
     small = ("msg", "pre", "sec") if any(mutant_result.shrunk for mutant_result in rows) else ()
-    table = plain_table(
-        _mutants_verdict(found, len(rows), reach), ("mutant", "found", "by"), ("seeds", "seconds", *small)
-    )
+    title = ", ".join([*reach_words(reach, "mutant"), f"{found} of {len(rows)} mutants found"])
+    table = plain_table(title, ("mutant", "found", "by"), ("seeds", "seconds", *small))
     for mutant_result in rows:
         verdict = "[green]yes[/green]" if mutant_result.found else "[red]no[/red]"
         if mutant_result.clean_violation:
             verdict = "[red]clean store broke[/red]"
         size = [str(mutant_result.shrunk[name]) for name in SIZES_SHOWN] if mutant_result.shrunk else []
-        table.add_row(
-            mutant_result.id,
-            verdict,
-            mutant_result.invariant,
-            f"{mutant_result.seeds:,}",
-            f"{mutant_result.seconds:.1f}",
-            *size,
-        )
+        figures = (f"{mutant_result.seeds:,}", f"{mutant_result.seconds:.1f}", *size)
+        table.add_row(mutant_result.id, verdict, mutant_result.invariant, *figures)
     for name in reach.not_run:
         table.add_row(name, "not run", style="yellow")
     return table
-
-
-def _mutants_verdict(found: int, run: int, reach: Reach) -> str:
-    return ", ".join([*reach_words(reach, "mutant"), f"{found} of {run} mutants found"])
 
 
 def print_survivors(
@@ -114,7 +96,7 @@ def print_survivors(
 
 
 def print_version(
-    console: Console, version: Version, rows: Iterable[ViolationKind], again: Callable[[ViolationKind], str]
+    console: Console, version: Version, rows: Iterable[ViolationKind], again: Callable[[Failure], str]
 ) -> None:
     """Print one row for each broken promise, then for each where it broke, its causes and the command that shows it."""
     broken = list(rows)
@@ -141,7 +123,7 @@ def print_version(
             prose(console, 2, f"cause: {cause_text(cause)}")
         if row.clean:
             prose(console, 2, f"without any of them, too: {row.clean} of those that were tried")
-        console.print(f"  again: [bold]{escape(again(row))}[/bold]", soft_wrap=True)
+        console.print(f"  again: [bold]{escape(again(row.first))}[/bold]", soft_wrap=True)
 
 
 def _print_bugs(console: Console, version: Version) -> None:
@@ -158,7 +140,7 @@ def _print_bugs(console: Console, version: Version) -> None:
 
 
 def version_json(
-    version: Version, rows: Iterable[ViolationKind], again: Callable[[ViolationKind], str]
+    version: Version, rows: Iterable[ViolationKind], again: Callable[[Failure], str]
 ) -> dict[str, Any]:
     """Return the same as JSON takes it."""
     return {
@@ -174,5 +156,5 @@ def version_json(
             for fact in version.facts
         ],
         "deviations": {mutant.id: mutant.summary for mutant in version.deviations},
-        "broken": [row.to_json(again(row)) for row in rows],
+        "broken": [row.to_json(again(row.first)) for row in rows],
     }

@@ -25,7 +25,6 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...faults.crashes.profiles import PROFILES
@@ -43,7 +42,7 @@ from ...faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shr
 from ...faults.probe.story import described, step_text, story, where
 from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.failures.print_failure import prose
-from .common import ERR, OUT, findings_console, plain_table, print_error, progress_bar
+from .common import ERR, OUT, findings_console, plain_table, print_error, progress_shown
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, write_json
 
 _SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
@@ -112,10 +111,9 @@ def probe(
     write_json(json_file, probed_json(record, check, limit, found, shown, places, allowed))
     if json_file != "-":
         _print_probed(OUT, found, record)
+    console = findings_console(json_file)
     for one in examples:
-        _print_result(
-            findings_console(json_file), record, one, shown[one.signature], places.get(one.signature)
-        )
+        _print_breach(console, record, one, shown[one.signature], places.get(one.signature))
     _print_output(ERR, said)
     raise typer.Exit(EXIT_BROKEN if found.breaches else EXIT_HELD)
 
@@ -166,32 +164,14 @@ def _accept_whole(record: ProgramRecord, begin: Image, checkers: Checkers) -> No
 def _probe(
     record: ProgramRecord, begin: Image, checkers: Checkers, disks: tuple[str, ...], limit: int
 ) -> ProbeReport:
-    """Probe with a progress display on a terminal, silently in a pipe."""
-    with progress_bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[facts]}"),
-        TimeElapsedColumn(),
-        ticks=False,
-    ) as progress:
-        bar = progress.add_task("pulling the plug", total=None, facts="")
+    with progress_shown("pulling the plug", ticks=False) as update:
 
         def on_progress(found: ProbeReport, done: int, steps: int) -> None:
-            facts = (
-                f"{found.states:,} states, {found.judged:,} checked, {len(found.breaches):,} kinds of breach"
-            )
-            progress.update(bar, completed=done, total=steps, facts=facts, refresh=True)
+            kinds = f"{len(found.breaches):,} kinds of breach"
+            facts = f"{found.states:,} states, {found.judged:,} checked, {kinds}"
+            update(completed=done, total=steps, facts=facts, refresh=True)
 
         return probe_record(record, begin, checkers, disks=disks, limit=limit, on_progress=on_progress)
-
-
-def _print_result(
-    console: Console, record: ProgramRecord, example: Example | None, shown: CrashCaseView, place: Path | None
-) -> None:
-    again = (
-        "the same again, with --out DIR" if place is None else f"tornlog probe --replay {place}/failure.json"
-    )
-    _print_breach(console, record, example, shown, None if place is None else place / "files", again)
 
 
 def _replay(file: Path, check: Path | None, seconds: float, json_file: str | None) -> NoReturn:
@@ -211,7 +191,7 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
     write_json(json_file, replayed_json(failure, chosen, verdict))
     if verdict.is_broken:
         now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
-        _print_result(findings_console(json_file), failure.record, None, now, file.parent)
+        _print_breach(findings_console(json_file), failure.record, None, now, file.parent)
         raise typer.Exit(EXIT_BROKEN)
     if json_file != "-":
         OUT.print("the check has nothing against this state any more", soft_wrap=True)
@@ -219,7 +199,6 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
 
 
 def _print_probed(console: Console, found: ProbeReport, record: ProgramRecord) -> None:
-    """Print what was tried, and, if there is any, which breaches there are."""
     broken = sum(count.broken for count in found.counts.values())
     verdict = f"{broken:,} states broken" if broken else "every promise held"
     acknowledged = len(record.acknowledged)
@@ -270,12 +249,7 @@ def _others(example: Example) -> str:
 
 
 def _print_breach(
-    console: Console,
-    record: ProgramRecord,
-    example: Example | None,
-    shown: CrashCaseView,
-    place: Path | None,
-    again: str,
+    console: Console, record: ProgramRecord, example: Example | None, shown: CrashCaseView, place: Path | None
 ) -> None:
     """Print one case: what is broken, on which disk and when, what is lost, how it came to that."""
     case = shown.case
@@ -298,8 +272,10 @@ def _print_breach(
     prose(console, 2, "before it:")
     for line in story(record, case.point.step):
         prose(console, 2, line, style="dim")
+    again = "the same again, with --out DIR"
     if place is not None:
-        console.print(f"  what is left: [bold]{escape(str(place))}[/bold]", soft_wrap=True)
+        again = f"tornlog probe --replay {place}/failure.json"
+        console.print(f"  what is left: [bold]{escape(str(place / 'files'))}[/bold]", soft_wrap=True)
     console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
@@ -327,7 +303,6 @@ def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView)
 
 
 def _print_refusal(console: Console, reasons: Iterable[str]) -> None:
-    """Print what the recorder could not see."""
     console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
     for reason in reasons:
         prose(console, 2, reason)

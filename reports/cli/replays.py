@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...scenarios.campaigns.amounts import seconds_in
@@ -26,7 +25,7 @@ from ...sim.errors import ReplayDivergedError
 from ...sim.process import CPU_SECONDS_MAX
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
-from .common import OUT, plain_table, print_error, print_paths, progress_bar, read_failure, results_written
+from .common import OUT, plain_table, print_error, print_paths, progress_shown, read_failure, results_written
 from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
@@ -105,8 +104,7 @@ def shrink(
     failure = read_failure(file)
     seconds = seconds_in(time)
     began = perf_counter()
-    with progress_bar(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
-        bar = progress.add_task("shrinking")
+    with progress_shown("shrinking") as update:
         try:
             found = shrink_failure(
                 failure,
@@ -114,7 +112,7 @@ def shrink(
                 stop=lambda: perf_counter() - began > seconds,
                 same="invariant" if any_breach else "signature",
                 cpu_seconds_max=CPU_SECONDS_MAX,
-                on_try=lambda record, accepted: progress.update(bar, advance=1),
+                on_try=lambda record, accepted: update(advance=1),
             )
         except ReplayDivergedError as error:
             print_error(f"not reproduced: {error}")

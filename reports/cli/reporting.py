@@ -28,7 +28,8 @@ def leave_run_report(results: RunResults, paths: Mapping[str, Path], out: Path, 
     """
     from ..html.run_report import run_page  # templates: for those alone who want a page
 
-    failures = _first_of_each_kind_first(row.failures for row in results.broken)
+    in_turn = zip_longest(*(row.failures for row in results.broken))  # the first of each kind come first
+    failures = [failure for failure in chain.from_iterable(in_turn) if failure is not None]
     left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
     return write_page(run_page(replace(results, failures=left)), out)
 
@@ -40,9 +41,7 @@ def leave_mutation_report(results: MutationResults, paths: Mapping[str, Path], o
     def again(failure: Failure) -> str:
         return replay_command(paths[failure.signature])
 
-    failures = [
-        mutant_result.failure for mutant_result in results.mutant_results if mutant_result.failure is not None
-    ]
+    failures = [one.failure for one in results.mutant_results if one.failure is not None]
     left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
     return write_page(mutation_page(replace(results, failures=left)), out)
 
@@ -84,18 +83,12 @@ def leave_timelines(
         if failure.signature in left:
             continue
         timeline = ""
-        is_drawn = failure.smallest.steps <= _TIMELINE_STEPS_MAX
-        if draws and drawn < TIMELINES_MAX and is_drawn:
+        if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= _TIMELINE_STEPS_MAX:
             timeline = _draw(failure, out)
             drawn += 1
         file = paths[failure.signature].relative_to(out).as_posix()
         left[failure.signature] = FailureLinks(failure, again(failure), file, timeline)
     return left
-
-
-def _first_of_each_kind_first(kinds: Iterable[Iterable[Failure]]) -> list[Failure]:
-    in_turn = chain.from_iterable(zip_longest(*kinds))
-    return [failure for failure in in_turn if failure is not None]
 
 
 def _draw(failure: Failure, out: Path) -> str:

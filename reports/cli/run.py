@@ -132,26 +132,24 @@ def run(
         check_processes(names or [], seeds, processes or 1, tuple(python or ()), json_file)
     from .campaign import RunOptions, campaign
 
-    campaign(
-        context,
-        RunOptions(
-            tuple(names or ()),
-            jobs,
-            seeds,
-            seed,
-            time,
-            policy,
-            disk,
-            mutant,
-            as_,
-            check_determinism,
-            schedule,
-            require_coverage,
-            out,
-            timeline,
-            trace,
-            junit,
-            summary,
-            json_file,
-        ),
+    asked = RunOptions(
+        tuple(names or ()),
+        jobs,
+        seeds,
+        seed,
+        time,
+        policy,
+        disk,
+        mutant,
+        as_,
+        check_determinism,
+        schedule,
+        require_coverage,
+        out,
+        timeline,
+        trace,
+        junit,
+        summary,
+        json_file,
     )
+    campaign(context, asked)

@@ -88,8 +88,7 @@ def serve(
     ] = None,
     tls_only: Annotated[bool, typer.Option("--tls-only", help="Refuse clients without TLS.")] = False,
     open_to_all: Annotated[
-        bool,
-        typer.Option(_WORDS, help="Listen beyond loopback with neither --acl nor TLS."),
+        bool, typer.Option(_WORDS, help="Listen beyond loopback with neither --acl nor TLS.")
     ] = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -131,23 +130,15 @@ def serve(
         log.start()
         with usage_errors():
             served.start(addresses, optional)
-        say(
-            f"serving {directory} at {', '.join(served.addresses)}",
-            {
-                "event": "serving",
-                "addresses": served.addresses,
-                "directory": str(directory),
-                "pid": os.getpid(),
-            },
-        )
+        facts = {"addresses": served.addresses, "directory": str(directory), "pid": os.getpid()}
+        say(f"serving {directory} at {', '.join(served.addresses)}", {"event": "serving", **facts})
         signals.wait()
         clean = served.shutdown()
         log.close()
         counts = served.server.counts.fields()
-        say(
-            f"stopped after {counts['requests']} requests: {'clean' if clean else 'the next start will recover'}",
-            {"event": "stopped", "clean": clean, "counts": counts},
-        )
+        how = "clean" if clean else "the next start will recover"
+        line = f"stopped after {counts['requests']} requests: {how}"
+        say(line, {"event": "stopped", "clean": clean, "counts": counts})
     raise typer.Exit(0 if clean else 1)
 
 

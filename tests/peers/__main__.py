@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import TextColumn
 from rich.table import Table
 
 from tornlog.reports.bench.command import bench_table, rate_text
 from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.suite import BenchSettings, Measurement, measured
-from tornlog.reports.cli.common import OUT, plain_table, progress_bar
+from tornlog.reports.cli.common import OUT, plain_table, progress_shown
 
 from . import PEERS, Peer
 
@@ -27,11 +26,8 @@ def measurement_of(peer: Peer) -> Measurement:
 def main(rounds: Annotated[int, typer.Option(min=1, help="The median counts.")] = 5) -> None:
     """Measure how often a second each tool runs the mini workload to a power cut and judges what is left."""
     wanted = [measurement_of(peer) for peer in PEERS if peer.version is not None]
-    with progress_bar(TextColumn("{task.description}")) as progress:
-        bar = progress.add_task("")
-        figures = measured(
-            wanted, rounds, lambda name: progress.update(bar, description=name), BenchSettings()
-        )
+    with progress_shown() as update:
+        figures = measured(wanted, rounds, lambda name: update(description=name), BenchSettings())
     print_peers(OUT, figures, rounds)
 
 

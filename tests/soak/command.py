@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import TextColumn
 from rich.text import Text
 
 from tornlog.reports.bench.broker import ProcessError
-from tornlog.reports.cli.common import ERR, OUT, plain_table, progress_bar
+from tornlog.reports.cli.common import ERR, OUT, plain_table, progress_shown
 from tornlog.reports.cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
 from tornlog.scenarios.campaigns.amounts import seconds_in
 
@@ -31,11 +30,10 @@ def soak(
     place = None if directory is None else str(directory.resolve())
     with (
         tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root,
-        progress_bar(TextColumn("{task.description}")) as progress,
+        progress_shown() as update,
     ):
-        bar = progress.add_task("")
         try:
-            found = run_soak(root, seconds, idle, lambda phase: progress.update(bar, description=phase))
+            found = run_soak(root, seconds, idle, lambda phase: update(description=phase))
         except ProcessError as error:
             ERR.print(f"soak: {error}", soft_wrap=True)
             raise typer.Exit(EXIT_BROKEN) from error

@@ -8,17 +8,13 @@ each promise; --out leaves all of them as Parquet.
 """
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...cli.common import OUT, progress_bar
+from ...cli.common import OUT, progress_shown
 from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
 from ..spark.options import Conf, Master, Ship, absolute, session_for
-
-if TYPE_CHECKING:
-    from .audit import Audit
 
 
 def audit(
@@ -45,28 +41,23 @@ def audit(
     json_file: JsonFile = None,
 ) -> None:
     """Hold the log, the queues and the index of a store of any size against each other, and say what does not fit."""
-    told = {
-        "commitLog": commit_log,
-        "delayLevels": delay_levels,
-        "hashSlots": hash_slots,
-        "indexEntries": index_entries,
-    }
-    options = {name: str(value) for name, value in told.items() if value}
+    geometry = {"hashSlots": hash_slots, "indexEntries": index_entries}
+    given = {"commitLog": commit_log, "delayLevels": delay_levels, **geometry}
+    options = {name: str(value) for name, value in given.items() if value}
     began, place = perf_counter(), absolute(place)
     with session_for(master, ship, conf) as spark:
         from .audit import audit as run_audit
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with progress_bar(*columns) as display:
-            display.add_task("auditing", total=None)
+        with progress_shown("auditing"):
             try:
                 found = run_audit(spark, place, options)
             except FileNotFoundError as error:
                 raise typer.BadParameter(str(error), param_hint="DIR") from error
             if out is not None:
                 found.found.write.mode("overwrite").parquet(absolute(out))
-            counts = _counts(found)
             rows = [row.asDict() for row in found.first(limit)]
+            sums = sorted(found.found.groupBy("promise", "is_explained").count().collect())
+    broken = {row.promise: row["count"] for row in sums if not row.is_explained}
     document = {
         "format": "tornlog-audit/2",
         "place": place,
@@ -74,11 +65,9 @@ def audit(
         "log_bytes": found.log_bytes,
         "entries": found.entries,
         "index_entries": found.index_entries,
-        "violations": sum(count for (_, is_explained), count in counts.items() if not is_explained),
-        "notes": sum(count for (_, is_explained), count in counts.items() if is_explained),
-        "by_promise": {
-            promise: count for (promise, is_explained), count in counts.items() if not is_explained
-        },
+        "violations": sum(broken.values()),
+        "notes": sum(row["count"] for row in sums if row.is_explained),
+        "by_promise": broken,
         "found": rows,
         "seconds": round(perf_counter() - began, 3),
     }
@@ -86,12 +75,6 @@ def audit(
     if json_file != "-":
         _print_result(document)
     raise typer.Exit(EXIT_BROKEN if document["violations"] else EXIT_HELD)
-
-
-def _counts(found: "Audit") -> dict[tuple[str, bool], int]:
-    """Return how often each promise is broken, or broken and explained."""
-    rows = found.found.groupBy("promise", "is_explained").count().collect()
-    return {(row.promise, row.is_explained): row["count"] for row in sorted(rows)}
 
 
 def _print_result(document: dict[str, Any]) -> None:

@@ -11,21 +11,19 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ....scenarios.campaigns.amounts import seconds_in, seeds_in
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.print_failure import print_failure
 from ....scenarios.campaigns.interruption import interruptible
-from ....scenarios.mutants import MUTANTS
-from ....scenarios.mutants.known import find_mutant
 from ....store.errors import brings
 from ...cli.common import (
     OUT,
     command_line,
     findings_console,
     plain_table,
-    progress_bar,
+    progress_shown,
+    require_mutant,
     scenarios_named,
     write_failures,
 )
@@ -35,7 +33,7 @@ from ...cli.options import (
     EXIT_HELD,
     EXIT_INTERRUPTED,
     JsonFile,
-    unknown,
+    Mutant,
     write_json,
 )
 from ...cli.reporting import leave_timelines, replay_command, write_page
@@ -69,7 +67,7 @@ def sweep(
         str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")
     ] = None,
     policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None,
-    mutant: Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")] = None,
+    mutant: Mutant = None,
     master: Master = "local[*]",
     ship: Ship = None,
     conf: Conf = None,
@@ -88,8 +86,7 @@ def sweep(
 ) -> None:
     """Run many seeds, one row each, and go on where an earlier call was interrupted."""
     names = [one.name for one in scenarios_named(scenario, disk, policy)]
-    if mutant is not None and find_mutant(mutant) is None:
-        raise unknown("mutant", mutant, MUTANTS, "--mutant")
+    require_mutant(mutant)
     if rounds is not None and not guided:
         raise typer.BadParameter("only a guided sweep has rounds", param_hint="--rounds")
     wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
@@ -101,37 +98,21 @@ def sweep(
         from .table import Table
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
-    request = SweepRequest(
-        tuple(names),
-        wanted.start,
-        wanted.stop,
-        disk,
-        policy,
-        mutant,
-        rounds=(rounds or GUIDED_ROUNDS) if guided else None,
-    )
+    of_rounds = (rounds or GUIDED_ROUNDS) if guided else None
+    request = SweepRequest(tuple(names), wanted.start, wanted.stop, disk, policy, mutant, rounds=of_rounds)
     table, began = Table(absolute(out)), perf_counter()
     latest: list[SweepProgress] = []
 
     def work() -> tuple["SweepProgress", list[Failure]]:
         with engine_for(master, ship, conf) as engine:
             try:
-                with progress_bar(
-                    TextColumn("{task.description}"),
-                    BarColumn(bar_width=None),
-                    TextColumn("{task.fields[facts]}"),
-                    TimeElapsedColumn(),
-                    TimeRemainingColumn(),
-                    ticks=False,
-                ) as display:
-                    bar = display.add_task("sweeping", total=request.seeds, facts="")
+                with progress_shown("sweeping", request.seeds, ticks=False) as update:
 
                     def on_progress(progress: "SweepProgress") -> None:
                         latest[:] = [progress]
                         rate = progress.done / (perf_counter() - began)
                         facts = f"{rate:.0f}/s, {progress.failures} broken"
-                        completed = progress.done_before + progress.done
-                        display.update(bar, completed=completed, facts=facts, refresh=True)
+                        update(completed=progress.done_before + progress.done, facts=facts, refresh=True)
 
                     done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
             except SweepFileError as error:

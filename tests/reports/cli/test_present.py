@@ -50,7 +50,7 @@ def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenar
     print_injected(out, tallies)
     text = [line.split() for line in lines(printed) if line]
     assert text == [
-        ["what", "injected"],
+        ["what", "was", "injected"],
         ["torn", "page", "7"],
         ["crash", "under", "strict-posix", "9"],
         ["died", "before", "an", "operation", "4"],
