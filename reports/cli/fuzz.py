@@ -31,8 +31,7 @@ from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
 from ...scenarios.fuzz.engine import FuzzTally
-from ...scenarios.fuzz.finding import FuzzFailure
-from ...scenarios.fuzz.judging import FuzzViolation, address_space_limited, judge_in_full
+from ...scenarios.fuzz.judging import FuzzFailure, FuzzViolation, address_space_limited, judge_in_full
 from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS

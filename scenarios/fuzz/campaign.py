@@ -1,15 +1,14 @@
 """A fuzzing campaign of one format, from its earlier corpus to its findings, made small."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
 from ..campaigns.interruption import is_stop_wanted
-from .engine import Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
-from .finding import FuzzFailure
-from .judging import FuzzViolation, address_space_limited, judge_in_full
+from .engine import FirstFailure, Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
+from .judging import FuzzFailure, FuzzViolation, address_space_limited, judge_in_full
 from .mutants import find_fuzzed
 from .targets import TARGETS
 
@@ -73,12 +72,12 @@ def fuzz_format(
     fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
     tally, directory = fuzzer.tally, settings.corpus_directory
     began, cpu_began = perf_counter(), process_time()
-    told = [began]
+    shown = [began]
 
     def stop() -> bool:
         now = perf_counter()
-        if now - told[0] > _PROGRESS_SECONDS:
-            told[0] = now
+        if now - shown[0] > _PROGRESS_SECONDS:
+            shown[0] = now
             on_progress(tally)
         return is_stop_wanted() or (settings.seconds is not None and now - began > settings.seconds)
 
@@ -87,7 +86,7 @@ def fuzz_format(
             fuzzer.take(read_inputs(directory))
         fuzzer.run(settings.inputs, stop)
         seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
-        findings = tuple(_findings(settings, tally, is_stop_wanted))
+        findings = tuple(finding_of(settings, found, is_stop_wanted) for found in tally.found.values())
     if directory is not None:
         write_inputs(tally.corpus, directory)
     return FuzzReport(
@@ -104,30 +103,20 @@ def fuzz_format(
     )
 
 
-def _findings(
-    settings: FuzzSettings, tally: FuzzTally, is_stop_wanted: Callable[[], bool]
-) -> Iterator[FuzzFailure]:
-    """Yield a finding for each promise that was broken, its input made small."""
-    for found in tally.found.values():
-        yield finding_of(settings, found.breach, found.raw, found.number, is_stop_wanted)
-
-
 def finding_of(
-    settings: FuzzSettings,
-    breach: FuzzViolation,
-    raw: bytes,
-    number: int,
-    is_stop_wanted: Callable[[], bool] = is_stop_wanted,
+    settings: FuzzSettings, first: FirstFailure, is_stop_wanted: Callable[[], bool] = is_stop_wanted
 ) -> FuzzFailure:
     """Return the finding that an input is, made small; the mutant, if there is one, is applied."""
-    target, began = TARGETS[settings.name](), perf_counter()
-    small = minimised(
-        target, raw, breach, stop=lambda: is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX
-    )
+    target, began, breach = TARGETS[settings.name](), perf_counter(), first.breach
+
+    def stop() -> bool:
+        return is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX
+
+    small = minimised(target, first.raw, breach, stop=stop)
     judged = judge_in_full(target, small)
     if isinstance(judged, FuzzViolation) and judged.signature == breach.signature:
         breach = judged
-    return FuzzFailure(settings.name, settings.seed, settings.mutant, number, breach, small, raw)
+    return FuzzFailure(settings.name, settings.seed, settings.mutant, first.number, breach, small, first.raw)
 
 
 def write_findings(findings: Iterable[FuzzFailure], out: Path) -> dict[str, Path]:

@@ -8,14 +8,16 @@ import json
 import subprocess
 import sys
 import tempfile
-from base64 import b64decode
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from .campaign import FuzzReport, FuzzSettings, applied_fuzzed, finding_of
-from .judging import FuzzViolation, address_space_limited
+from .engine import FirstFailure
+from .judging import address_space_limited
 
 _PROCESS = "tornlog.scenarios.fuzz.covered_process"
 _LAST_WORDS = 4_000
@@ -26,37 +28,32 @@ def is_installed() -> bool:
     return find_spec("atheris") is not None
 
 
+@dataclass(frozen=True, slots=True)
+class CoveredRun:
+    """What the process of atheris came to, as it leaves it."""
+
+    counts: dict[str, Any]
+    """Fields of FuzzReport."""
+    found: list[FirstFailure]
+
+
 def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
     """Fuzz one format in a process of atheris. Raises RuntimeError with its last words if that does not end well."""
     with tempfile.TemporaryDirectory(prefix="tornlog-fuzz-") as scratch:
-        counts, found = _run_process(settings, Path(scratch))
+        run = _run_process(settings, Path(scratch))
     with applied_fuzzed(settings.mutant), address_space_limited():
-        findings = tuple(
-            finding_of(
-                settings,
-                FuzzViolation(line["signature"], line["expected"], line["found"]),
-                b64decode(line["input"]),
-                line["number"],
-            )
-            for line in found
-        )
-    return FuzzReport(settings.name, findings=findings, **counts)
+        findings = tuple(finding_of(settings, first) for first in run.found)
+    return FuzzReport(settings.name, findings=findings, **run.counts)
 
 
-def _run_process(settings: FuzzSettings, scratch: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Run the process to its end; return its counts, and a line for each finding."""
+def _run_process(settings: FuzzSettings, scratch: Path) -> CoveredRun:
+    """Run the process to its end; return what it found."""
     corpus = settings.corpus_directory or scratch / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     results = scratch / "results"
-    task = {
-        **asdict(settings),
-        "out": None,
-        "corpus": str(corpus.absolute()),
-        "seeds": str(scratch / "seeds"),
-        "results": str(results),
-    }
+    paths = {"corpus": str(corpus.absolute()), "seeds": str(scratch / "seeds"), "results": str(results)}
     done = subprocess.run(
-        [sys.executable, "-m", _PROCESS, json.dumps(task)],
+        [sys.executable, "-m", _PROCESS, json.dumps({**asdict(settings), "out": None, **paths})],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -64,8 +61,6 @@ def _run_process(settings: FuzzSettings, scratch: Path) -> tuple[dict[str, Any],
         cwd=scratch,
         check=False,
     )
-    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    if done.returncode or not lines or "counts" not in lines[-1]:
+    if done.returncode or not results.exists():
         raise RuntimeError(f"atheris ended with {done.returncode}: {done.stderr[-_LAST_WORDS:]}")
-    *found, last = lines
-    return last["counts"], found
+    return msgspec.json.decode(results.read_bytes(), type=CoveredRun)

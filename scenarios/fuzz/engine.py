@@ -17,6 +17,18 @@ from .mutation import Draw
 from .shape import ShapePart
 from .target import InputOutcome, Target
 
+INPUTS_MAX = 512
+FRESH_CHANCE = 0.25
+"""Of rounds, how many begin with a new valid input."""
+HANGS_MAX = 3
+"""Inputs that come to no end until a run ends: each takes seconds."""
+MEASURED_EVERY = 1024
+"""Of inputs on known ways, the memory of one in so many is measured."""
+TRIES_MAX = 1500
+_BYTEWISE_MAX = 4096
+"""Up to this length an input is cut and zeroed byte by byte, a longer one by pieces."""
+_PIECES = 64
+
 
 class Corpus:
     """The inputs of one format, in order of their finding."""
@@ -38,21 +50,6 @@ class Corpus:
         if len(self.inputs) < INPUTS_MAX:
             self.inputs.append(raw)
         return True
-
-
-INPUTS_MAX = 512
-
-
-FRESH_CHANCE = 0.25
-"""Of rounds, how many begin with a new valid input."""
-
-
-HANGS_MAX = 3
-"""Inputs that come to no end until a run ends: each takes seconds."""
-
-
-MEASURED_EVERY = 1024
-"""Of inputs on known ways, the memory of one in so many is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +77,11 @@ class FuzzTally:
     def refused(self) -> int:
         """Return how many inputs were refused, as they should be."""
         return self.inputs - self.accepted - self.broken
+
+    def note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
+        """Count a breach; the first of each kind is kept."""
+        self.broken += 1
+        self.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
 
 
 class Fuzzer:
@@ -134,11 +136,11 @@ class Fuzzer:
                 self._hangs += 1
                 alone = judge_in_full(self._target, self._current)
                 if isinstance(alone, FuzzViolation):
-                    self._note(alone, self._current, self.tally.inputs)
+                    self.tally.note(alone, self._current, self.tally.inputs)
         for number, raw in self._to_measure:
             breach = breach_of_memory(self._target, raw)
             if breach is not None:
-                self._note(breach, raw, number)
+                self.tally.note(breach, raw, number)
         self._to_measure.clear()
 
     def _judge_each(self, inputs: Iterator[bytes]) -> None:
@@ -153,18 +155,13 @@ class Fuzzer:
                 try:
                     outcome = check(raw)
                 except Exception as error:
-                    self._note(breach_of(error), raw, tally.inputs)
+                    tally.note(breach_of(error), raw, tally.inputs)
                     continue
                 tally.accepted += outcome.accepted
                 apart = measured_apart if is_new(outcome, raw) else MEASURED_EVERY
                 if tally.inputs >= self._measured + apart:
                     self._measured = tally.inputs
                     to_measure.append((tally.inputs, raw))
-
-    def _note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
-        """Count a breach; the first of each kind is kept."""
-        self.tally.broken += 1
-        self.tally.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
 
 
 def read_inputs(directory: Path) -> Iterator[bytes]:
@@ -180,12 +177,6 @@ def write_inputs(corpus: Corpus, directory: Path) -> None:
         path = directory / f"{blake2b(raw, digest_size=8).hexdigest()}.bin"
         if not path.exists():
             path.write_bytes(raw)
-
-
-TRIES_MAX = 1500
-_BYTEWISE_MAX = 4096
-"""Up to this length an input is cut and zeroed byte by byte, a longer one by pieces."""
-_PIECES = 64
 
 
 def minimised(

@@ -1,4 +1,4 @@
-"""Judging an input: an outcome, or what the code under test did that it never should.
+"""Judging an input: an outcome, or what the code under test did that it never should, and the file that says so.
 
 A promise that a target knows of has its own name; beside them there are `crash-...` for an error that nobody documents,
 named by its type and the function it came from, `hang`, and `allocation`.
@@ -7,6 +7,8 @@ Memory has two bounds. While inputs are judged the process may not grow by more 
 nothing and turns a length that was believed into a MemoryError. And of inputs that took a new way, and of one in so
 many others, the most that was allocated at once is measured; that finds what is far too much for so small an input and
 still far from what a machine has.
+
+A failure is an artefact (`faults.simulation.artefact`) of the kind "fuzz", whose bytes are base64.
 """
 
 import resource
@@ -16,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from traceback import walk_tb
 
+from ...faults.simulation.artefact import FUZZ, read_artefact, write_artefact
 from ...sim.process import NoEndInSight, cpu_limit
 from .target import InputOutcome, Target, TargetViolation
 
@@ -34,6 +37,36 @@ class FuzzViolation:
 
     def __str__(self) -> str:
         return f"{self.signature}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzFailure:
+    """One broken promise, and the inputs that break it."""
+
+    target: str
+    seed: int
+    mutant: str | None
+    number: int
+    """Of the input, from 1."""
+    breach: FuzzViolation
+    raw: bytes
+    """The smallest input that breaks it."""
+    original: bytes
+    """The input that was found; the same if nothing smaller was."""
+
+    @property
+    def name(self) -> str:
+        """Return what names the file: format and promise."""
+        return f"fuzz-{self.target}-{self.breach.signature}"
+
+    def to_json(self) -> str:
+        """Return the artefact's text."""
+        return write_artefact(FUZZ, self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "FuzzFailure":
+        """Read an artefact. Raises ArtefactError naming what is wrong with it."""
+        return read_artefact(text, FUZZ, cls)
 
 
 def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
@@ -76,18 +109,16 @@ def hang_of(target: Target) -> FuzzViolation:
 
 def breach_of(error: Exception) -> FuzzViolation:
     """Return the breach that an error is, which no judging may end in."""
+    most = _TEXT_CHARACTERS_MAX
     if isinstance(error, TargetViolation):
-        return FuzzViolation(
-            error.kind, error.expected[:_TEXT_CHARACTERS_MAX], error.found[:_TEXT_CHARACTERS_MAX]
-        )
+        return FuzzViolation(error.kind, error.expected[:most], error.found[:most])
     if isinstance(error, MemoryError):
         return FuzzViolation(
             "allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are"
         )
-    place = _place_of(error)
-    kind = f"crash-{type(error).__name__.lower()}-{place}"
-    text = f"{type(error).__name__}: {error}"[:_TEXT_CHARACTERS_MAX]
-    return FuzzViolation(kind, "an outcome, or an error that is documented", text)
+    name = type(error).__name__
+    kind = f"crash-{name.lower()}-{_place_of(error)}"
+    return FuzzViolation(kind, "an outcome, or an error that is documented", f"{name}: {error}"[:most])
 
 
 def _place_of(error: Exception) -> str:

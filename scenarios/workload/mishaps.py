@@ -2,7 +2,7 @@
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...sim.choices import Stream
@@ -37,44 +37,44 @@ class OutOfMemoryError(MemoryError, InjectedError):
     """The process has no memory left for what a service is about to do."""
 
 
+@dataclass(slots=True)
 class _ShortSignal:
     """A signal of which one wait fails."""
 
-    def __init__(self, signal: Signal, waits: int, injected: Counter[str]) -> None:
-        """waits: how many end well before that."""
-        self._signal = signal
-        self._waits = waits
-        self._injected = injected
+    signal: Signal
+    waits: int
+    """How many end well before that."""
+    injected: Counter[str]
 
     def notify(self) -> None:
         """Wake the waiter."""
-        self._signal.notify()
+        self.signal.notify()
 
     def wait(self, timeout_ms: int | None) -> bool:
         """Wait, or fail."""
-        self._waits -= 1
-        if self._waits == -1:
-            self._injected[OUT_OF_MEMORY] += 1
+        self.waits -= 1
+        if self.waits == -1:
+            self.injected[OUT_OF_MEMORY] += 1
             raise OutOfMemoryError("cannot allocate a waiter")
-        return self._signal.wait(timeout_ms)
+        return self.signal.wait(timeout_ms)
 
 
+@dataclass(slots=True)
 class _ShortTasks:
     """Tasks of a machine on which one service runs out of memory."""
 
-    def __init__(self, tasks: Any, victim: str, waits: int, injected: Counter[str]) -> None:
-        self._tasks = tasks
-        self._victim = victim
-        self._waits = waits
-        self._injected = injected
+    tasks: Any
+    victim: str
+    waits: int
+    injected: Counter[str]
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._tasks, name)
+        return getattr(self.tasks, name)
 
     def signal(self, name: str) -> Any:
         """Make a signal."""
-        signal = self._tasks.signal(name)
-        return _ShortSignal(signal, self._waits, self._injected) if name == self._victim else signal
+        signal = self.tasks.signal(name)
+        return _ShortSignal(signal, self.waits, self.injected) if name == self.victim else signal
 
 
 def short_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:

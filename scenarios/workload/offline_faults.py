@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import DamagedRange, FileImage, Image, rot
@@ -41,30 +42,21 @@ _ENTRY_HEAD_BYTES = 12
 _STRAY = b"not the store's"
 
 
+@dataclass(slots=True)
 class OfflineFaults:
     """The time between the lives of one run; injected counts what happened in it."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        config: StoreConfig,
-        kernel: Kernel,
-        ledger: Ledger,
-        judge: Judge,
-        groups: Versions,
-        streams: Callable[[str], Stream],
-    ) -> None:
-        self.injected: Counter[str] = Counter()
-        self._plan = plan
-        self._config = config
-        self._kernel = kernel
-        self._ledger = ledger
-        self._judge = judge
-        self._groups = groups
-        self._streams = streams
-        self._odd_starts = 0
-        self._strays: set[str] = set()
-        """The paths of files that are not the store's, and must stay."""
+    plan: Plan
+    config: StoreConfig
+    kernel: Kernel
+    ledger: Ledger
+    judge: Judge
+    groups: Versions
+    streams: Callable[[str], Stream]
+    injected: Counter[str] = field(default_factory=Counter, init=False)
+    _odd_starts: int = field(default=0, init=False)
+    _strays: set[str] = field(default_factory=set, init=False)
+    """The paths of files that are not the store's, and must stay."""
 
     def after_stop(
         self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None
@@ -98,7 +90,7 @@ class OfflineFaults:
 
     def _leave_strays(self, image: Image, store: MessageStore) -> Image:
         """Leave foreign files among the store's, cut a queue's file, damage the checkpoint: each of them, or not."""
-        stream = self._streams("strays")
+        stream = self.streams("strays")
         for path in stray_paths(image, store):
             if stream.chance(0.5, f"stray {path}"):
                 image = with_file(image, path, _STRAY)
@@ -112,7 +104,7 @@ class OfflineFaults:
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = with_file(image, path, content[:left_bytes])
             self.injected["odd size"] += 1
-        path = self._config.checkpoint_path
+        path = self.config.checkpoint_path
         before = image.files[path].content
         after = damaged_checkpoint(before, stream)
         if after != before:
@@ -126,17 +118,17 @@ class OfflineFaults:
             file = image.files.get(path)
             if file is None or file.content != _STRAY:
                 found = "gone" if file is None else "changed"
-                self._judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
+                self.judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
 
     def rot(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         """Return what time has made of an image, and the sectors that cannot be read any more.
 
         name is that of the disk that a machine is about to find.
         """
-        if not self._plan.rot.is_possible:
+        if not self.plan.rot.is_possible:
             return image, []
-        rotten, damage = rot(image, self._streams(f"{name}/rot"), self._plan.rot, self.injected)
-        self._judge.note_damage(self._config, damage)
+        rotten, damage = rot(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
+        self.judge.note_damage(self.config, damage)
         return rotten, [one for one in damage if one.kind == FaultKind.LATENT_SECTOR_ERROR]
 
     def _expose_old_blocks(self, image: Image, store: MessageStore) -> Image:
@@ -149,23 +141,23 @@ class OfflineFaults:
 
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
         """Lose one of the last sectors that the log has written: nothing may be promised from there on."""
-        spared = self._streams("lost tail").below(_SPARED_SECTORS_MAX + 1, "sectors behind the lost one")
+        spared = self.streams("lost tail").below(_SPARED_SECTORS_MAX + 1, "sectors behind the lost one")
         damage = lose_late_sector(image, store, spared)
         if damage is None:
             return image
         self.injected["lost sector"] += 1
-        guarantees.note_damage(self._ledger, damage.log_offset)
-        guarantees.note_damaged_copies(self._ledger, store.schedule.offsets)
+        guarantees.note_damage(self.ledger, damage.log_offset)
+        guarantees.note_damaged_copies(self.ledger, store.schedule.offsets)
         return damage.image
 
     def _damage_record(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record that a clean exit vouches for, and lose the queues, now and then."""
-        stream = self._streams("damaged record")
-        damage = damage_record(image, store, self._ledger.promised.values(), stream)
+        stream = self.streams("damaged record")
+        damage = damage_record(image, store, self.ledger.promised.values(), stream)
         if damage is None:
             return image
         self.injected["damaged record"] += 1
-        guarantees.note_unreadable(self._ledger, damage.flaw)
+        guarantees.note_unreadable(self.ledger, damage.flaw)
         return (
             damage.image
             if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
@@ -174,31 +166,31 @@ class OfflineFaults:
 
     def _flip_number(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""
-        damage = flip_number(image, store, self._ledger.promised.values(), self._streams("flipped number"))
-        if damage is None or self._ledger.known_damage.flaws:
+        damage = flip_number(image, store, self.ledger.promised.values(), self.streams("flipped number"))
+        if damage is None or self.ledger.known_damage.flaws:
             return image
         self.injected["flipped number"] += 1
-        self._ledger.known_damage.note(damage.flaw, unreadable=False)
+        self.ledger.known_damage.note(damage.flaw, unreadable=False)
         return damage.image
 
     def _damage_progress(self, image: Image) -> Image:
         """Lose the first sector of what consumer groups committed, if the version before must have been kept."""
-        groups = self._groups
+        groups = self.groups
         if groups.kept is None or not groups.is_persisted:
             return image
         file = image.files[groups.path]
         lost = min(SECTOR_BYTES, len(file.content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         groups.lose_durable()
-        self._ledger.progress_is_final = False
+        self.ledger.progress_is_final = False
         damaged = FileImage(bytes(lost) + file.content[lost:], file.mtime_ms)
         return Image({**image.files, groups.path: damaged}, image.directories)
 
     def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
         """Let a segment whose time was over be back in front of a gap, as where the sync of its directory was a lie."""
         in_front_of_a_gap = int(name_of(path)) + store.log.segment_bytes < store.log.min_offset
-        reserved_ms = self._config.file_reserved_time_hours * _HOUR_MS
-        now_ms = self._kernel.wall_start_ms + self._kernel.now_ns // 1_000_000
+        reserved_ms = self.config.file_reserved_time_hours * _HOUR_MS
+        now_ms = self.kernel.wall_start_ms + self.kernel.now_ns // 1_000_000
         if not in_front_of_a_gap or file.mtime_ms + reserved_ms > now_ms:
             return image
         self.injected["unlink undone"] += 1
@@ -212,21 +204,21 @@ class OfflineFaults:
         self._odd_starts += 1
         self.injected["odd size"] += 1
         name = f"odd-{self._odd_starts}"
-        disk = Disk(self._kernel, self._streams(name), image=odd)
-        machine = self._kernel.machine(name)
+        disk = Disk(self.kernel, self.streams(name), image=odd)
+        machine = self.kernel.machine(name)
 
         def body() -> None:
-            other = MessageStore(world_of(machine, disk), self._config)
+            other = MessageStore(world_of(machine, disk), self.config)
             try:
                 other.load()
             except CorruptFileError:
                 return
-            self._judge.recovery(other, disk)
-            self._judge.broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+            self.judge.recovery(other, disk)
+            self.judge.broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
 
-        with self._judge.judged_errors():
-            self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+        with self.judge.judged_errors():
+            self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         if log_files(disk.settle(), store) != log_files(odd, store):
-            self._judge.broken(
+            self.judge.broken(
                 "START", "a start that was refused changed the log", "files", "as before", "others"
             )

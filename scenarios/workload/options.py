@@ -12,6 +12,7 @@ have been put yet, or never.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ...sim.choices import Stream
 from ...store.errors import StoreNotReadableError
@@ -108,24 +109,16 @@ def draw_keys(stream: Stream, plan: Plan, name: str) -> tuple[list[str], str]:
     return shared, stream.pick(("", name, *UNIQUE_KEYS), "unique key")
 
 
+@dataclass(frozen=True, slots=True)
 class Seeker:
     """A user who looks up as many messages as a producer puts, and reports what is wrong with the answers."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        life: int,
-        store: MessageStore,
-        ledger: Ledger,
-        stream: Stream,
-        report: Callable[[Iterable[Violation]], None],
-    ) -> None:
-        self._plan = plan
-        self._life = life
-        self._store = store
-        self._ledger = ledger
-        self._stream = stream
-        self._report = report
+    plan: Plan
+    life: int
+    store: MessageStore
+    ledger: Ledger
+    stream: Stream
+    report: Callable[[Iterable[Violation]], None]
 
     def seek(self, messages_each: int) -> None:
         """Look messages up, one after the other, until the store stops."""
@@ -137,7 +130,7 @@ class Seeker:
 
     def seek_one(self, messages_each: int) -> None:
         """Look up what is drawn, out of what so many puts each may have put. Raises StoreNotReadableError."""
-        plan, store, stream = self._plan, self._store, self._stream
+        plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.below(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)
         ago_ms = self._draw_window()
@@ -149,19 +142,19 @@ class Seeker:
             window_ms = (now_ms - ago_ms[0], now_ms - ago_ms[1])
         dispatched_to = store.dispatch.reput_from.get()
         result = store.query_message(topic, key, idx.ANSWERS_MAX, *window_ms)
-        self._report(idx.check_answer(store, self._ledger, (topic, key), window_ms, result, dispatched_to))
+        self.report(idx.check_answer(store, self.ledger, (topic, key), window_ms, result, dispatched_to))
 
     def _draw_key(self, messages_each: int) -> str:
         """Draw a key: one of those that messages share, or the name of one that is put in this or an earlier life."""
-        stream = self._stream
+        stream = self.stream
         if stream.chance(_SHARED_CHANCE, "shared"):
             return stream.pick((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
-        life, count = stream.below(self._life + 1, "life"), stream.below(messages_each, "message")
-        return f"m{life}.{stream.below(self._plan.producers, 'producer')}.{count}"
+        life, count = stream.below(self.life + 1, "life"), stream.below(messages_each, "message")
+        return f"m{life}.{stream.below(self.plan.producers, 'producer')}.{count}"
 
     def _draw_window(self) -> tuple[int, int] | None:
         """Draw how many ms ago the time asked for begins and ends, None for all times."""
-        if not self._stream.chance(_WINDOW_CHANCE, "window"):
+        if not self.stream.chance(_WINDOW_CHANCE, "window"):
             return None
-        begin_ms = self._stream.below(_AGO_MS_MAX, "begins ms ago")
-        return begin_ms, self._stream.below(begin_ms + 1, "ends ms ago")
+        begin_ms = self.stream.below(_AGO_MS_MAX, "begins ms ago")
+        return begin_ms, self.stream.below(begin_ms + 1, "ends ms ago")

@@ -1,7 +1,7 @@
 """The users of a store: producers that put and note what they were told, and all others beside them."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...faults.disk.disk import Disk
@@ -33,40 +33,38 @@ _ILLEGAL_TOPIC = "no/topic"
 Report = Callable[[Iterable[Violation]], None]
 
 
+@dataclass(slots=True)
 class Traffic:
     """The users of one life of a store. What they do is drawn per task, so that no schedule changes it."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        life: int,
-        kernel: Kernel,
-        store: MessageStore,
-        disk: Disk,
-        ledger: Ledger,
-        report: Report,
-        streams: Callable[[str], Stream],
-    ) -> None:
-        self._plan = plan
-        self._life = life
-        self._kernel = kernel
-        self._store = store
-        self._disk = disk
-        self._ledger = ledger
-        self._report = report
-        self._streams = streams
-        self._answer_ms_max = live.answer_ms_max(plan)
-        self._overtaken_ms_max = live.overtaken_ms_max(plan)
-        self._producing = 0
-        self.progress: ConsumerOffsetManager | None = None
-        """What consumers commit to, and begin from."""
-        self.transactions: TransactionTraffic | None = None
-        """Who decides about half messages, if producers put some."""
-        self.on_answer: Callable[[PutEntry, PutMessageResult], Iterable[Violation]] | None = None
-        """Who else judges an answer."""
-        self.room: Room | None = None
-        """The disk's, if there is an end to it."""
-        self._stop: StopDue | None = None
+    plan: Plan
+    life: int
+    kernel: Kernel
+    store: MessageStore
+    disk: Disk
+    ledger: Ledger
+    report: Report
+    streams: Callable[[str], Stream]
+    progress: ConsumerOffsetManager | None = None
+    """What consumers commit to, and begin from."""
+    transactions: TransactionTraffic | None = None
+    """Who decides about half messages, if producers put some."""
+    on_answer: Callable[[PutEntry, PutMessageResult], Iterable[Violation]] | None = None
+    """Who else judges an answer."""
+    room: Room | None = None
+    """The disk's, if there is an end to it."""
+    _producing: int = field(default=0, init=False)
+    _stop: "StopDue | None" = field(default=None, init=False)
+    _answer_ms_max: int | None = field(init=False)
+    _overtaken_ms_max: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._answer_ms_max = live.answer_ms_max(self.plan)
+        self._overtaken_ms_max = live.overtaken_ms_max(self.plan)
+
+    def _stream(self, name: str) -> Stream:
+        """Return the stream of one user in this life."""
+        return self.streams(f"life-{self.life}/{name}")
 
     def run(self, messages_each: int) -> None:
         """Let all users do their work, and wait for them."""
@@ -78,69 +76,59 @@ class Traffic:
 
         Wait for them, too; return what stop does.
         """
-        stream = self._streams(f"life-{self._life}/stop")
+        stream = self._stream("stop")
         puts_max = sum(
-            len(message_names(self._plan, self._life, number, messages_each))
-            for number in range(self._plan.producers)
+            len(message_names(self.plan, self.life, number, messages_each))
+            for number in range(self.plan.producers)
         )
         puts = stream.between(1, puts_max, "puts before the stop")
-        self._stop = StopDue(puts, self._store.world.tasks.signal("stop due"))
+        self._stop = StopDue(puts, self.store.world.tasks.signal("stop due"))
         users = self._begin(messages_each)
         self._stop.signal.wait(None)
         self._stop.has_begun = True
         clean = stop()
-        self._stop.ended_ns = self._kernel.now_ns
+        self._stop.ended_ns = self.kernel.now_ns
         for user in users:
             user.join(None)
         return clean
 
     def _begin(self, messages_each: int) -> list[Task]:
         """Let all users begin their work."""
-        spawn = self._store.world.tasks.spawn
-        self._producing = self._plan.producers
+        plan, store, spawn = self.plan, self.store, self.store.world.tasks.spawn
+        self._producing = plan.producers
         users = [
             spawn(f"producer-{number}", self._producer(number, messages_each))
-            for number in range(self._plan.producers)
+            for number in range(plan.producers)
         ]
-        users += [
-            spawn(f"consumer-{number}", self._consumer(number)) for number in range(self._plan.consumers)
-        ]
-        if (
-            self._plan.consuming.commits_offsets
-            and self.progress is not None
-            and self._life < len(self._plan.lives)
-        ):
-            stream = self._streams(f"life-{self._life}/persisting")
-            users.append(spawn("persisting operators", operators.persisting_operators(self.progress, stream)))
-        if self._plan.starts.second:
+        users += [spawn(f"consumer-{number}", self._consumer(number)) for number in range(plan.consumers)]
+        if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
+            persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
+            users.append(spawn("persisting operators", persisting))
+        if plan.starts.second:
             users.append(spawn("operator", self._second_start))
-        if self._plan.retention.deletes_segments:
-            stream = self._streams(f"life-{self._life}/retention")
-            users.append(spawn("retention operator", operators.retention_operator(self._store, stream)))
-        if self._plan.retention.deletes_segments and self._plan.retention.deletes_queues:
-            stream = self._streams(f"life-{self._life}/removing")
+        if plan.retention.deletes_segments:
+            retention = operators.retention_operator(store, self._stream("retention"))
+            users.append(spawn("retention operator", retention))
+        if plan.retention.deletes_segments and plan.retention.deletes_queues:
             removing = operators.removing_operator(
-                self._store, stream, self._disk, self._ledger, lambda: self._producing > 0
+                store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0
             )
             users.append(spawn("removing operator", removing))
             users.append(spawn("returning producer", self._returning_producer()))
         if self.room is not None and self.room.is_short:
-            stream = self._streams(f"life-{self._life}/room")
-            users.append(
-                spawn(
-                    "room operator",
-                    operators.room_operator(self._store, stream, self.room, self._report_while_running),
-                )
+            finding_room = operators.room_operator(
+                store, self._stream("room"), self.room, self._report_while_running
             )
-        if self._plan.delay.chance:
+            users.append(spawn("room operator", finding_room))
+        if plan.delay.chance:
             self._producing += 1
             users.append(spawn("patient", self._wait_for_delayed))
         if self.transactions is not None:
             self._producing += 1
             users.append(spawn("producer-group", self._decide_late))
-        for number in range(self._plan.index.seekers):
-            stream = self._streams(f"life-{self._life}/seeker-{number}")
-            seeker = options.Seeker(self._plan, self._life, self._store, self._ledger, stream, self._report)
+        for number in range(plan.index.seekers):
+            stream = self._stream(f"seeker-{number}")
+            seeker = options.Seeker(plan, self.life, store, self.ledger, stream, self.report)
             users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
         return users
 
@@ -152,89 +140,86 @@ class Traffic:
     def _report_while_running(self, violations: Iterable[Violation]) -> None:
         """Report what is only wrong of a store that runs."""
         if not self._is_stopping:
-            self._report(violations)
+            self.report(violations)
 
     def _second_start(self) -> None:
         """Start a second store on the directory, sooner or later, and see what it does."""
-        pause_ms = self._streams(f"life-{self._life}/operator").below(_SECOND_START_MS_MAX, "pause ms")
-        self._store.world.tasks.sleep(pause_ms)
-        self._disk.injected["second start"] += 1
-        self._report(iso.check(self._store))
+        pause_ms = self._stream("operator").below(_SECOND_START_MS_MAX, "pause ms")
+        self.store.world.tasks.sleep(pause_ms)
+        self.disk.injected["second start"] += 1
+        self.report(iso.check(self.store))
 
     def _wait_for_delayed(self) -> None:
         """Give what is delayed some time to come, and consumers to see it."""
-        stream = self._streams(f"life-{self._life}/patient")
-        self._store.world.tasks.sleep(options.draw_patience_ms(stream))
+        stream = self._stream("patient")
+        self.store.world.tasks.sleep(options.draw_patience_ms(stream))
         self._producing -= 1
 
     def _decide_late(self) -> None:
         """Let the producer group decide what earlier lives left undecided, and be asked for a while."""
         assert self.transactions is not None
-        healing = self._life == len(self._plan.lives)
-        self.transactions.come_back(self._streams(f"life-{self._life}/producer-group"), healing=healing)
+        healing = self.life == len(self.plan.lives)
+        self.transactions.come_back(self._stream("producer-group"), healing=healing)
         self._producing -= 1
 
     # -- producing ---------------------------------------------------------------------------------
 
     def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
-        stream = self._streams(f"life-{self._life}/producer-{number}")
+        stream = self._stream(f"producer-{number}")
 
         def produce() -> None:
-            for name in message_names(self._plan, self._life, number, messages_each):
+            for name in message_names(self.plan, self.life, number, messages_each):
                 about = stream.within(name)
                 self.put_one(about, name)
-                if about.chance(self._plan.pauses.chance, "pause"):
-                    self._store.world.tasks.sleep(about.between(1, self._plan.pauses.ms_max, "pause ms"))
+                if about.chance(self.plan.pauses.chance, "pause"):
+                    self.store.world.tasks.sleep(about.between(1, self.plan.pauses.ms_max, "pause ms"))
             self._producing -= 1
 
         return produce
 
     def _returning_producer(self) -> Callable[[], None]:
         """Return a task that puts to each queue that is being removed, as it is."""
-        stream = self._streams(f"life-{self._life}/returning-producer")
+        stream = self._stream("returning-producer")
         ending: list[tuple[str, int]] = []
-        due = self._store.world.tasks.signal("queue ends")
+        due = self.store.world.tasks.signal("queue ends")
 
         def note(place: tuple[str, int]) -> None:
             ending.append(place)
             due.notify()
 
-        self._ledger.on_queue_end = note
+        self.ledger.on_queue_end = note
 
         def produce() -> None:
             put = 0
             while self._producing > 0:
                 due.wait(_LOOK_MS)
                 while ending:
-                    name = f"m{self._life}.back.{put}"
+                    name = f"m{self.life}.back.{put}"
                     place, put = ending.pop(), put + 1
-                    if name not in self._plan.left_out:
+                    if name not in self.plan.left_out:
                         self.put_one(stream.within(name), name, place)
 
         return produce
 
     def put_one(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> None:
         """Put what is drawn: a message of a name, or a batch of some, and note what came of it. place: its queue."""
-        plan = self._plan
+        plan = self.plan
         if self._stop is not None:
             self._stop.count()
-        self._report(status.check_busy(self._store))
+        self.report(status.check_busy(self.store))
         legal = not stream.chance(plan.messages.illegal_chance, "illegal")
         topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
         queue_id = stream.below(plan.queues_per_topic, "queue")
         if place is not None and legal:
             topic, queue_id = place
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
-        about = self._streams(f"{stream.name}/headers").within(name)
-        given = headers.draw_given(
-            about, self._store.world.clock.now_ms(), one_size=plan.messages.equal_sizes
-        )
+        about = self.streams(f"{stream.name}/headers").within(name)
+        now_ms = self.store.world.clock.now_ms()
+        given = headers.draw_given(about, now_ms, one_size=plan.messages.equal_sizes)
         if self.transactions is not None and stream.chance(plan.transactions.chance, "transaction"):
             behaviour = transaction_traffic.draw_behaviour(stream)
             added = behaviour.properties
-            given = given._replace(
-                born_timestamp_ms=self._store.world.clock.now_ms()
-            )  # immunity counts from it
+            given = given._replace(born_timestamp_ms=now_ms)  # immunity counts from it
             half = self._entry(stream, about, name, topic, queue_id, given, wait=wait, added=added)
             transaction_traffic.redirect(half)
             result = self.transactions.prepare(half, behaviour)
@@ -250,22 +235,18 @@ class Traffic:
             for number, entry in enumerate(entries):  # each has a flag of its own
                 if given is not PLAIN and number:
                     entry.given = given._replace(flag=headers.draw_flag(about.within(entry.name)))
-            units = encode_batch(
-                BatchUnit(entry.given.flag, entry.body, entry.properties) for entry in entries
-            )
+            units = encode_batch(BatchUnit(one.given.flag, one.body, one.properties) for one in entries)
             head = headers.message_of(topic, b"", queue_id, "", given, wait=wait)
-            result = self._store.put_messages(MessageBatch(head, units))
+            result = self.store.put_messages(MessageBatch(head, units))
         else:
             level = options.draw_level(stream, plan) if plan.delay.chance else 0
             light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
             entry = self._entry(
                 stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
             )
-            entries = [entry]
-            message = headers.message_of(
-                topic, entry.body, queue_id, entry.properties.decode(), given, wait=wait
-            )
-            result = self._store.put_message(message)
+            entries, properties = [entry], entry.properties.decode()
+            message = headers.message_of(topic, entry.body, queue_id, properties, given, wait=wait)
+            result = self.store.put_message(message)
         widest_bytes = sum([options.widest_bytes(entry) for entry in entries])
         fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
         self._answered(entries, result, legal=legal and fits)
@@ -288,13 +269,10 @@ class Traffic:
 
         about: for what is odd about it. level: how long it is to be delayed, 0 for not at all. added: more properties.
         """
-        plan = self._plan
-        fixed = plan.messages.equal_sizes
-        body_bytes = (
-            plan.messages.body_bytes_max
-            if fixed
-            else stream.below(plan.messages.body_bytes_max + 1, "body bytes")
-        )
+        plan = self.plan
+        fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max
+        if not fixed:
+            body_bytes = stream.below(body_bytes + 1, "body bytes")
         extra_bytes = plan.messages.property_bytes_max
         if extra_bytes and not fixed:
             extra_bytes = stream.below(extra_bytes + 1, "property bytes")
@@ -319,18 +297,18 @@ class Traffic:
         pieces += added
         body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
         entry = PutEntry(
-            name, topic, queue_id, tags, body, "\2".join(pieces).encode(), wait, self._kernel.now_ns
+            name, topic, queue_id, tags, body, "\2".join(pieces).encode(), wait, self.kernel.now_ns
         )
         entry.given = given
         entry.light_names = light_names
         if level:
             options.redirect(entry, level)
-        self._ledger.ask(entry)
+        self.ledger.ask(entry)
         return entry
 
     def _answered(self, entries: list[PutEntry], result: PutMessageResult, *, legal: bool) -> None:
         status_told, append = result
-        now_ns = self._kernel.now_ns
+        now_ns = self.kernel.now_ns
         for number, entry in enumerate(entries):
             entry.answered_ns = now_ns
             entry.status = status_told
@@ -342,33 +320,33 @@ class Traffic:
                     entry.wrote_bytes = append.wrote_bytes
         first = entries[0]
         untrue = status.check(
-            self._plan,
-            self._store,
-            self._disk,
+            self.plan,
+            self.store,
+            self.disk,
             first,
             result,
             legal=legal,
             room=self.room,
-            expired_to=self._ledger.expired_to,
+            expired_to=self.ledger.expired_to,
             stopping=self._is_stopping,
         )
         if untrue:
-            self._report(untrue)
+            self.report(untrue)
         if self.on_answer is not None:
-            self._report(self.on_answer(first, result))
-        late = live.check_answer(self._answer_ms_max, first, self._ledger.puts, self._overtaken_ms_max)
+            self.report(self.on_answer(first, result))
+        late = live.check_answer(self._answer_ms_max, first, self.ledger.puts, self._overtaken_ms_max)
         if late:
-            detail = services_text(self._store, self._store.flush.name)
-            self._report([replace(each, detail=detail) for each in late])
+            detail = services_text(self.store, self.store.flush.name)
+            self.report([replace(each, detail=detail) for each in late])
         if self._stop is not None and self._stop.ended_ns is not None:
-            self._report(live.check_left_over(self._plan, first, self._stop.ended_ns))
+            self.report(live.check_left_over(self.plan, first, self._stop.ended_ns))
 
     # -- consuming ---------------------------------------------------------------------------------
 
     def _consumer(self, number: int) -> Callable[[], None]:
-        stream = self._streams(f"life-{self._life}/consumer-{number}")
+        stream = self._stream(f"consumer-{number}")
         consumer = Consumer(
-            self._plan, self._kernel, self._store, self._ledger, stream, self._report, f"G{number}"
+            self.plan, self.kernel, self.store, self.ledger, stream, self.report, f"G{number}"
         )
 
         def consume() -> None:
@@ -387,19 +365,19 @@ def message_names(plan: Plan, life: int, producer: int, messages_each: int) -> l
     return [name for name in names if name not in plan.left_out] if plan.left_out else names
 
 
+@dataclass(slots=True)
 class StopDue:
     """Counts puts down, and gives the signal at the last."""
 
-    def __init__(self, puts: int, signal: Signal) -> None:
-        self.signal = signal
-        self.has_begun = False
-        """Whether the store is being stopped, or has been: it may turn users away."""
-        self.ended_ns: int | None = None
-        """When it had stopped; None before."""
-        self._puts = puts
+    puts: int
+    signal: Signal
+    has_begun: bool = False
+    """Whether the store is being stopped, or has been: it may turn users away."""
+    ended_ns: int | None = None
+    """When it had stopped; None before."""
 
     def count(self) -> None:
         """Count a put that is about to be made."""
-        self._puts -= 1
-        if self._puts == 0:
+        self.puts -= 1
+        if self.puts == 0:
             self.signal.notify()

@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.simulation.artefact import ArtefactError
-from tornlog.scenarios.fuzz.finding import FuzzFailure
-from tornlog.scenarios.fuzz.judging import FuzzViolation
+from tornlog.scenarios.fuzz.judging import FuzzFailure, FuzzViolation
 
 FINDING = FuzzFailure("index", 3, None, 17, FuzzViolation("chain", "10 entries", "more"), b"\0\xff", b"abc")
 
