@@ -1,6 +1,7 @@
 """A cluster's node: its disk outlives its lives, its store and replication do not."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
 from ....faults.simulation.disk_lifecycle import DiskLifecycle
@@ -19,6 +20,14 @@ MASTER = "10.0.0.1"
 HA_PORT = 10912
 
 
+class PoweredOn(NamedTuple):
+    """What a machine has in one life."""
+
+    machine: Machine
+    disk: Disk
+    endpoint: HostNetwork
+
+
 class Node:
     """What there is of it while it is on, and what lasts."""
 
@@ -27,9 +36,7 @@ class Node:
         self.host = host
         self.config = config
         self.lasting = lasting
-        self.machine: Machine | None = None
-        self.disk: Disk | None = None
-        self.endpoint: HostNetwork | None = None
+        self._life: PoweredOn | None = None
         self.store: MessageStore | None = None
         """None until it has been loaded."""
         self.ha: HAService | None = None
@@ -42,53 +49,54 @@ class Node:
     @property
     def is_alive(self) -> bool:
         """Return whether its machine is on."""
-        return self.machine is not None and self.machine.alive
+        return self._life is not None and self._life.machine.alive
 
-    def power_on(self, machine: Machine, disk: Disk, endpoint: HostNetwork) -> None:
+    def power_on(self, life: PoweredOn) -> None:
         """Begin a life."""
-        self.machine, self.disk, self.endpoint = machine, disk, endpoint
+        self._life = life
         self.store = self.ha = None
+
+    @property
+    def life(self) -> PoweredOn:
+        """Return what it has, or had, in its newest life."""
+        assert self._life is not None, "it has been on"
+        return self._life
 
     @property
     def running(self) -> tuple[MessageStore, Disk, Machine]:
         """Return store, disk and machine of a node that has been loaded."""
-        assert self.store is not None
-        assert self.disk is not None
-        assert self.machine is not None
-        return self.store, self.disk, self.machine
+        assert self.store is not None, "it has been loaded"
+        return self.store, self.life.disk, self.life.machine
+
+    @property
+    def service(self) -> HAService:
+        """Return the replication of a node that runs."""
+        assert self.ha is not None, "it has been started"
+        return self.ha
 
     @property
     def client(self) -> HAClient:
         """Return what follows the master on a slave that runs."""
-        assert self.ha is not None, "it has been started"
-        assert self.ha.client is not None, "it is a slave"
-        return self.ha.client
+        assert self.service.client is not None, "it is a slave"
+        return self.service.client
 
 
 def nodes_of(plan: Plan, simulation: Simulation) -> list[Node]:
     """Return the master, then its slaves."""
-    cluster, config = plan.cluster, config_of(plan)
+    cluster = plan.cluster
     role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
     shared = replace(
-        config,
+        config_of(plan),
         broker_role=role,
         ha_listen_port=HA_PORT,
         slave_timeout_ms=cluster.slave_timeout_ms,
         ha_transfer_batch_size=cluster.transfer_batch_bytes,
     )
-    flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
-    of_slaves = replace(
-        shared,
-        broker_role=BrokerRole.SLAVE,
-        flush_disk_type=flush,
-        ha_master_address=f"{MASTER}:{HA_PORT}",
-    )
-
-    def disks() -> DiskLifecycle:
-        return simulation.lifecycle(faults=plan.faults, timing=timing_of(plan))
-
-    master = Node("master", MASTER, shared, disks())
-    return [master] + [
-        Node(f"slave-{number}", f"10.0.0.{number + 1}", of_slaves, disks())
-        for number in range(1, cluster.slaves + 1)
-    ]
+    flush, address = FlushDiskType.ASYNC_FLUSH, f"{MASTER}:{HA_PORT}"
+    if cluster.slave_sync_flush:
+        flush = FlushDiskType.SYNC_FLUSH
+    slave = replace(shared, broker_role=BrokerRole.SLAVE, flush_disk_type=flush, ha_master_address=address)
+    nodes = [("master", MASTER, shared)]
+    nodes += [(f"slave-{number}", f"10.0.0.{number + 1}", slave) for number in range(1, cluster.slaves + 1)]
+    faults, timing = plan.faults, timing_of(plan)
+    return [Node(*node, simulation.lifecycle(faults=faults, timing=timing)) for node in nodes]

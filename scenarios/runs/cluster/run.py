@@ -29,7 +29,7 @@ from ...oracle.invariants import rep
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL, Execution
 from .flipped_bit import flip_a_bit
-from .node import Node, nodes_of
+from .node import Node, PoweredOn, nodes_of
 from .witness import ReplicationWitness
 
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
@@ -79,8 +79,7 @@ class ClusterRun(Execution):
         self._number = number
         for node in self._nodes:
             if node.is_alive:
-                assert node.disk is not None, "it is on"
-                node.disk.disarm()
+                node.life.disk.disarm()
                 if node is victim:
                     self._arm_crash(node, life)
             else:
@@ -92,14 +91,12 @@ class ClusterRun(Execution):
 
     def _arm_crash(self, node: Node, life: Life) -> None:
         """Have a machine that is on die where, and as, a life says."""
-        assert node.disk is not None, "it is on"
         self._set_death_mode(node, life)
-        self._arm(node.disk)
+        self._arm(node.life.disk)
 
     def _set_death_mode(self, node: Node, life: Life) -> None:
         """Tell the network whether a machine that dies is off then: of a process, its system ends what it had."""
-        assert node.endpoint is not None, "it is on"
-        node.endpoint.dies_silently = life.profile != "process-kill"
+        node.life.endpoint.dies_silently = life.profile != "process-kill"
 
     def _gather(self) -> None:
         """Give slaves time to follow the master, if they can."""
@@ -134,15 +131,13 @@ class ClusterRun(Execution):
     def _finish(self, node: Node, life: Life) -> None:
         """End a machine that has not died of itself, and keep what it leaves."""
         if node.is_alive and life.is_stop and self._stops(node):
-            assert node.disk is not None, "it has been on"
-            node.lasting.leave_after_stop(node.disk)
+            node.lasting.leave_after_stop(node.life.disk)
             if node.is_master:
-                self._marks.note_end(life, node.disk, crashed=False, recovered=True)
+                self._marks.note_end(life, node.life.disk, crashed=False, recovered=True)
                 guarantees.note_stop(self._ledger)
             return
         if node.is_alive:
-            assert node.machine is not None, "it is on"
-            self._kernel.kill(node.machine)
+            self._kernel.kill(node.life.machine)
         self._note_end(node, life)
 
     def _stops(self, node: Node) -> bool:
@@ -150,26 +145,19 @@ class ClusterRun(Execution):
         store, disk, machine = node.running
 
         def stop() -> None:
-            self._settling.stop(store, disk, machine, clean=self._shut_down(node))
+            node.service.shutdown()
+            self._settling.stop(store, disk, machine, clean=store.shutdown())
 
         self._kernel.spawn(machine, "stop", stop).join(None)
         if not machine.alive:
             return False
-        assert node.endpoint is not None, "it is on"
-        node.endpoint.dies_silently = False
+        node.life.endpoint.dies_silently = False
         self._kernel.kill(machine)
         return True
 
-    def _shut_down(self, node: Node) -> bool:
-        assert node.store is not None, "it has been loaded"
-        assert node.ha is not None, "it has been started"
-        node.ha.shutdown()
-        return node.store.shutdown()
-
     def _note_end(self, node: Node, life: Life) -> None:
         """Note what a machine had promised that died, and keep what it leaves."""
-        disk, profile = node.disk, PROFILES[life.profile]
-        assert disk is not None, "it has been on"
+        disk, profile = node.life.disk, PROFILES[life.profile]
         self._note_crash()
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
@@ -189,7 +177,7 @@ class ClusterRun(Execution):
         disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._kernel.machine(f"{node.name}{again}-life-{number}")
         endpoint = self._network.join(machine, node.host)
-        node.power_on(machine, disk, endpoint)
+        node.power_on(PoweredOn(machine, disk, endpoint))
         if life is not None:
             self._arm_crash(node, life)
         if node.is_master:
@@ -237,8 +225,7 @@ class ClusterRun(Execution):
         for node in self._nodes:
             if not node.is_alive:
                 self._boot(node, number, None)
-            assert node.disk is not None, "it has been on"
-            node.disk.disarm()
+            node.life.disk.disarm()
         self._let_users_work(number, HEAL, self._master)
         for slave in self._slaves:
             self._await_settled(slave)
@@ -253,37 +240,28 @@ class ClusterRun(Execution):
         while slave.client.diverged is None and not self._has_settled(slave):
             if self._kernel.now_ns > deadline_ns:
                 behind = f"{master.log.max_offset - store.log.max_offset} bytes, {slave.client.state}"
-                self._judge.broken(
-                    "LIVE", f"{slave.name} does not catch up", "replication", "0 bytes", behind
-                )
+                summary = f"{slave.name} does not catch up"
+                self._judge.broken("LIVE", summary, "replication", "0 bytes", behind)
             self._referee.tasks.sleep(_LOOK_MS)
         self._judge.services(store, machine, slave.client)
         self._judge.report(self._witness.check_settled(slave, self._master))
 
     def _has_settled(self, slave: Node) -> bool:
         """Return whether a slave leads to all it has, and has all, as the master of now, no earlier one, has heard."""
-        store, _, _ = slave.running
-        master, _, _ = self._master.running
-        assert self._master.ha is not None, "it has been started"
-        end = master.log.max_offset
-        is_dispatched = store.dispatch.reput_from.get() >= store.dispatch.readable_limit()
-        return (
-            is_dispatched
-            and store.log.max_offset == end
-            and any(
-                each.reported == end and each.remote_address.startswith(f"{slave.host}:")
-                for each in self._master.ha.connections
-            )
+        store, end = slave.running[0], self._master.running[0].log.max_offset
+        if store.dispatch.reput_from.get() < store.dispatch.readable_limit() or store.log.max_offset != end:
+            return False
+        return any(
+            each.reported == end and each.remote_address.startswith(f"{slave.host}:")
+            for each in self._master.service.connections
         )
 
     def _take_over(self) -> None:
         """Open what every machine has left, alone: a slave as the master that it may have to be."""
         self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
-        keeps = (
-            self._judge.is_promised("DUR") and not self._judge.may_refuse and not self._witness.replicas.lost
-        )
-        if self._plan.cluster.sync_master and keeps:
+        may_lose = self._judge.may_refuse or self._witness.replicas.lost
+        if self._plan.cluster.sync_master and self._judge.is_promised("DUR") and not may_lose:
             self._judge.report(rep.check_takeover(self._ledger, slaves))
 
     def _open_alone(self, node: Node) -> RecoveredStore:

@@ -1,19 +1,21 @@
 """The replication witness: it sees all that slaves and their master send, and what each has at that moment."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
 from ....store.formats.replication import REPORT_BYTES, decode_report
 from ....store.message_store import MessageStore
-from ....store.network import Network
+from ....store.network import Connection, Listener, Network, Poller
 from ...oracle.evidence import Violation
 from ...oracle.invariants import rep
 from ...oracle.judge import Judge
 from ...oracle.replicas import MasterHistory, Replicas
 from .node import Node
-from .watched_network import Sending, WatchedNetwork
+
+_Sending = Callable[[bytes], None]
+"""Called with bytes before they are handed to the network, which may then take only some of them."""
 
 
 class ReplicationWitness:
@@ -26,7 +28,7 @@ class ReplicationWitness:
 
     def network_of(self, node: Node, endpoint: Network) -> Network:
         """Return a node's network, watched."""
-        return WatchedNetwork(
+        return _WatchedNetwork(
             endpoint, partial(self._before_answering, node), partial(self._reports_of, node)
         )
 
@@ -35,7 +37,7 @@ class ReplicationWitness:
         if node.is_master and node.store is not None:
             self._history.extend(node.store.log)
 
-    def _reports_of(self, node: Node) -> Sending:
+    def _reports_of(self, node: Node) -> _Sending:
         """Judge each report on a new connection of a slave; the first only says where to begin."""
         begun = False
 
@@ -74,3 +76,66 @@ class ReplicationWitness:
         return rep.check_settled(
             slave.name, store, master.running[0], None if diverged is None else str(diverged)
         )
+
+
+class _WatchedConnection:
+    """A connection of which an observer sees what it sends."""
+
+    def __init__(self, connection: Connection, sending: _Sending) -> None:
+        self._connection = connection
+        self._sending = sending
+
+    @property
+    def local_address(self) -> str:
+        return self._connection.local_address
+
+    @property
+    def remote_address(self) -> str:
+        return self._connection.remote_address
+
+    def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
+        return self._connection.receive(bytes_max, timeout_ms)
+
+    def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
+        self._sending(bytes(data))
+        return self._connection.send(data, timeout_ms)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _WatchedListener:
+    """A listener whose connections are watched."""
+
+    def __init__(self, listener: Listener, sending: _Sending) -> None:
+        self._listener = listener
+        self._sending = sending
+
+    @property
+    def address(self) -> str:
+        return self._listener.address
+
+    def accept(self, timeout_ms: int | None) -> Connection:
+        return _WatchedConnection(self._listener.accept(timeout_ms), self._sending)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class _WatchedNetwork:
+    """A network all of whose connections are watched, but not its pollers."""
+
+    def __init__(self, network: Network, answering: _Sending, asking: Callable[[], _Sending]) -> None:
+        """answering: observes what accepted connections send; asking: makes the observer of each made one."""
+        self._network = network
+        self._answering = answering
+        self._asking = asking
+
+    def listen(self, address: str) -> Listener:
+        return _WatchedListener(self._network.listen(address), self._answering)
+
+    def connect(self, address: str, timeout_ms: int) -> Connection:
+        return _WatchedConnection(self._network.connect(address, timeout_ms), self._asking())
+
+    def poller(self) -> Poller:
+        return self._network.poller()

@@ -223,8 +223,7 @@ def test_whether_a_machine_falls_silent_is_up_to_how_it_dies(monkeypatch: pytest
     note_end = ClusterRun._note_end
 
     def noting(self: ClusterRun, node: Node, life: Life) -> None:
-        assert node.endpoint is not None
-        silences.append(node.endpoint.dies_silently is (life.profile != "process-kill"))
+        silences.append(node.life.endpoint.dies_silently is (life.profile != "process-kill"))
         note_end(self, node, life)
 
     monkeypatch.setattr(ClusterRun, "_note_end", noting)
