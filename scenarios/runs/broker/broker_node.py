@@ -46,12 +46,11 @@ class BrokerNode:
             transaction_timeout_ms=TRANSACTION_MS,
             transaction_check_interval_ms=TRANSACTION_MS,
         )
-        self._limits = ServerLimits(
-            pools={
-                pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
-                for pool, limits in POOL_LIMITS.items()
-            }
-        )
+        pools = {
+            pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
+            for pool, limits in POOL_LIMITS.items()
+        }
+        self._limits = ServerLimits(pools)
         self._life: tuple[Machine, Disk, HostNetwork] | None = None
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
@@ -79,9 +78,8 @@ class BrokerNode:
         broker = self._broker = self._load(world)
         self._recovered(broker.own_store, disk)
         broker.start()
-        server.start(
-            broker.routes(), on_channel_closed=broker.channel_closed, on_response=broker.calls.answered
-        )
+        closed, answered = broker.channel_closed, broker.calls.answered
+        server.start(broker.routes(), on_channel_closed=closed, on_response=answered)
 
     def stop(self) -> None:
         """End a life in good order."""
@@ -90,9 +88,8 @@ class BrokerNode:
         assert self._broker is not None, "it has been started"
         self._broker.held_pulls.release()
         if not self._server.shutdown():
-            self._judge.broken(
-                "LIVE", "requests are not answered at a stop", "server", "all done", "some not"
-            )
+            summary = "requests are not answered at a stop"
+            self._judge.broken("LIVE", summary, "server", "all done", "some not")
         self._settling.stop(self._broker.own_store, disk, machine, clean=self._broker.shutdown())
 
     def look(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
@@ -114,14 +111,9 @@ class BrokerNode:
             broker.load()
         except Exception as error:
             is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
-            self._judge.broken(
-                "META" if is_progress else "START",
-                f"the broker cannot be opened: {type(error).__name__}: {error}",
-                "load",
-                "",
-                "",
-                detail=f"raised in {place_of(error)}",
-            )
+            invariant = "META" if is_progress else "START"
+            summary = f"the broker cannot be opened: {type(error).__name__}: {error}"
+            self._judge.broken(invariant, summary, "load", "", "", detail=f"raised in {place_of(error)}")
         return broker
 
     def _recovered(self, store: MessageStore, disk: Disk) -> None:

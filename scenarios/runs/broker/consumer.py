@@ -55,8 +55,7 @@ class BrokerConsumer:
         while True:
             position = self.positions[queue]
             if position is None:
-                position = self._find_position(queue)
-                self.positions[queue] = position
+                position = self.positions[queue] = self._find_position(queue)
             self._pull(queue, position)
 
     def _find_position(self, queue: Queue) -> int:
@@ -75,13 +74,12 @@ class BrokerConsumer:
         """Pull once, and take in what comes."""
         broker, tasks = self._plan.broker, self._world.tasks
         commits = broker.commits_with_pulls
-        command = pull_command(
-            *queue, position, most=broker.pull_messages_max, suspend_ms=broker.suspend_ms, commit=commits
-        )
+        most, suspend_ms = broker.pull_messages_max, broker.suspend_ms
+        command = pull_command(*queue, position, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in = self._ledger.life
         if commits:
             self._ledger.commit(queue, position)
-        response = self._invoke(command, broker.suspend_ms + _PATIENCE_MS)
+        response = self._invoke(command, suspend_ms + _PATIENCE_MS)
         if response is None:
             tasks.sleep(_RETRY_MS)
             return
@@ -100,14 +98,11 @@ class BrokerConsumer:
         for record in pulled_records(response.body):
             place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
             if place != (*queue, wanted):
-                expected = str(MessagePlace(*queue, wanted))
-                self._report(
-                    [
-                        Violation(
-                            "READ", "a pull skips or repeats", "", -1, "next message", expected, str(place)
-                        )
-                    ]
+                summary, expected = "a pull skips or repeats", str(MessagePlace(*queue, wanted))
+                skipped = Violation(
+                    "READ", summary, field="next message", expected=expected, found=str(place)
                 )
+                self._report([skipped])
             self._report(self._ledger.show(place, record.body, record.physical_offset, asked_in=asked_in))
             wanted += 1
         self._move(queue, position, wanted)

@@ -1,33 +1,89 @@
-"""A simulated producer: it sends one message after another, each again until it is answered or given up."""
+"""A simulated producer: it sends one message after another, each again until it is answered or given up.
+
+Beside it stands a transaction listener, which decides half messages, at once or when it is asked about them. What it
+decides of a message it has decided before it sends it, and never changes; what it says may be lost.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from ....sim.choices import Stream
 from ....store.broker.remoting_client import RemotingClient
-from ....store.broker.requests import ResponseCode
+from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.host import Host, decode_message_id
+from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...workload.headers import draw_given
 from .client_ledger import ClientLedger, MessagePlace, Send, body_of, topic_of_users
-from .commands import send_command
-from .decider import Decider
+from .commands import end_transaction_command, heartbeat_command, send_command
 
 _RETRY_MS = 50
+_HEARTBEAT_MS = 1_000
+_ANSWER_MS = 3_000
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
-_REFUSED = frozenset(
-    (
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.MESSAGE_ILLEGAL,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.TOPIC_NOT_EXIST,
-    )
+_REFUSED = (
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.MESSAGE_ILLEGAL,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.TOPIC_NOT_EXIST,
 )
 """Answers which say that nothing was stored."""
+
+
+class TransactionListener:
+    """Decides the transactions of one producer's group; whoever of the group is asked, the answer is the same."""
+
+    def __init__(self, world: World, address: str, client_id: str, ledger: ClientLedger) -> None:
+        self._world = world
+        self._client_id = client_id
+        self._ledger = ledger
+        self._asked: deque[RemotingCommand] = deque()
+        self._more = world.tasks.signal(f"asked {client_id}")
+        self.client = RemotingClient(world, address, on_request=self._on_request)
+        """The producer's: the broker asks over its connections."""
+
+    def start(self) -> None:
+        """Begin to say who it is, and to answer what it is asked."""
+        self._world.tasks.spawn(f"heartbeat {self._client_id}", self._beat)
+        self._world.tasks.spawn(f"decide {self._client_id}", self._answer)
+
+    def _on_request(self, request: RemotingCommand) -> None:
+        """Take note of what the broker asks; the task that receives must not wait."""
+        if request.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self._asked.append(request)
+            self._more.notify()
+
+    def decide(self, name: str, queue_offset: int, log_offset: int, *, asked: bool) -> None:
+        """Say what is to become of a half message, if that gets through."""
+        send = self._ledger.sends.get(name)
+        assert send is not None, f"asked about {name}, which nobody sent"
+        decision = TRANSACTION_COMMIT if send.commits else TRANSACTION_ROLLBACK
+        if send.commits:
+            send.maybe += 1
+        self._ledger.hits["decided when asked"] += asked
+        command = end_transaction_command(name, queue_offset, log_offset, decision, asked=asked)
+        with suppress(OSError):
+            self.client.send_one_way(command, _ANSWER_MS)
+
+    def _beat(self) -> None:
+        while True:
+            with suppress(OSError):
+                self.client.invoke(heartbeat_command(self._client_id), _ANSWER_MS)
+            self._world.tasks.sleep(_HEARTBEAT_MS)
+
+    def _answer(self) -> None:
+        while True:
+            while not self._asked:
+                self._more.wait(None)
+            fields = self._asked.popleft().ext_fields
+            offsets = int(fields["tranStateTableOffset"]), int(fields["commitLogOffset"])
+            self.decide(fields["transactionId"], *offsets, asked=True)
 
 
 class Producer:
@@ -53,9 +109,10 @@ class Producer:
         self._plan = plan
         self._number = number
         self._world = world
-        self._decider = Decider(world, f"producer-{number}", ledger) if plan.transactions.chance else None
-        on_request = None if self._decider is None else self._decider.on_request
-        self._client = RemotingClient(world, address, on_request=on_request)
+        self._listener: TransactionListener | None = None
+        if plan.transactions.chance:
+            self._listener = TransactionListener(world, address, f"producer-{number}", ledger)
+        self._client = RemotingClient(world, address) if self._listener is None else self._listener.client
         self._ledger = ledger
         self._stream = stream
         self._headers = headers
@@ -79,8 +136,8 @@ class Producer:
 
     def run(self) -> None:
         """Send, for ever."""
-        if self._decider is not None:
-            self._decider.start(self._client)
+        if self._listener is not None:
+            self._listener.start()
         while True:
             while not self._names:
                 self._busy = False
@@ -114,9 +171,8 @@ class Producer:
         queues, clock = self._plan.queues_per_topic, self._world.clock
         queue_id, self._turn = self._turn % queues, self._turn + 1
         half_of = send.name if send.is_half else None
-        ago_ms = (
-            0 if send.is_half else -send.given.born_timestamp_ms
-        )  # a half message is asked about by its age
+        # a half message is asked about by its age
+        ago_ms = 0 if send.is_half else -send.given.born_timestamp_ms
         given = send.given._replace(born_timestamp_ms=clock.now_ms() - ago_ms)
         send.born_ms.append(given.born_timestamp_ms)
         command = send_command(topic, queue_id, queues, send.body, given, half_of=half_of)
@@ -139,13 +195,9 @@ class Producer:
         if send.is_half:
             send.is_insisted_on = self.insists
             self._ledger.answer_half(send, log_offset, asked_in=asked_in)
-            self._decide(send, place.queue_offset, log_offset, stream)
+            if not stream.chance(_WAITS_CHANCE, "waits to be asked"):
+                assert self._listener is not None, "there are half messages"
+                self._listener.decide(send.name, place.queue_offset, log_offset, asked=False)
             return True
         self._report(self._ledger.answer(self._number, send, place, log_offset, asked_in=asked_in))
         return True
-
-    def _decide(self, send: Send, queue_offset: int, log_offset: int, stream: Stream) -> None:
-        """Say what is to become of a half message, or wait to be asked."""
-        assert self._decider is not None, "there are half messages"
-        if not stream.chance(_WAITS_CHANCE, "waits to be asked"):
-            self._decider.decide(send.name, queue_offset, log_offset, asked=False)

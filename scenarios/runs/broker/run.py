@@ -10,6 +10,7 @@ nothing happens to, conducts all this. Disks are honest here; what disks do to s
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import product
 
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
@@ -79,23 +80,16 @@ class BrokerRun(Execution):
 
     def _start_clients(self) -> None:
         plan, report = self._plan, self._judge.report
-        sending, pulling = (
-            self._client("producers", PRODUCERS_HOST),
-            self._client("consumers", CONSUMERS_HOST),
-        )
+        sending = self._client("producers", PRODUCERS_HOST)
+        pulling = self._client("consumers", CONSUMERS_HOST)
         for number in range(plan.producers):
             stream = self._choices.stream(f"producer-{number}")
             headers = self._choices.stream(f"producer-{number}/headers")
-            producer = Producer(
-                plan, number, sending, PRODUCERS_HOST, ADDRESS, self._clients, stream, headers, report
-            )
+            hosts = (PRODUCERS_HOST, ADDRESS)
+            producer = Producer(plan, number, sending, *hosts, self._clients, stream, headers, report)
             self._producers.append(producer)
             sending.tasks.spawn(f"producer-{number}", producer.run)
-        queues = [
-            (topic_of_users(topic), number)
-            for topic in range(plan.topics)
-            for number in range(plan.queues_per_topic)
-        ]
+        queues = list(product(map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)))
         for number in range(plan.consumers):
             own = queues[number :: plan.consumers]
             consumer = BrokerConsumer(plan, pulling, ADDRESS, self._clients, own, report)
@@ -179,53 +173,38 @@ class BrokerRun(Execution):
             for consumer in self._consumers:
                 consumer.insists = True
             self._give(number, HEAL_MESSAGES_EACH)
-            self._await_all_answered()
+            self._await(self._unanswered, "sends are not answered", "producers", "all done")
             if self._plan.transactions.chance:
                 self._director.tasks.sleep(DECIDED_MS)
-            self._await_all_shown()
+            self._await(self._behind, "consumers do not catch up", "delivery", "all queues")
             self._finish(HEAL)
         machine = self._kernel.machine("after")
         disk = self._lasting.find("after", faulty=False)
-        self._run_on(
-            machine,
-            "look",
-            partial(
-                self._broker.look,
-                machine,
-                disk,
-                settled=self._plan.heals,
-                shown=self._plan.heals and self._plan.consumers > 0,
-            ),
-        )
+        settled = self._plan.heals
+        shown = settled and self._plan.consumers > 0
+        self._run_on(machine, "look", partial(self._broker.look, machine, disk, settled=settled, shown=shown))
 
-    def _await_all_answered(self) -> None:
-        deadline_ns = self._deadline_ns()
-        while not self._are_idle():
+    def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
+        """Wait until nothing is left; a broken promise if something still is after SETTLE_MS_MAX."""
+        deadline_ns = self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000
+        while found := left():
             if self._kernel.now_ns > deadline_ns:
-                left = sum(not producer.is_idle for producer in self._producers)
-                self._judge.broken("LIVE", "sends are not answered", "producers", "all done", f"{left} not")
+                self._judge.broken("LIVE", summary, field, expected, found)
             self._director.tasks.sleep(_LOOK_MS)
 
-    def _await_all_shown(self) -> None:
-        deadline_ns = self._deadline_ns()
-        while behind := self._behind():
-            if self._kernel.now_ns > deadline_ns:
-                self._judge.broken(
-                    "LIVE", "consumers do not catch up", "delivery", "all queues", ", ".join(behind)
-                )
-            self._director.tasks.sleep(_LOOK_MS)
+    def _unanswered(self) -> str:
+        """Return how many producers still wait for answers, if any do."""
+        count = sum(not producer.is_idle for producer in self._producers)
+        return f"{count} not" if count else ""
 
-    def _behind(self) -> list[str]:
+    def _behind(self) -> str:
         """Return the queues of which consumers have not been given everything."""
         store = self._broker.store
         assert store is not None, "it has been loaded"
-        return [
+        return ", ".join(
             f"{topic}/{queue_id} {position} of {end}"
             for consumer in self._consumers
             for (topic, queue_id), position in consumer.positions.items()
             if (end := store.get_max_offset_in_queue(topic, queue_id))
             > (-1 if position is None else position)
-        ]
-
-    def _deadline_ns(self) -> int:
-        return self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000
+        )
