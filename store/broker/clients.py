@@ -2,22 +2,26 @@
 
 A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or two minutes of
 silence. The other consumers of a group are notified of each change, for they have to divide the queues anew. A group of
-producers can be asked about its transactions.
+producers can be asked about its transactions. A client that consumes a queue in order locks it, until it gives it back
+or asks for it no more. None of this is persisted: after a restart clients say who they are, and ask for locks, anew.
 Source: RocketMQ ClientChannelInfo, Connection, ProducerManager, ConsumerManager, ConsumerGroupInfo,
-DefaultConsumerIdsChangeListener.
+DefaultConsumerIdsChangeListener, RebalanceLockManager.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..formats.remoting.command import LANGUAGES, OTHER_LANGUAGE, RemotingCommand
+from ..formats.remoting.command import LANGUAGES, OTHER_LANGUAGE
+from ..formats.remoting.json_body import MessageQueue
 from ..world import World
 from .router import Channel
 from .subscriptions import ConsumerData, SubscriptionData
 
 CHANNEL_EXPIRED_MS = 120_000
 """After so long without a heartbeat a client counts as dead, and its connection is closed."""
+LOCK_MS_MAX = 60_000
+"""So long a lock lasts that is not asked for again."""
 _NS_PER_MS = 1_000_000
 
 
@@ -32,17 +36,6 @@ class ClientChannelInfo:
     heartbeat_ns: int
     """When it was last heard of, by the monotonic clock."""
 
-    @classmethod
-    def of(
-        cls, channel: Channel, client_id: str, request: RemotingCommand, now_ns: int
-    ) -> "ClientChannelInfo":
-        """Return who sent a request."""
-        return cls(channel, client_id, request.language, request.version, now_ns)
-
-    def is_expired(self, now_ns: int) -> bool:
-        """Return whether it has been silent for too long."""
-        return now_ns - self.heartbeat_ns > CHANNEL_EXPIRED_MS * _NS_PER_MS
-
     @property
     def members(self) -> dict[str, Any]:
         """Return it as an object."""
@@ -53,6 +46,13 @@ class ClientChannelInfo:
             "language": LANGUAGES[self.language if known else OTHER_LANGUAGE],
             "version": self.version,
         }
+
+
+def _expired(groups: Iterable[Mapping[Channel, ClientChannelInfo]], now_ns: int) -> list[Channel]:
+    """Return the connections of clients that have been silent for too long, each once."""
+    silent_ns = now_ns - CHANNEL_EXPIRED_MS * _NS_PER_MS
+    clients = (client for group in groups for client in group.values())
+    return list(dict.fromkeys(client.channel for client in clients if client.heartbeat_ns < silent_ns))
 
 
 class ProducerManager:
@@ -87,12 +87,8 @@ class ProducerManager:
     def find_channel(self, client_id: str) -> Channel | None:
         """Return the connection of a client, the newest if there are several; None if it is not known."""
         with self._lock:
-            found = [
-                client.channel
-                for clients in self._groups.values()
-                for client in clients.values()
-                if client.client_id == client_id and client.channel.is_open
-            ]
+            clients = [client for group in self._groups.values() for client in group.values()]
+        found = [each.channel for each in clients if each.client_id == client_id and each.channel.is_open]
         return found[-1] if found else None
 
     def register(self, group: str, client: ClientChannelInfo) -> None:
@@ -121,20 +117,14 @@ class ProducerManager:
         if clients.pop(channel, None) is not None and not clients:
             del self._groups[group]
 
-    def close_expired(self) -> int:
-        """Forget the clients that have been silent for too long, and end their connections; return how many."""
+    def close_expired(self) -> None:
+        """Forget the clients that have been silent for too long, and end their connections."""
         now_ns = self._clock.monotonic_ns()
         with self._lock:
-            expired = {
-                channel: None
-                for clients in self._groups.values()
-                for channel, client in clients.items()
-                if client.is_expired(now_ns)
-            }
+            expired = _expired(self._groups.values(), now_ns)
         for channel in expired:
             channel.close()
             self.close(channel)
-        return len(expired)
 
 
 @dataclass(slots=True, eq=False)
@@ -164,11 +154,11 @@ class ConsumerManager:
     """All groups. Any task may call it."""
 
     def __init__(self, world: World) -> None:
-        self.on_changed: GroupListener = _nobody
-        self.on_registered: Callable[[str, tuple[SubscriptionData, ...]], None] = _nobody_subscribes
-        """Told of what a group wants, when that may be new."""
-        self.on_gone: Callable[[str], None] = _nobody_goes
-        """Told of a group that has lost its last member."""
+        self.on_changed: GroupListener = lambda group, channels: None
+        self.on_registered: Callable[[str, tuple[SubscriptionData, ...]], None] = lambda group, wanted: None
+        """Called with what a group wants, when that may be new."""
+        self.on_gone: Callable[[str], None] = lambda group: None
+        """Called with a group that has lost its last member."""
         self._clock = world.clock
         self._lock = world.tasks.lock("consumers")
         self._groups: dict[str, ConsumerGroupInfo] = {}
@@ -231,20 +221,14 @@ class ConsumerManager:
         for group in groups:
             self.unregister(group, channel, notify=True)
 
-    def close_expired(self) -> int:
-        """Forget the clients that have been silent for too long, and end their connections; return how many."""
+    def close_expired(self) -> None:
+        """Forget the clients that have been silent for too long, and end their connections."""
         now_ns = self._clock.monotonic_ns()
         with self._lock:
-            expired = {
-                channel: None
-                for info in self._groups.values()
-                for channel, client in info.clients.items()
-                if client.is_expired(now_ns)
-            }
+            expired = _expired((info.clients for info in self._groups.values()), now_ns)
         for channel in expired:
             channel.close()
             self.close(channel)
-        return len(expired)
 
 
 def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
@@ -253,13 +237,54 @@ def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> Subscr
     return said if before is None or said.version > before.version else before
 
 
-def _nobody(group: str, channels: Iterable[Channel]) -> None:
-    """Do nothing."""
+class _Lock(NamedTuple):
+    client_id: str
+    asked_ns: int
 
 
-def _nobody_subscribes(group: str, subscriptions: tuple[SubscriptionData, ...]) -> None:
-    """Do nothing."""
+class RebalanceLockManager:
+    """The locks of all groups. Any task may call it."""
+
+    def __init__(self, world: World) -> None:
+        self._clock = world.clock
+        self._lock = world.tasks.lock("rebalance locks")
+        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+
+    def try_lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
+        """Lock queues for a client, and return those that it now has."""
+        with self._lock:
+            now_ns = self._clock.monotonic_ns()
+            locks = self._groups.setdefault(group, {})
+            got = []
+            for queue in queues:
+                held = locks.get(queue)
+                if held is None or held.client_id == client_id or _is_over(held, now_ns):
+                    locks[queue] = _Lock(client_id, now_ns)
+                    got.append(queue)
+            return got
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+        """Give back those of some queues that a client has."""
+        with self._lock:
+            locks = self._groups.get(group, {})
+            for queue in queues:
+                if queue in locks and locks[queue].client_id == client_id:
+                    del locks[queue]
+            self._drop_empty(group)
+
+    def forget_expired(self) -> None:
+        """Forget the locks that nobody has asked for again."""
+        with self._lock:
+            now_ns = self._clock.monotonic_ns()
+            for group, locks in list(self._groups.items()):
+                for queue in [queue for queue, held in locks.items() if _is_over(held, now_ns)]:
+                    del locks[queue]
+                self._drop_empty(group)
+
+    def _drop_empty(self, group: str) -> None:
+        if not self._groups.get(group, True):
+            del self._groups[group]
 
 
-def _nobody_goes(group: str) -> None:
-    """Do nothing."""
+def _is_over(held: _Lock, now_ns: int) -> bool:
+    return now_ns - held.asked_ns > LOCK_MS_MAX * _NS_PER_MS

@@ -2,8 +2,8 @@
 
 Daily totals are what `mqadmin clusterList -m` and exporters read, by local time. Counts begin with the process. The
 first day has been counted from 0. The operator log says why a store takes no messages: once when that begins, and once
-when it is over.
-Source: RocketMQ ClientHousekeepingService, BrokerStats.
+when it is over. Pull rates, messages per second by windows of 10 s, are consumeTps in RocketMQ's tools.
+Source: RocketMQ ClientHousekeepingService, BrokerStats, BrokerStatsManager, whose statistics are many more.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from ..running_flags import Refusal
 from ..service import Service
 from ..stats import StoreStats
 from ..world import World
-from .clients import ConsumerManager, ProducerManager
-from .rebalance_locks import RebalanceLockManager
+from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
 
 _DAY_MS = 86_400_000
-
-INTERVAL_MS = 10_000
+_NS_PER_MS = 1_000_000
+INTERVAL_MS = WINDOW_MS = 10_000
+GROUPS_MAX = 100_000
 
 
 class DailyTotals:
@@ -59,15 +59,53 @@ class DailyTotals:
         return (self._clock.now_ms() + self._clock.utc_offset_ms()) // _DAY_MS
 
 
-def _say_nothing(_: str) -> None:
-    """Leave it untold."""
+class _Window:
+    __slots__ = ("before", "begun", "messages")
+
+    def __init__(self, begun: int) -> None:
+        self.begun = begun
+        self.messages = 0
+        self.before = 0
+        """Messages in the window before this one."""
+
+
+class PullRates:
+    """Counts of all groups. Any task may count; two at the same moment may lose a count."""
+
+    def __init__(self, world: World) -> None:
+        self._clock = world.clock
+        self._windows: dict[str, _Window] = {}
+
+    def count(self, group: str, messages: int) -> None:
+        """Count messages that a group was given."""
+        window = self._now(group)
+        if window is None and len(self._windows) < GROUPS_MAX:
+            window = self._windows[group] = _Window(self._number())
+        if window is not None:
+            window.messages += messages
+
+    def messages_per_second(self, group: str) -> float:
+        """Return the rate of the last whole window, 0.0 if there was none."""
+        window = self._now(group)
+        return 0.0 if window is None else window.before * 1000 / WINDOW_MS
+
+    def _number(self) -> int:
+        return self._clock.monotonic_ns() // (WINDOW_MS * _NS_PER_MS)
+
+    def _now(self, group: str) -> _Window | None:
+        """Return a group's present window, begun if time has passed."""
+        window = self._windows.get(group)
+        if window is not None and window.begun != (number := self._number()):
+            window.before = window.messages if number == window.begun + 1 else 0
+            window.begun, window.messages = number, 0
+        return window
 
 
 class StoreWatch:
     """Looks at one store. Any task may have it look."""
 
     def __init__(self, world: World, store: MessageStore) -> None:
-        self.tell: Callable[[str], None] = _say_nothing
+        self.tell: Callable[[str], None] = lambda line: None
         self._store = store
         self._files = world.files
         self._lock = world.tasks.lock("store watch")
@@ -77,17 +115,11 @@ class StoreWatch:
     def look(self) -> None:
         """Tell what is new."""
         with self._lock:
-            self._note(
-                "disk full",
-                self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None,
-                "the disk has room again: messages are taken",
-            )
+            line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
+            self._note("disk full", line, "the disk has room again: messages are taken")
             failure = self._store.allocate.failure
-            self._note(
-                "no segment",
-                None if failure is None else self._no_segment(*failure),
-                "the commit log has a new segment: messages are taken",
-            )
+            line = None if failure is None else self._no_segment(*failure)
+            self._note("no segment", line, "the commit log has a new segment: messages are taken")
 
     def _note(self, matter: str, line: str | None, over: str) -> None:
         if line is not None and matter not in self._told:
@@ -98,12 +130,10 @@ class StoreWatch:
 
     def _full_disk(self) -> str:
         config = self._store.config
-        shares = [
-            f"{path} {self._share(path)}"
-            for path in (*config.commit_log_directories, config.consume_queue_directory)
-        ]
+        paths = (*config.commit_log_directories, config.consume_queue_directory)
+        shares = ", ".join(f"{path} {self._share(path)}" for path in paths)
         return (
-            f"the disk is full ({', '.join(shares)} used): messages are refused until no more than"
+            f"the disk is full ({shares} used): messages are refused until no more than"
             f" {config.disk_space_clean_forcibly_ratio:.0%} is (diskSpaceCleanForciblyRatio)"
         )
 

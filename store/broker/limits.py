@@ -86,34 +86,25 @@ class ServerLimits:
         return self.with_pool(Pool.SEND_MESSAGE, replace(sends, pipelined_tasks=sends.tasks * 3 // 4))
 
 
-_POOL_KEYS: Mapping[Pool, tuple[str, str | None, str | None]] = {
-    Pool.SEND_MESSAGE: (
-        "sendMessageThreadPoolNums",
-        "sendThreadPoolQueueCapacity",
-        "waitTimeMillsInSendQueue",
-    ),
-    Pool.PULL_MESSAGE: (
-        "pullMessageThreadPoolNums",
-        "pullThreadPoolQueueCapacity",
-        "waitTimeMillsInPullQueue",
-    ),
-    Pool.REPLY_MESSAGE: ("processReplyMessageThreadPoolNums", "replyThreadPoolQueueCapacity", None),
-    Pool.QUERY_MESSAGE: ("queryMessageThreadPoolNums", "queryThreadPoolQueueCapacity", None),
-    Pool.CLIENT_MANAGE: ("clientManageThreadPoolNums", "clientManagerThreadPoolQueueCapacity", None),
-    Pool.CONSUMER_MANAGE: ("consumerManageThreadPoolNums", "consumerManagerThreadPoolQueueCapacity", None),
-    Pool.HEARTBEAT: (
-        "heartbeatThreadPoolNums",
-        "heartbeatThreadPoolQueueCapacity",
-        "waitTimeMillsInHeartbeatQueue",
-    ),
-    Pool.END_TRANSACTION: (
-        "endTransactionThreadPoolNums",
-        "endTransactionPoolQueueCapacity",
-        "waitTimeMillsInTransactionQueue",
-    ),
-    Pool.ADMIN: ("adminBrokerThreadPoolNums", None, None),
+_POOL_KEYS: Mapping[Pool, tuple[str, str | None]] = {
+    Pool.SEND_MESSAGE: ("sendMessageThreadPoolNums", "sendThreadPoolQueueCapacity"),
+    Pool.PULL_MESSAGE: ("pullMessageThreadPoolNums", "pullThreadPoolQueueCapacity"),
+    Pool.REPLY_MESSAGE: ("processReplyMessageThreadPoolNums", "replyThreadPoolQueueCapacity"),
+    Pool.QUERY_MESSAGE: ("queryMessageThreadPoolNums", "queryThreadPoolQueueCapacity"),
+    Pool.CLIENT_MANAGE: ("clientManageThreadPoolNums", "clientManagerThreadPoolQueueCapacity"),
+    Pool.CONSUMER_MANAGE: ("consumerManageThreadPoolNums", "consumerManagerThreadPoolQueueCapacity"),
+    Pool.HEARTBEAT: ("heartbeatThreadPoolNums", "heartbeatThreadPoolQueueCapacity"),
+    Pool.END_TRANSACTION: ("endTransactionThreadPoolNums", "endTransactionPoolQueueCapacity"),
+    Pool.ADMIN: ("adminBrokerThreadPoolNums", None),
 }
-"""RocketMQ's keys for the number of tasks, the queue's capacity and the longest wait of each kind."""
+"""RocketMQ's keys for the number of tasks and the queue's capacity of each kind."""
+_WAIT_KEYS: Mapping[Pool, str] = {
+    Pool.SEND_MESSAGE: "waitTimeMillsInSendQueue",
+    Pool.PULL_MESSAGE: "waitTimeMillsInPullQueue",
+    Pool.HEARTBEAT: "waitTimeMillsInHeartbeatQueue",
+    Pool.END_TRANSACTION: "waitTimeMillsInTransactionQueue",
+}
+"""RocketMQ's keys for the longest wait of those kinds that have one."""
 _LONG_MAX = (1 << 63) - 1
 _INT_MAX = 0x7FFFFFFF
 _OWN_KEYS = {
@@ -129,16 +120,15 @@ _FAST_FAILURE_KEY = "brokerFastFailureEnable"
 _TASKS_MAX = 1_024
 
 
-def server_limits_of(others: Mapping[str, str], limits: ServerLimits | None = None) -> ServerLimits:
-    """Return limits with what the keys of a broker.conf say in their place. Raises ConfigError."""
-    limits = limits or ServerLimits()
+def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
+    """Return the default limits with what the keys of a broker.conf say in their place. Raises ConfigError."""
+    limits = ServerLimits()
     ages = others.get(_FAST_FAILURE_KEY, "true").lower() != "false"
-    for pool, (tasks_key, capacity_key, wait_key) in _POOL_KEYS.items():
+    for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
         one = limits.pools[pool]
-        wait_ms_max = one.wait_ms_max
-        if wait_key is not None and wait_ms_max is not None:
-            wait_ms_max = _number(others, wait_key, wait_ms_max, _INT_MAX) if ages else None
-        capacity = one.queue_capacity
+        wait_ms_max, capacity = one.wait_ms_max, one.queue_capacity
+        if wait_ms_max is not None and pool in _WAIT_KEYS:
+            wait_ms_max = _number(others, _WAIT_KEYS[pool], wait_ms_max, _INT_MAX) if ages else None
         if capacity_key is not None:
             capacity = _number(others, capacity_key, capacity, _INT_MAX)
         tasks = _number(others, tasks_key, one.tasks, _TASKS_MAX)

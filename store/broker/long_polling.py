@@ -23,10 +23,8 @@ from .router import Channel
 
 Key = TypeVar("Key")
 _LEFTOVERS_MAX = 1024
-
 SCAN_MS = 5_000
 _NS_PER_MS = 1_000_000
-
 
 Queue = tuple[str, int]
 
@@ -138,7 +136,7 @@ class PullRequestHoldService(Service):
 
     def __init__(self, world: World, store: AnyMessageStore, config: BrokerConfig) -> None:
         super().__init__(world)
-        self.answer: Callable[[RemotingCommand, Channel], None] = _nobody
+        self.answer: Callable[[RemotingCommand, Channel], None] = lambda request, channel: None
         """Carries a pull out and sends the answer, whatever it is."""
         self.last_error: Exception | None = None
         """What the last answer that could not be sent met."""
@@ -219,7 +217,9 @@ class PullRequestHoldService(Service):
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._scan_ns:
             self._scan()
-            self._scan_ns = now_ns + self._scan_interval_ms * _NS_PER_MS
+            is_long = self._store.config.long_polling_enable
+            interval_ms = SCAN_MS if is_long else self._config.short_polling_time_ms
+            self._scan_ns = now_ns + interval_ms * _NS_PER_MS
         with self._lock:
             ready, self._ready = self._ready + self._held.take_due(now_ns), []
         for pull in ready:
@@ -227,12 +227,6 @@ class PullRequestHoldService(Service):
                 return
             if pull.channel.is_open:
                 self._answer(pull)
-
-    @property
-    def _scan_interval_ms(self) -> int:
-        if self._store.config.long_polling_enable:
-            return SCAN_MS
-        return self._config.short_polling_time_ms
 
     def _scan(self) -> None:
         """End the waits that an arrival should have ended."""
@@ -250,7 +244,3 @@ class PullRequestHoldService(Service):
         except Exception as error:  # its client's matter: the others still wait
             self.last_error = error
             pull.channel.close()
-
-
-def _nobody(request: RemotingCommand, channel: Channel) -> None:
-    """Answer no one."""

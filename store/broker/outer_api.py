@@ -8,7 +8,7 @@ Source: RocketMQ BrokerOuterAPI.registerBrokerAll, BrokerController.handleSlaveS
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..delivery.schedule import decoded_offsets
 from ..errors import StoreError
@@ -26,6 +26,24 @@ APART_MS = 100
 FIRST_MS = 3_000
 INTERVAL_MS = 10_000
 SYNCHRONIZE_TIMEOUT_MS = 3_000
+
+_FAILURES = (OSError, StoreError, ValueError)
+"""Of a call. ValueError: an address that is none, or more topics than a frame can hold."""
+
+
+def _ask(
+    client: RemotingClient,
+    code: RequestCode,
+    timeout_ms: int,
+    fields: Mapping[str, str] | None = None,
+    body: bytes = b"",
+) -> RemotingCommand:
+    """Return the answer to a request. StoreError if it is not SUCCESS."""
+    request = RemotingCommand(code, 0, version=BROKER_VERSION, ext_fields=fields or {}, body=body)
+    answer = client.invoke(request, timeout_ms)
+    if answer.code != ResponseCode.SUCCESS:
+        raise StoreError(f"{client.address}: {code.name}: {answer.code} {answer.remark}")
+    return answer
 
 
 class BrokerRegistration(Service):
@@ -54,11 +72,7 @@ class BrokerRegistration(Service):
         for client in self._clients:
             try:
                 self._register(client)
-            except (
-                OSError,
-                StoreError,
-                ValueError,
-            ) as error:  # ValueError: more topics than a frame can hold, or an address that is none
+            except _FAILURES as error:
                 self.last_error = error
         self.pause(APART_MS)
         if not self.is_stopping and self._parts.topics.version == version:
@@ -69,22 +83,21 @@ class BrokerRegistration(Service):
         fields = self._fields()
         for client in self._clients:
             try:
-                self._ask(client, RequestCode.UNREGISTER_BROKER, fields, b"")
-            except (OSError, StoreError, ValueError) as error:
+                _ask(client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, fields)
+            except _FAILURES as error:
                 self.last_error = error
             client.close()
 
     def _register(self, client: RemotingClient) -> None:
-        body = encode_json_body(
-            {"filterServerList": [], "topicConfigSerializeWrapper": self._parts.topics.members}
-        )
+        wrapper = {"filterServerList": [], "topicConfigSerializeWrapper": self._parts.topics.members}
+        body = encode_json_body(wrapper)
         fields = {
             **self._fields(),
             "haServerAddr": self._ha_address(),
             "compressed": "false",
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
         }
-        answer = self._ask(client, RequestCode.REGISTER_BROKER, fields, body)
+        answer = _ask(client, RequestCode.REGISTER_BROKER, REGISTER_TIMEOUT_MS, fields, body)
         self.registered += 1
         master = answer.ext_fields.get("masterAddr", "")
         if self._parts.is_slave and master:
@@ -98,15 +111,6 @@ class BrokerRegistration(Service):
             "brokerName": config.broker_name,
             "clusterName": config.broker_cluster_name,
         }
-
-    def _ask(
-        self, client: RemotingClient, code: RequestCode, fields: dict[str, str], body: bytes
-    ) -> RemotingCommand:
-        request = RemotingCommand(code, 0, version=BROKER_VERSION, ext_fields=fields, body=body)
-        answer = client.invoke(request, REGISTER_TIMEOUT_MS)
-        if answer.code != ResponseCode.SUCCESS:
-            raise StoreError(f"{client.address}: {code.name}: {answer.code} {answer.remark}")
-        return answer
 
 
 class SlaveSynchronize(Service):
@@ -138,7 +142,7 @@ class SlaveSynchronize(Service):
             try:
                 self.synchronize()
                 self.last_error = None
-            except (OSError, StoreError, ValueError) as error:  # ValueError: an address that is none
+            except _FAILURES as error:
                 self.last_error = error
 
     def finish(self) -> None:
@@ -154,8 +158,7 @@ class SlaveSynchronize(Service):
         parts.offsets.persist()
         delays = decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
         parts.own_store.schedule.take_over(delays)
-        groups = decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
-        parts.groups.replace(groups)
+        parts.groups.replace(decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
         self.synchronized += 1
 
     def _asked(self, code: RequestCode) -> bytes:
@@ -165,7 +168,4 @@ class SlaveSynchronize(Service):
             if client is not None:
                 client.close()
             client = self._client = RemotingClient(self.world, self.master_address)
-        response = client.invoke(RemotingCommand(code, 0, version=BROKER_VERSION), SYNCHRONIZE_TIMEOUT_MS)
-        if response.code != ResponseCode.SUCCESS:
-            raise StoreError(f"{self.master_address}: {code.name}: {response.code} {response.remark}")
-        return response.body
+        return _ask(client, code, SYNCHRONIZE_TIMEOUT_MS).body

@@ -19,11 +19,9 @@ from ..replication.ha_service import HAService
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
 from .client_calls import ClientCalls, Pushes
-from .clients import ConsumerManager, ProducerManager
-from .housekeeping import DailyTotals, StoreWatch
+from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
+from .housekeeping import DailyTotals, PullRates, StoreWatch
 from .long_polling import PullRequestHoldService
-from .pull_rates import PullRates
-from .rebalance_locks import RebalanceLockManager
 from .requests import RequestRefusedError, ResponseCode
 from .router import Channel
 from .subscriptions import SubscriptionData
@@ -40,9 +38,8 @@ class BrokerParts:
         self.world = world
         self.config = config
         self.own_store = MessageStore(world, store_config)
-        context = PluginContext(world, store_config)
         self.store: AnyMessageStore = build_message_store(
-            config.message_store_plug_in, context, self.own_store
+            config.message_store_plug_in, PluginContext(world, store_config), self.own_store
         )
         directory = store_config.config_directory
         self.topics = TopicConfigManager(world, directory, config)

@@ -47,11 +47,7 @@ class SubscriptionData:
     @property
     def is_sql(self) -> bool:
         """Return whether properties tell what is wanted, by an expression that can be understood."""
-        try:
-            self.check()
-        except RequestRefusedError:
-            return False
-        return not self.is_tag
+        return not self.is_tag and self._fault is None
 
     @property
     def members(self) -> dict[str, Any]:
@@ -86,25 +82,23 @@ class SubscriptionData:
 
     def check(self) -> None:
         """Refuse a request whose expression cannot be understood."""
+        if (fault := self._fault) is not None:
+            raise RequestRefusedError(fault, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+
+    @property
+    def _fault(self) -> str | None:
+        """Return why the expression cannot be understood, None if it can."""
         if self.is_tag:
-            if len(self.expression) > EXPRESSION_CHARACTERS_MAX:
-                raise RequestRefusedError(
-                    f"subscription expression: expected at most {EXPRESSION_CHARACTERS_MAX} characters,"
-                    f" found {len(self.expression)}",
-                    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-                )
-            return
+            most, found = EXPRESSION_CHARACTERS_MAX, len(self.expression)
+            too_long = f"subscription expression: expected at most {most} characters, found {found}"
+            return too_long if found > most else None
         if self.expression_type != SQL92:
-            raise RequestRefusedError(
-                f"expressionType: expected {TAG} or {SQL92}, found {self.expression_type[:80]!r}",
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            )
+            return f"expressionType: expected {TAG} or {SQL92}, found {self.expression_type[:80]!r}"
         try:
             SqlExpression.parse(self.expression)
         except FilterExpressionError as error:
-            raise RequestRefusedError(
-                f"subscription expression {error}", ResponseCode.SUBSCRIPTION_PARSE_FAILED
-            ) from error
+            return f"subscription expression {error}"
+        return None
 
     def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
         """Return what tells the messages that are wanted; registered is what bit maps know the group's expression by.
