@@ -17,13 +17,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...sim.choices import Decision
-from ...sim.trace import Trace
 from .artefact import OWN_CODE, RecordDocument, document_of, read_artefact, record_from, write_artefact
 from .record import Record
 from .simulation import TAKEN
 
-_STORY_EVENTS = 30
-_UNTOLD = ("switch", "start", "end")
 _IS_TAKEN = f" {TAKEN}"
 
 
@@ -118,15 +115,6 @@ class _FindingDocument:
     story: list[str]
     raised: str
     shrunk: bool
-
-
-def story_of(trace: Trace) -> tuple[str, ...]:
-    """Return the last things that happened, but for switches of tasks."""
-    events = [event for event in trace if event.kind not in _UNTOLD]
-    return tuple(
-        f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {event.text}"
-        for event in events[-_STORY_EVENTS:]
-    )
 
 
 def _headed(name: str, lines: Iterable[object]) -> Iterator[str]:

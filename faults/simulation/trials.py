@@ -22,12 +22,14 @@ from ...sim.policies.random_walk import draw_policy
 from ...sim.trace import Trace
 from . import record as records
 from .explore import ExplorationCounts, WholeRuns, explore_chunk, situation_of
-from .finding import Finding, TrialRecord, story_of
+from .finding import Finding, TrialRecord
 from .record import Program, RecordReplay, execute, record_of, verify
 from .simulation import STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
+from .story import Concern, story_of
 
 EXPLORE_LIMIT = 64
 """States of one crash unless another limit is given: each takes a whole run."""
+_STORY_LINES = 30
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
 """Where no line is a user's own."""
@@ -209,7 +211,9 @@ def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
 
 
 def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
-    story = story_of(trace)
+    paths = {event.text for event in trace if len(event.text) > 1 and event.text in outcome.error}
+    concern = Concern(paths=paths, names=sorted(paths))
+    story = tuple(story_of(trace, concern, _STORY_LINES, verdict=PromiseBroken.__name__))
     return Finding(
         seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised
     )

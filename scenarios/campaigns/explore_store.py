@@ -6,7 +6,6 @@ under other promises is, for these may be newer. Both are compared by digest (`I
 `oracle.state_digest`).
 """
 
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,7 +41,7 @@ class CrashGuarantees:
     """What is promised when a crash of some kind has come."""
 
     known: bytes
-    """The ledger, and what is known of the versions of side files, pickled: who judges changes them."""
+    """The ledger's savepoint: each recovery that is judged begins with it and adds to it."""
     damage: tuple[DamagedRange, ...]
     """What disks have done so far to what was durable."""
     state: str
@@ -85,23 +84,18 @@ class DyingRun(Run):
             super()._end(disk, life, crashed=crashed)
         elif crashed:
             self._ledger.progress_is_final = False
-            before = pickle.dumps(self._ledger)
+            before = self._ledger.savepoint()
             self.disk = disk
             self.guarantees = {profile: self._promised(disk, profile, before) for profile in self._profiles}
 
     def _promised(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
-        """Return what is promised after a crash of that profile; before: the ledger as it was when the machine died."""
-        vars(self._ledger).update(vars(pickle.loads(before)))
+        """Return what is promised after a crash of that profile; before: the savepoint of when the machine died."""
+        self._ledger.restore(before)
         self._judge.crash(self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
-        versions = (self._progress.delayed, self._progress.groups)
         damage = tuple(self.lasting.damage)
-        return CrashGuarantees(
-            pickle.dumps((self._ledger, versions)),
-            damage,
-            state_digest_of(self._ledger, versions, damage),
-            self._kernel.now_ns,
-        )
+        state = state_digest_of(self._ledger, damage)
+        return CrashGuarantees(self._ledger.savepoint(), damage, state, self._kernel.now_ns)
 
 
 def run_lives(plan: Plan, simulation: Simulation) -> RunOutcome:
@@ -113,9 +107,8 @@ class RecoveringRun(Run):
     """A run that begins with what a crash has left."""
 
     def __init__(self, plan: Plan, promised: CrashGuarantees, image: Image) -> None:
-        ledger, (delayed, groups) = pickle.loads(promised.known)
-        super().__init__(plan, Simulation(Choices.replaying(()), Replay(), crashes=()), ledger=ledger)
-        self._progress.delayed, self._progress.groups = delayed, groups
+        super().__init__(plan, Simulation(Choices.replaying(()), Replay(), crashes=()))
+        self._ledger.restore(promised.known)
         self._judge.note_damage(self._config, promised.damage)
         self.lasting.leave(image)
         self._kernel.now_ns = promised.now_ns

@@ -5,6 +5,7 @@ was put in its place, is seen as it is.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...faults.disk.image import DamagedRange
@@ -22,13 +23,13 @@ class Flaw(NamedTuple):
     """Whose record it is in."""
 
 
+@dataclass(slots=True, eq=False)
 class KnownDamage:
     """Every record that was damaged in one run."""
 
-    def __init__(self) -> None:
-        self.flaws: list[Flaw] = []
-        self.unreadable: set[int] = set()
-        """Log offsets of records that need not be shown any more; those around them must be."""
+    flaws: list[Flaw] = field(default_factory=list)
+    unreadable: set[int] = field(default_factory=set)
+    """Log offsets of records that need not be shown any more; those around them must be."""
 
     def note(self, flaw: Flaw, *, unreadable: bool) -> None:
         """Note what was done to a record."""

@@ -1,15 +1,22 @@
-"""The ledger: what users asked for, what they were told, and what they saw. The oracle of every judgement.
+"""The ledger: what users asked for, what they were answered, and what they saw. The oracle of every judgement.
 
 A put is acknowledged, refused, or unknown: in flight when the machine died, or answered with a time-out.
+
+All that a ledger knows stands in its fields. `savepoint` and `restore` go back to an earlier moment, as often as there
+are states of a crash to judge. A history of events from which all of it follows would be no less: what must be there
+after a recovery depends on what that recovery found. `state_digest` takes every field, and every field of what is in
+it, but those declared with `compare=False`: these follow from others, or are over with a life.
 """
 
+import pickle
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.properties import decode_properties
+from ..claims.machine import CONFIG
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
 from .reader import LogRecord
@@ -81,54 +88,105 @@ class Delivery(NamedTuple):
     """Progress: level -> queue offset."""
 
 
+@dataclass(slots=True, eq=False)
+class Versions:
+    """The versions of a side file over all lives of a store: which one a start may find, by what was said of them.
+
+    A store that has returned from making a version durable has said so; of one whose making was begun and has not
+    returned, or has failed, nothing is known. A start finds one of these, complete, or nothing if none was ever
+    durable.
+    """
+
+    path: str
+    durable: bytes | None = None
+    """The version that is the current one unless a later one is; None before the first."""
+    begun: list[bytes] = field(default_factory=list)
+    """Versions begun after that."""
+    kept: bytes | None = None
+    """The version before the durable one, to be found when that cannot be read; None if none has to be."""
+    loaded: bytes | None = None
+    """What the last start found."""
+
+    def lose_durable(self) -> None:
+        """Note that the durable version cannot be read any more."""
+        self.durable, self.kept = self.kept, None
+
+    @property
+    def is_persisted(self) -> bool:
+        """Return whether the last version that was begun is durable."""
+        return not self.begun
+
+    def settle(self) -> None:
+        """Note that a start has found `loaded`, which is durable from then on."""
+        if self.begun or self.loaded != self.durable:
+            self.kept = None
+        self.durable = self.loaded
+        self.begun.clear()
+
+
+@dataclass(eq=False, repr=False)
 class Ledger:
     """Everything users did in all lives of one store."""
 
-    def __init__(self) -> None:
-        self.puts: list[PutEntry] = []
-        self.by_properties: dict[bytes, PutEntry] = {}
-        self.promised: dict[str, PutEntry] = {}
-        """Puts, by name, that must be there from now on, in the order in which they were promised."""
-        self.gone: dict[str, PutEntry] = {}
-        """Puts that a recovery found missing: they must not come back."""
-        self.stable: list[ConsumedMessage] = []
-        """What consumers saw and must find again at the same place."""
-        self.seen: list[ConsumedMessage] = []
-        """What consumers saw in the present life."""
-        self.pulls: list[Pull] = []
-        """Walks of the present life."""
-        self.by_name: dict[str, PutEntry] = {}
-        self.transactions = Transactions()
-        """What became of puts that are half messages."""
-        self.deliveries: list[Delivery] = []
-        self.delivered_into_damage: set[str] = set()
-        """Delayed puts whose copies, made before a stop, may be in what was damaged after it."""
-        self.reported: dict[Group, int] = {}
-        """The offset each consumer group is at: as it last said, or as the last start found it."""
-        self.furthest: dict[Group, int] = {}
-        """The greatest offset each ever said."""
-        self.progress_is_final = False
-        """Whether the last life ended cleanly and persisted all progress."""
-        self.expired_to = 0
-        """Log offset up to which retention has set out to remove segments: what is in front of it may be gone."""
-        self.ended_queues: set[tuple[str, int]] = set()
-        """Queues that were removed because nothing was left of them: they may have begun again at 0."""
-        self.holes: dict[tuple[str, int], set[int]] = {}
-        """Queue offsets, by topic and queue, that have no record: skipped by a restart, or of one that is damaged."""
-        self.known_damage = KnownDamage()
-        self.queue_ends: Counter[tuple[str, int]] = Counter()
-        """How often users were told that a queue ends: queue offsets from before mean nothing any more."""
-        self.on_queue_end: Callable[[tuple[str, int]], None] = _nobody
-        """Told of each queue whose last file is about to go."""
-        self.queues_going = 0
-        """How many operators are having queues removed now."""
-        self._life_begins_at = 0
+    puts: list[PutEntry] = field(default_factory=list)
+    by_properties: dict[bytes, PutEntry] = field(default_factory=dict, compare=False)
+    by_name: dict[str, PutEntry] = field(default_factory=dict, compare=False)
+    promised: dict[str, PutEntry] = field(default_factory=dict)
+    """Puts, by name, that must be there from now on, in the order in which they were promised."""
+    gone: dict[str, PutEntry] = field(default_factory=dict)
+    """Puts that a recovery found missing: they must not come back."""
+    stable: list[ConsumedMessage] = field(default_factory=list)
+    """What consumers saw and must find again at the same place."""
+    seen: list[ConsumedMessage] = field(default_factory=list, compare=False)
+    """What consumers saw in the present life."""
+    pulls: list[Pull] = field(default_factory=list, compare=False)
+    """Walks of the present life."""
+    transactions: Transactions = field(default_factory=Transactions)
+    """What became of puts that are half messages."""
+    deliveries: list[Delivery] = field(default_factory=list)
+    delivered_into_damage: set[str] = field(default_factory=set)
+    """Delayed puts whose copies, made before a stop, may be in what was damaged after it."""
+    reported: dict[Group, int] = field(default_factory=dict)
+    """The offset each consumer group is at: as it last said, or as the last start found it."""
+    furthest: dict[Group, int] = field(default_factory=dict)
+    """The greatest offset each ever said."""
+    delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
+    group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
+    progress_is_final: bool = False
+    """Whether the last life ended cleanly and persisted all progress."""
+    expired_to: int = 0
+    """Log offset up to which retention has set out to remove segments: what is in front of it may be gone."""
+    ended_queues: set[tuple[str, int]] = field(default_factory=set)
+    """Queues that were removed because nothing was left of them: they may have begun again at 0."""
+    holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    """Queue offsets, by topic and queue, that have no record: skipped by a restart, or of one that is damaged."""
+    known_damage: KnownDamage = field(default_factory=KnownDamage)
+    queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
+    """How often users learned that a queue ends: queue offsets from before mean nothing any more."""
+    queues_going: int = field(default=0, compare=False)
+    """How many operators are having queues removed now."""
+    _life_begins_at: int = field(default=0, compare=False)
+    _on_queue_end: Callable[[tuple[str, int]], None] | None = field(default=None, compare=False)
+
+    def savepoint(self) -> bytes:
+        """Return all that is known now, for `restore`; who watches queues end is not part of it."""
+        known = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "_on_queue_end"}
+        return pickle.dumps(known, pickle.HIGHEST_PROTOCOL)
+
+    def restore(self, savepoint: bytes) -> None:
+        """Know again what was known at a savepoint, of this ledger or of another one."""
+        vars(self).update(pickle.loads(savepoint))
+
+    def watch_queue_ends(self, on_queue_end: Callable[[tuple[str, int]], None]) -> None:
+        """Have on_queue_end called, until the life is over, with each queue whose last file is about to go."""
+        self._on_queue_end = on_queue_end
 
     def end_queue(self, place: tuple[str, int]) -> None:
         """Note that the last file of a queue is about to go: what comes behind it may begin at 0."""
         self.ended_queues.add(place)
         self.queue_ends[place] += 1
-        self.on_queue_end(place)
+        if self._on_queue_end is not None:
+            self._on_queue_end(place)
 
     def begin_life(self) -> None:
         """Begin another life of the store: what was seen and walked in the last one is over."""
@@ -136,7 +194,7 @@ class Ledger:
         self.seen = []
         self.pulls = []
         self.queues_going = 0
-        self.on_queue_end = _nobody
+        self._on_queue_end = None
         self.transactions.begin_life()
 
     def puts_of_this_life(self) -> list[PutEntry]:
@@ -214,10 +272,6 @@ class Ledger:
     def promise(self, entry: PutEntry) -> None:
         """Note that a put must survive from now on."""
         self.promised[entry.name] = entry
-
-
-def _nobody(place: tuple[str, int]) -> None:
-    """Do nothing."""
 
 
 def _is_changed(record: LogRecord) -> bool:

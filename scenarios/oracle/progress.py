@@ -16,8 +16,8 @@ from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_I
 from ..claims.plan import Plan
 from .evidence import Violation, error_text, services_text
 from .invariants import delivery, live, side_files
-from .invariants.side_files import Versions, WatchedSideFile
-from .ledger import Group, Ledger
+from .invariants.side_files import WatchedSideFile
+from .ledger import Group, Ledger, Versions
 
 _POLL_MS = 100
 
@@ -26,8 +26,6 @@ class GroupProgress:
     """The files of progress over all lives, and the manager of the present one."""
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
-        self.delayed = Versions(f"{CONFIG}/delayOffset.json")
-        self.groups = Versions(f"{CONFIG}/consumerOffset.json")
         self.manager: ConsumerOffsetManager | None = None
         """What consumers and the check of transactions commit to in the present life, if the plan has any."""
         self._plan = plan
@@ -42,14 +40,14 @@ class GroupProgress:
         """Watch the files of a store that is not loaded yet, and make the manager beside it."""
         files = store.world.files
         if self._plan.delay.chance:
-            store.schedule.file = WatchedSideFile(files, self.delayed, self._on_begin)
+            store.schedule.file = WatchedSideFile(files, self._ledger.delay_progress, self._on_begin)
         self.manager = None
         if self._plan.consuming.commits_offsets or self._plan.transactions.chance:
             self.manager = ConsumerOffsetManager(
                 store.world, CONFIG, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS
             )
             self.manager.on_failure = store.flags.service_failed
-            self.manager.file = WatchedSideFile(files, self.groups, self._on_begin)
+            self.manager.file = WatchedSideFile(files, self._ledger.group_progress, self._on_begin)
 
     def _on_begin(self) -> None:
         on_persist, self._on_persist = self._on_persist, None
@@ -62,13 +60,13 @@ class GroupProgress:
         Raises CorruptFileError if there is nothing that can be read, OSError if the disk fails.
         """
         if self._plan.delay.chance:
-            yield from self._found(self.delayed)
+            yield from self._found(self._ledger.delay_progress)
             yield from side_files.check_levels(store)
         manager = self.manager
         if manager is None:
             return
         manager.load()
-        yield from self._found(self.groups)
+        yield from self._found(self._ledger.group_progress)
         found = self._offsets(manager)
         yield from side_files.check_reported(self._ledger, found)
         yield from delivery.check_groups(self._ledger, found)
@@ -100,7 +98,7 @@ class GroupProgress:
     @property
     def is_persisted(self) -> bool:
         """Return whether no attempt to persist failed or is under way."""
-        return self.delayed.is_persisted and self.groups.is_persisted
+        return self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
 
     def finish(self, store: MessageStore) -> Iterator[Violation]:
         """Wait until all that is delayed is delivered and all progress durable; yield what is not in time.
@@ -137,15 +135,15 @@ class GroupProgress:
         """Return the file that does not have all progress, empty if there is none."""
         if self._plan.delay.chance:
             offsets = store.schedule.offsets
-            if offsets and self.delayed.durable != encoded_offsets(offsets):
-                return self.delayed.path
+            if offsets and self._ledger.delay_progress.durable != encoded_offsets(offsets):
+                return self._ledger.delay_progress.path
         if any(offset != self._durable(group) for group, offset in self._ledger.reported.items()):
-            return self.groups.path
+            return self._ledger.group_progress.path
         return ""
 
     def _durable(self, group: Group) -> int | None:
         """Return the offset of a group that is durable."""
-        content, path = self.groups.durable, self.groups.path
+        content, path = self._ledger.group_progress.durable, self._ledger.group_progress.path
         if content is None:
             return None
         table = table_of(decode_side_json(content, file=path), "offsetTable", file=path)

@@ -195,34 +195,37 @@ class Detour(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PutEntry:
-    """One message a producer put, alone or in a batch. Its properties name it, and are in its record."""
+    """One message a producer put, alone or in a batch. Its properties name it, and are in its record.
+
+    Fields with compare=False follow from the name, or say no more of the state than the others (`state_digest`).
+    """
 
     name: str
-    topic: str
-    queue_id: int
-    tags: str
-    body: bytes
-    properties: bytes
-    wait: bool
-    asked_ns: int
+    topic: str = field(compare=False)
+    queue_id: int = field(compare=False)
+    tags: str = field(compare=False)
+    body: bytes = field(compare=False)
+    properties: bytes = field(compare=False)
+    wait: bool = field(compare=False)
+    asked_ns: int = field(compare=False)
     answered_ns: int | None = None
     status: PutMessageStatus | None = None
     physical_offset: int | None = None
     queue_offset: int | None = None
     is_durable: bool = False
     """Whether even a power cut may not take it any more."""
-    detour: Detour | None = None
+    detour: Detour | None = field(default=None, compare=False)
     """Where its record waits, if it does not go straight to its queue."""
-    light_names: tuple[str, ...] = ()
+    light_names: tuple[str, ...] = field(default=(), compare=False)
     """The light queues it is to enter beside its own, as it names them."""
     wrote_bytes: int | None = None
     """Size of its record, once known."""
-    given: PutContent = PLAIN
+    given: PutContent = field(default=PLAIN, compare=False)
     """What else its producer handed in."""
     stored_ms: int | None = None
     """When it was stored, as the answer said."""
-    _head: Head | None = field(default=None, init=False, repr=False)
-    _sys_flag: int = field(default=0, init=False, repr=False)
+    _head: Head | None = field(default=None, init=False, repr=False, compare=False)
+    _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 
     @property
     def place(self) -> tuple[str, int]:

@@ -4,55 +4,32 @@ Left out are puts that nobody has answered and of which nothing is known: one mo
 store, and demands nothing; an image that has its record was made after it was asked for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 
 from ...faults.disk.image import DamagedRange
-from .invariants.side_files import Versions
 from .ledger import Ledger
 from .put_entry import PutEntry
 
 
-def state_digest_of(ledger: Ledger, versions: Iterable[Versions], damage: Sequence[DamagedRange]) -> str:
+def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
     """Return the digest of what a recovery is going to be judged by; damage: what was done to durable bytes."""
-    digest = blake2b(digest_size=16)
-    for put in ledger.puts:
-        if put.status is not None or put.physical_offset is not None:
-            digest.update(repr(_facts(put)).encode())
-    facts = (
-        list(ledger.promised),
-        sorted(ledger.gone),
-        [
-            (one.put.name, one.topic, one.queue_id, one.queue_offset, one.copy_end, one.copy_is_durable)
-            for one in ledger.stable
-        ],
-        [tuple(delivery) for delivery in ledger.deliveries],
-        sorted(ledger.delivered_into_damage),
-        sorted(ledger.reported.items()),
-        sorted(ledger.furthest.items()),
-        ledger.progress_is_final,
-        ledger.expired_to,
-        sorted(ledger.ended_queues),
-        [(one.path, one.durable, one.begun, one.kept, one.loaded) for one in versions],
-    )
-    digest.update(repr((facts, list(damage))).encode())
-    for name, one in ledger.transactions.by_name.items():
-        decisions = [
-            (decision.commits, decision.status, decision.copy_end, decision.is_acknowledged)
-            for decision in one.decisions
-        ]
-        rest = (one.questions, list(one.copies.items()), one.settled_at, one.may_be_forgotten)
-        digest.update(repr((name, decisions, rest)).encode())
-    return digest.hexdigest()
+    return blake2b(repr((_facts(ledger), list(damage))).encode(), digest_size=16).hexdigest()
 
 
-def _facts(put: PutEntry) -> tuple[object, ...]:
-    return (
-        put.name,
-        put.status,
-        put.answered_ns,
-        put.physical_offset,
-        put.queue_offset,
-        put.wrote_bytes,
-        put.is_durable,
-    )
+def _facts(value: object) -> object:
+    """Return what equal states have alike, as nested lists of text; sets and mappings have no order in it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return [_facts(getattr(value, one.name)) for one in fields(value) if one.compare]
+    if isinstance(value, Mapping):
+        return sorted(([_facts(key), _facts(one)] for key, one in value.items()), key=repr)
+    if isinstance(value, set):
+        return sorted(value)
+    if isinstance(value, list | tuple):
+        return [_facts(one) for one in value if not (isinstance(one, PutEntry) and _is_unknown(one))]
+    return repr(value)
+
+
+def _is_unknown(put: PutEntry) -> bool:
+    return put.status is None and put.physical_offset is None

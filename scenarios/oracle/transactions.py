@@ -70,9 +70,9 @@ GROUP = "sellers"
 class TransactionDecision:
     """One request to commit or to roll back, and its answer."""
 
-    transaction: "Transaction"
+    transaction: "Transaction" = field(compare=False)
     commits: bool
-    asked_ns: int
+    asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
     """None: there was no answer."""
     copy_end: int | None = None
@@ -108,13 +108,13 @@ class Transaction:
         return len(self.decisions) > since
 
 
+@dataclass(slots=True, eq=False)
 class Transactions:
-    """All transactions, and what may not be lost of them; scenarios.promises tells when."""
+    """All transactions, and what may not be lost of them; `guarantees` says when."""
 
-    def __init__(self) -> None:
-        self.by_name: dict[str, Transaction] = {}
-        self.decisions: list[TransactionDecision] = []
-        """Those of the present life."""
+    by_name: dict[str, Transaction] = field(default_factory=dict)
+    decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
+    """Those of the present life."""
 
     def begin_life(self) -> None:
         """Begin another life of the store."""

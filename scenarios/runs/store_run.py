@@ -46,7 +46,7 @@ class Run(Execution):
         self._skipped: Counter[str] = Counter()
         self._removals: WatchedRemovals | None = None
         self._offline_faults = OfflineFaults(
-            plan, self._config, self._kernel, self._ledger, self._judge, self._progress.groups, choices.stream
+            plan, self._config, self._kernel, self._ledger, self._judge, choices.stream
         )
         faults = plan.faults
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it

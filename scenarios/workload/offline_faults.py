@@ -17,7 +17,6 @@ from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import guarantees
-from ..oracle.invariants.side_files import Versions
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
 from .damage import (
@@ -51,7 +50,6 @@ class OfflineFaults:
     kernel: Kernel
     ledger: Ledger
     judge: Judge
-    groups: Versions
     streams: Callable[[str], Stream]
     injected: Counter[str] = field(default_factory=Counter, init=False)
     _odd_starts: int = field(default=0, init=False)
@@ -175,7 +173,7 @@ class OfflineFaults:
 
     def _damage_progress(self, image: Image) -> Image:
         """Lose the first sector of what consumer groups committed, if the version before must have been kept."""
-        groups = self.groups
+        groups = self.ledger.group_progress
         if groups.kept is None or not groups.is_persisted:
             return image
         file = image.files[groups.path]

@@ -187,7 +187,7 @@ class Traffic:
             ending.append(place)
             due.notify()
 
-        self.ledger.on_queue_end = note
+        self.ledger.watch_queue_ends(note)
 
         def produce() -> None:
             put = 0

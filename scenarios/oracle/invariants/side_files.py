@@ -16,48 +16,12 @@ from ....store.message_store import MessageStore
 from ....store.side_file import SideFile
 from ....store.world import Files
 from ..evidence import Violation, tried
-from ..ledger import Group, Ledger
+from ..ledger import Group, Ledger, Versions
 from ..reader import ENTRY, UnreadableError, leads_to_a_record, walk
 
 Value = TypeVar("Value")
 
 _SHOWN_BYTES = 120
-
-
-class Versions:
-    """The versions of a side file over all lives of a store: which one a start may find, by what was said of them.
-
-    A store that has returned from making a version durable has said so; of one whose making was begun and has not
-    returned, or has failed, nothing is known. A start finds one of these, complete, or nothing if none was ever
-    durable.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.durable: bytes | None = None
-        """The version that is the current one unless a later one is; None before the first."""
-        self.begun: list[bytes] = []
-        """Versions begun after that."""
-        self.kept: bytes | None = None
-        """The version before the durable one, to be found when that cannot be read; None if none has to be."""
-        self.loaded: bytes | None = None
-        """What the last start found."""
-
-    def lose_durable(self) -> None:
-        """Note that the durable version cannot be read any more."""
-        self.durable, self.kept = self.kept, None
-
-    @property
-    def is_persisted(self) -> bool:
-        """Return whether the last version that was begun is durable."""
-        return not self.begun
-
-    def settle(self) -> None:
-        """Note that a start has found `loaded`, which is durable from then on."""
-        if self.begun or self.loaded != self.durable:
-            self.kept = None
-        self.durable = self.loaded
-        self.begun.clear()
 
 
 class WatchedSideFile(SideFile):

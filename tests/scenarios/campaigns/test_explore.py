@@ -97,6 +97,18 @@ def test_the_same_seed_is_explored_alike_in_one_process_and_in_two(clean: Explor
         assert again.depths == clean.depths
 
 
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_crash_in_the_midst_of_a_run_of_any_scenario_can_be_explored(name: str) -> None:
+    life = first_life(SCENARIOS[name], 1, 1)
+    situation, broken = first_situation(SCENARIOS[name], 1, life)
+    assert situation is not None, broken
+
+    counts = explore(situation, len(situation.points) // 2, ExploreSettings(limit=1, messages_each=1))
+
+    assert counts.judged
+    assert not counts.breaches
+
+
 def test_progress_is_told_until_all_operations_are_done() -> None:
     told: list[tuple[int, int]] = []
     settings = replace(SMALL, limit=2)

@@ -48,7 +48,7 @@ def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
     ledger = run._ledger
     assert all(pull.begin_offset > 6 for pull in ledger.pulls), "of the life that healed"
     assert ledger.reported
-    assert run._progress.groups.durable is not None
+    assert run._ledger.group_progress.durable is not None
     assert run._progress.is_persisted
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from tornlog.faults.disk.image import DamagedRange
-from tornlog.scenarios.oracle.invariants.side_files import Versions
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.state_digest import state_digest_of
@@ -32,8 +31,8 @@ def a_ledger() -> Ledger:
     return ledger
 
 
-def standing(ledger: Ledger, *versions: Versions, damage: tuple[DamagedRange, ...] = ()) -> str:
-    return state_digest_of(ledger, versions, damage)
+def standing(ledger: Ledger, damage: tuple[DamagedRange, ...] = ()) -> str:
+    return state_digest_of(ledger, damage)
 
 
 def test_the_same_ledger_made_twice_stands_alike() -> None:
@@ -70,6 +69,7 @@ CHANGES: dict[str, Callable[[Ledger], object]] = {
     "a queue's end": lambda ledger: ledger.ended_queues.add(("T", 0)),
     "a decision": ask_for_a_commit,
     "a copy": lambda ledger: ledger.transactions.by_name["m2"].copies.setdefault(600, False),
+    "a hole": lambda ledger: ledger.holes.setdefault(("T", 0), set()).add(3),
     "a settlement": lambda ledger: setattr(ledger.transactions.by_name["m2"], "settled_at", 0),
 }
 
@@ -84,14 +84,28 @@ def test_whatever_is_known_makes_a_difference(change: str) -> None:
 
 def test_versions_of_side_files_and_damage_make_a_difference() -> None:
     ledger = a_ledger()
-    versions = Versions("/store/config/x.json")
-    found = {standing(ledger), standing(ledger, versions)}
+    versions = ledger.group_progress
+    found = {standing(ledger)}
     versions.begun.append(b"{}")
-    found.add(standing(ledger, versions))
+    found.add(standing(ledger))
     versions.durable = b"{}"
-    found.add(standing(ledger, versions))
+    found.add(standing(ledger))
     versions.kept = b"{ }"
-    found.add(standing(ledger, versions))
+    found.add(standing(ledger))
     found.add(standing(ledger, damage=(DamagedRange("/store/commitlog/0", 0, 512, "lost write"),)))
 
-    assert len(found) == 6
+    assert len(found) == 5
+
+
+def test_a_ledger_that_is_restored_knows_what_it_knew_and_nothing_newer() -> None:
+    ledger = a_ledger()
+    ledger.watch_queue_ends(lambda place: None)
+    before, savepoint = standing(ledger), ledger.savepoint()
+    for change in CHANGES.values():
+        change(ledger)
+    assert standing(ledger) != before
+
+    ledger.restore(savepoint)
+
+    assert standing(ledger) == before
+    assert ledger.promised["m1"] is ledger.puts[0] is ledger.by_name["m1"]

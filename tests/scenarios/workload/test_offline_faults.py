@@ -10,7 +10,6 @@ from tornlog.faults.disk.image import FileImage, Image, RotPlan
 from tornlog.faults.kinds import FaultKind
 from tornlog.scenarios.claims.machine import CONFIG, config_of, world_of
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
-from tornlog.scenarios.oracle.invariants.side_files import Versions
 from tornlog.scenarios.oracle.judge import Judge
 from tornlog.scenarios.oracle.known_damage import damaged_log_offset
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -50,9 +49,9 @@ class Bench:
         kernel.run(machine, lambda: self._fill(messages), time_limit_ns=60 * 10**9)
         self.image = disk.settle()
         self.judge = Judge(plan, kernel, self.ledger)
-        self.groups = Versions(PATH)
+        self.groups = self.ledger.group_progress
         self.offline_faults = OfflineFaults(
-            plan, config_of(plan), kernel, self.ledger, self.judge, self.groups, choices.stream
+            plan, config_of(plan), kernel, self.ledger, self.judge, choices.stream
         )
 
     def _fill(self, messages: int) -> None:

@@ -9,7 +9,8 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
-from tornlog.scenarios.oracle.invariants.side_files import Versions, WatchedSideFile
+from tornlog.scenarios.oracle.invariants.side_files import WatchedSideFile
+from tornlog.scenarios.oracle.ledger import Versions
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
