@@ -9,6 +9,7 @@ class Counting(AbstractPluginMessageStore):
 
 store = build_message_store("my.plugins:Counting", PluginContext(world, config), MessageStore(world, config))
 """
+# ruff: noqa: D102 - what an operation means stands with `MessageStore`
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
