@@ -1,15 +1,6 @@
-"""Errors of the store.
+"""Errors of the store: all that it raises by itself is a StoreError; what the disk does to it is an OSError."""
 
-StoreError                 anything that keeps the store from its promises
-  CorruptFileError         bytes on disk break their format: file @ offset, field, expected, found
-  StoreLockedError         another live instance holds the directory
-  StoreNotReadableError    reads are refused: the store is shut down, or was made not readable
-  InvalidMessageError      a message that no record can hold
-  MisplacedRecordError     a record that says a place which cannot be its own in its queue
-  DivergedError            a slave's log is not what the master's was or is
-  FilterExpressionError    an expression that no filter can be made of
-  AccessDeniedError        a request that a broker's access rules do not allow
-"""
+from errno import EDQUOT, ENOSPC
 
 
 class StoreError(Exception):
@@ -79,6 +70,11 @@ class AccessDeniedError(StoreError):
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
         self.code = code
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Return whether an error says that there is no room for a file, or none left for this user."""
+    return isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
 
 
 def brings(extra: str) -> str:

@@ -25,11 +25,9 @@ from .index.index_service import IndexService, QueryMessageResult, query_message
 from .log.allocate import AllocateMappedFileService, WarmUp
 from .log.checkpoint import StoreCheckpoint
 from .log.commit_log import CommitLog
-from .log.directories import SegmentDirectories
 from .log.flush import make_flush_service
-from .log.recovery import Recovery, RecoveryReport
-from .log.segment_queue import SegmentQueue
-from .log.segment_times import SegmentTimes
+from .log.recovery import Recovery, RecoveryReport, SegmentTimes
+from .log.segment_queue import SegmentDirectories, SegmentQueue
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
 from .marks import hit
 from .message import GetMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from .config import StoreConfig
 from .formats.delay_level import SCHEDULE_TOPIC
+from .log.segment_queue import used_ratio
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import DispatchService
-from .retention.disk_usage import used_ratio
 from .running_flags import RunningFlags
 from .stats import LATENCY_BUCKETS, TPS_WINDOWS_S, Rates, StoreStats
 from .world import Files

@@ -6,7 +6,7 @@ from typing import Any
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import FileImage
 from ...sim.kernel import Kernel
-from ...store.log.directories import directory_of, name_of
+from ...store.log.segment_queue import directory_of, name_of
 from ...store.message_store import MessageStore
 from ...store.retention.cleaning import SEGMENTS_PER_PASS
 from .evidence import Violation

@@ -12,7 +12,7 @@ from ...sim.kernel import Kernel
 from ...store.config import StoreConfig
 from ...store.errors import CorruptFileError
 from ...store.formats.scan import SECTOR_BYTES
-from ...store.log.directories import name_of
+from ...store.log.segment_queue import name_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan

@@ -8,8 +8,8 @@ Source: RocketMQ ClientHousekeepingService, BrokerStats, BrokerStatsManager, who
 
 from collections.abc import Callable
 
+from ..log.segment_queue import used_ratio
 from ..message_store import MessageStore
-from ..retention.disk_usage import used_ratio
 from ..running_flags import Refusal
 from ..service import Service
 from ..stats import StoreStats

@@ -25,7 +25,6 @@ from ..message import LOOPBACK_BROKER, AppendMessageResult, Message, PutMessageR
 from ..message_store import MessageStore
 from ..service import Service, do_nothing
 from ..world import World
-from .decisions import Decisions
 from .half_message import (
     GIVEN_UP_TOPIC,
     HALF_TOPIC,
@@ -36,7 +35,7 @@ from .half_message import (
     decision,
     put_back,
 )
-from .transaction_queues import OpQueue, pull_from
+from .transaction_queues import Decisions, OpQueue, pull_from
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the progress of the check."""

@@ -22,7 +22,6 @@ from ..formats.properties import PROPERTY_PGROUP
 from ..message import Message, PutMessageResult, PutMessageStatus
 from ..message_store import MessageStore
 from ..world import World
-from .decisions import Decisions
 from .half_message import (
     HALF_TOPIC,
     OP_TOPIC,
@@ -35,6 +34,7 @@ from .half_message import (
     widest_forms,
 )
 from .transaction_check import OffsetStore, TransactionalMessageCheckService, TransactionConfig
+from .transaction_queues import Decisions
 
 
 class EndTransactionStatus(Enum):

@@ -14,9 +14,8 @@ from ..config import FlushDiskType, StoreConfig
 from ..marks import hit
 from ..service import Service
 from ..world import MappedFile, Signal, World
-from .directories import directory_of
 from .segment import PAGE_BYTES, Segment
-from .segment_queue import SegmentQueue
+from .segment_queue import SegmentQueue, directory_of
 from .transient_pool import BufferedSegment, TransientStorePool
 
 WAIT_MS = 5_000

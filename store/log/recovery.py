@@ -5,17 +5,19 @@ and passed over, never cut. Behind it the first record that does not check ends 
 can be behind an unacknowledged one. Every step can be repeated after a crash inside it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
+from ..formats.consume_queue import ENTRY_BYTES, decode_entry
 from ..formats.delay_level import entry_tags_code
 from ..formats.index_key import MAYBE_KEYED
 from ..formats.message import BLANK_BYTES, TRANSACTION_MASK
 from ..formats.scan import ScannedRecord, behind_damage, scan_records
 from ..index.index_recovery import IndexRecovery
 from ..marks import hit
+from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..queues.dispatch import UNDISPATCHED, is_queued
 from ..queues.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
@@ -29,7 +31,9 @@ from ..queues.queue_replay import (
     keep_trusted_entries,
     witnessed_first,
 )
+from ..world import Files
 from .checkpoint import StoreCheckpoint
+from .commit_log import CommitLog
 from .segment import Segment
 from .segment_queue import SegmentQueue
 
@@ -359,3 +363,43 @@ class Recovery:
 
 def _ignore(record: ScannedRecord) -> None:
     """Index nothing."""
+
+
+class SegmentTimes:
+    """The times of all segments of some rows, as they were when this was made."""
+
+    def __init__(self, files: Files, rows: Iterable[SegmentQueue]) -> None:
+        self._files = files
+        self._before_ms: dict[str, int] = {}
+        for row in rows:
+            for segment in row.segments:
+                mtime_ms = self._mtime_ms(segment)
+                if mtime_ms is not None:
+                    self._before_ms[segment.file.path] = mtime_ms
+
+    def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
+        """Give every segment its time back; one of a queue that is new gets the store time of its last message."""
+        for segment in commit_log.queue.segments:
+            self._set(segment, self._before_ms.get(segment.file.path))
+        for queue in queues:
+            for segment in queue.queue.segments:
+                before_ms = self._before_ms.get(segment.file.path)
+                self._set(segment, _last_stored_ms(commit_log, segment) if before_ms is None else before_ms)
+
+    def _set(self, segment: Segment, mtime_ms: int | None) -> None:
+        if mtime_ms is not None and self._mtime_ms(segment) != mtime_ms:
+            self._files.set_mtime_ms(segment.file.path, mtime_ms)
+
+    def _mtime_ms(self, segment: Segment) -> int | None:
+        status = self._files.status(segment.file.path)
+        return None if status is None else status.mtime_ms
+
+
+def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
+    """Return the store time of the message that a queue's segment ends with, None if it leads to none."""
+    end = segment.wrote.get()
+    if end == 0:
+        return None
+    entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
+    record = commit_log.record_at(entry.physical_offset, commit_log.queue.max_offset)
+    return None if record is None else record.store_timestamp_ms

@@ -1,15 +1,102 @@
-"""Segment queue: RocketMQ's MappedFileQueue. One offset space over files of one size.
+"""Segment queue: RocketMQ's MappedFileQueue. One offset space over files of one size, in one directory or in several.
 
-Names are offsets, so a listing in name order is the queue, and a gap between two names is damage.
+Names are offsets, so a listing in name order is the queue, and a gap between two names is damage. Of several
+directories (MultiPathMappedFileQueue), segment number n goes to the (n mod p)-th of the sorted ones that are open to
+new segments. Nothing writes down which that was: whatever directory has a name has that segment.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..marks import hit
-from ..world import World
-from .directories import SegmentDirectories, directory_of, name_of
+from ..world import DiskSpace, Files, World
 from .segment import Segment, first_nonzero, is_segment_name, segment_name
+
+
+class SegmentDirectories:
+    """The directories of one queue."""
+
+    def __init__(
+        self,
+        files: Files,
+        writable: Sequence[str],
+        read_only: Sequence[str] = (),
+        *,
+        used_ratio_max: float = 1.0,
+    ) -> None:
+        assert writable, "a queue without a directory for its segments"
+        self.writable = tuple(sorted(writable))
+        self.all = tuple(sorted({*writable, *read_only}))
+        self._files = files
+        self._used_ratio_max = used_ratio_max
+
+    @classmethod
+    def of_commit_log(cls, files: Files, config: StoreConfig) -> "SegmentDirectories":
+        """Return those a store's log has."""
+        return cls(
+            files,
+            config.writable_commit_log_directories,
+            config.read_only_commit_log_directories,
+            used_ratio_max=config.disk_space_clean_forcibly_ratio,
+        )
+
+    def make(self, synced: str) -> None:
+        """Make the writable directories, durably but for names in the directory `synced`, which the caller syncs."""
+        for path in self.writable:
+            missing = [path]
+            while self._files.status(above := directory_of(missing[-1])) is None and above:
+                missing.append(above)
+            self._files.make_directories(path)
+            for made in reversed(missing):
+                if directory_of(made) != synced:
+                    self._files.sync_directory(directory_of(made) or "/")
+
+    def present(self) -> list[str]:
+        """Return the directories that exist."""
+        return [directory for directory in self.all if self._files.status(directory) is not None]
+
+    def paths(self) -> list[str]:
+        """Return the path of everything in the directories that exist, in order of the names."""
+        files = self._files
+        return sorted(
+            (f"{at}/{name}" for at in self.present() for name in files.list_directory(at)), key=name_of
+        )
+
+    def path(self, base_offset: int, segment_bytes: int) -> str:
+        """Return the path of the segment that begins at base_offset: where it is, else where it is to be made."""
+        name = segment_name(base_offset)
+        if len(self.all) == 1:
+            return f"{self.all[0]}/{name}"
+        for directory in self.all:
+            if self._files.status(f"{directory}/{name}") is not None:
+                return f"{directory}/{name}"
+        open_to_new = [directory for directory in self.writable if self._has_room(directory)] or self.writable
+        return f"{open_to_new[base_offset // segment_bytes % len(open_to_new)]}/{name}"
+
+    def _has_room(self, directory: str) -> bool:
+        if self._files.status(directory) is None:
+            return True  # it will be made
+        return used_ratio(self._files.space(directory)) <= self._used_ratio_max
+
+
+def used_ratio(space: DiskSpace) -> float:
+    """Return the used part of what an ordinary user could use in all, from 0 to 1, rounded up to whole percents.
+
+    Source: RocketMQ UtilAll.getDiskPartitionSpaceUsedPercent.
+    """
+    all_bytes = space.used_bytes + space.usable_bytes
+    return -(-100 * space.used_bytes // all_bytes) / 100 if all_bytes else 1.0
+
+
+def directory_of(path: str) -> str:
+    """Return the directory that a path's last name is in."""
+    return path.rpartition("/")[0]
+
+
+def name_of(path: str) -> str:
+    """Return a path's last name."""
+    return path.rpartition("/")[2]
 
 
 class SegmentQueue:
@@ -42,6 +129,8 @@ class SegmentQueue:
         """Whether the last load removed files that had something in them."""
         self._row_lock = world.tasks.lock(f"{label} row")
         """Held while the row is replaced by one that is longer behind or shorter in front."""
+        self.directory_is_durable = False
+        """Whether the name of every segment that was created is synced; whoever syncs them says so."""
         self._world = world
         self._label = label
 
@@ -53,9 +142,7 @@ class SegmentQueue:
         if not segments:
             return None
         index = (offset - segments[0].base_offset) // self.segment_bytes
-        if 0 <= index < len(segments):
-            return segments[index]
-        return None
+        return segments[index] if 0 <= index < len(segments) else None
 
     def last(self) -> Segment | None:
         """Return the segment that is appended to."""
@@ -92,11 +179,10 @@ class SegmentQueue:
         """Make a segment's file and add it behind the last. Its name is not durable yet."""
         path = self.path(base_offset)
         self._world.files.make_directories(self.directory)
-        return self.add(
-            Segment(
-                self._world.tasks, self._world.files.map(path, self.segment_bytes), base_offset, self._label
-            )
-        )
+        file = self._world.files.map(path, self.segment_bytes)
+        segment = self.add(Segment(self._world.tasks, file, base_offset, self._label))
+        self.directory_is_durable = False  # not before: it may be synced while the file is being made
+        return segment
 
     def add(self, segment: Segment) -> Segment:
         """Add a segment behind the last."""
@@ -171,9 +257,9 @@ class SegmentQueue:
         self.flushed_where.set(flushed)
         return True
 
-    def flush_all(self) -> None:
-        """Flush until nothing is left."""
-        while self.flush():
+    def flush_all(self, least_pages: int = 0) -> None:
+        """Flush until no segment has as much left."""
+        while self.flush(least_pages):
             pass
 
     def make_durable(self, first: int) -> None:
@@ -235,16 +321,13 @@ class SegmentQueue:
             if not is_segment_name(name) and self.is_stray(path):
                 self.strays.append(CorruptFileError(path, 0, "file name", "20 digits", name))
                 continue
-            base = self._base_of(path)
+            if not is_segment_name(name) or int(name) % self.segment_bytes:
+                expected = f"20 digits, a multiple of {self.segment_bytes}"
+                raise CorruptFileError(path, 0, "file name", expected, name)
+            base = int(name)
             twin = paths.get(base)
             paths[base] = path if twin is None else self._keep_one(twin, path)
         return list(paths)
-
-    def _base_of(self, path: str) -> int:
-        name = name_of(path)
-        if is_segment_name(name) and int(name) % self.segment_bytes == 0:
-            return int(name)
-        raise CorruptFileError(path, 0, "file name", f"20 digits, a multiple of {self.segment_bytes}", name)
 
     def _keep_one(self, first: str, second: str) -> str:
         """Remove that one of two files of one name which holds nothing; return the other.
@@ -260,19 +343,16 @@ class SegmentQueue:
     def _first_irregular(self, bases: list[int]) -> tuple[int, CorruptFileError] | None:
         """Return the number of the first file with a wrong size or a gap in front of it, and what is wrong."""
         for index, base in enumerate(bases):
+            path = self.path(base)
             if index and base != bases[index - 1] + self.segment_bytes:
-                expected = segment_name(bases[index - 1] + self.segment_bytes)
-                return index, CorruptFileError(
-                    self.path(base), 0, "base offset", f"the next segment, {expected}", segment_name(base)
-                )
-            status = self._world.files.status(self.path(base))
+                expected = f"the next segment, {segment_name(bases[index - 1] + self.segment_bytes)}"
+                return index, CorruptFileError(path, 0, "base offset", expected, segment_name(base))
+            status = self._world.files.status(path)
             if status is None:  # a symbolic link to nowhere
-                return index, CorruptFileError(
-                    self.path(base), 0, "file", "a file", "nothing behind the name"
-                )
+                return index, CorruptFileError(path, 0, "file", "a file", "nothing behind the name")
             if status.is_directory or status.size_bytes != self.segment_bytes:
                 found = "a directory" if status.is_directory else status.size_bytes
-                return index, CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, found)
+                return index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
         return None
 
     def _is_expired_front(self, bases: list[int], expired_mtime_ms: int) -> bool:
@@ -296,7 +376,7 @@ class SegmentQueue:
         status = self._world.files.status(path)
         if status is None or status.is_directory or status.size_bytes > self.segment_bytes:
             return False
-        if status.size_bytes == 0:
+        if not status.size_bytes:
             return True
         file = self._world.files.map(path, status.size_bytes)
         expendable = first_nonzero(file.view(0, status.size_bytes)) is None

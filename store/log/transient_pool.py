@@ -11,8 +11,8 @@ import errno
 from collections.abc import Callable
 
 from ..config import StoreConfig
+from ..errors import is_disk_full
 from ..marks import hit
-from ..retention.disk_usage import is_disk_full
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service, do_nothing
 from ..world import MappedFile, Tasks, World

@@ -66,7 +66,6 @@ class ConsumeQueue:
         self.max_physical_offset = -1
         """Log offset behind the last record indexed here; only the writing task uses it."""
         self.min_logic_offset = 0
-        self.directory_is_durable = False
 
     @property
     def min_offset(self) -> int:
@@ -138,23 +137,17 @@ class ConsumeQueue:
         """Return the last segment and how far it is written, or a new one if it is full or none is there."""
         segment = self.queue.last()
         if segment is None:
-            return self._create(0), 0
+            return self.queue.create(0), 0
         position = segment.wrote.get()
         if position == segment.size_bytes:
-            return self._create(segment.end_offset), 0
+            return self.queue.create(segment.end_offset), 0
         return segment, position
-
-    def _create(self, base_offset: int) -> Segment:
-        segment = self.queue.create(base_offset)
-        # Not before: the directory may be synced while the file is being made.
-        self.directory_is_durable = False
-        return segment
 
     def fill_blank(self, queue_offset: int) -> None:
         """Fill up to queue_offset with blank entries; an empty queue begins at the segment that will hold it."""
         if not self.queue.segments:
             logic_offset = queue_offset * ENTRY_BYTES
-            self._create(logic_offset - logic_offset % self.queue.segment_bytes)
+            self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
             self.min_logic_offset = logic_offset
         following = self.max_offset
         assert following <= queue_offset, (following, queue_offset)
@@ -190,9 +183,9 @@ class ConsumeQueue:
             return segment
         last = self.queue.last()
         if last is None:
-            return self._create(logic_offset - logic_offset % self.queue.segment_bytes)
+            return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
         assert logic_offset == last.end_offset, (logic_offset, last.end_offset)
-        return self._create(last.end_offset)
+        return self.queue.create(last.end_offset)
 
     def recovered(self, end: int, durable: int) -> None:
         """Set every position: entries up to index end count, those up to index durable are durable."""
@@ -242,9 +235,8 @@ class ConsumeQueue:
     def flush(self, least_pages: int) -> None:
         """Flush what has gathered, units before the entries that lead to them."""
         if self.ext is not None:
-            self.ext.flush(least_pages)
-        while self.queue.flush(least_pages):
-            pass
+            self.ext.queue.flush_all(least_pages)
+        self.queue.flush_all(least_pages)
 
     def truncate(self, queue_offset: int) -> bool:
         """Forget the entries from queue_offset on, durably; return whether there were any.

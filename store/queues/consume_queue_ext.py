@@ -45,7 +45,6 @@ class ConsumeQueueExt:
 
     def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
-        self.directory_is_durable = False
         self._first_base_offset = 0
         """Where the first file begins when there is none: behind every address that an entry may still hold."""
         self._unvouched_offset: int | None = None
@@ -74,25 +73,14 @@ class ConsumeQueueExt:
         """Return a file and the position in it that has room for a unit and an end mark."""
         segment = self.queue.last()
         if segment is None:
-            return self._create(self._first_base_offset), 0
+            return self.queue.create(self._first_base_offset), 0
         position = segment.wrote.get()
         room = segment.size_bytes - position
         if size_bytes + END_BYTES <= room:
             return segment, position
         if room:
             segment.close_with(position, END_MARK)
-        return self._create(segment.end_offset), 0
-
-    def _create(self, base_offset: int) -> Segment:
-        segment = self.queue.create(base_offset)
-        # Not before: the directory may be synced while the file is being made.
-        self.directory_is_durable = False
-        return segment
-
-    def flush(self, least_pages: int) -> None:
-        """Flush what has gathered."""
-        while self.queue.flush(least_pages):
-            pass
+        return self.queue.create(segment.end_offset), 0
 
     def expire(self, address: int) -> None:
         """Remove the files in front of the first unit that is still needed; any other code says nothing.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from ..errors import CorruptFileError
 from ..formats.consume_queue import queue_id_of
+from ..log.segment_queue import SegmentQueue, directory_of
 from ..marks import hit
 from ..world import World
 from .consume_queue import ConsumeQueue
@@ -90,26 +91,38 @@ class ConsumeQueueTable:
             return
         for topic in files.list_directory(directory):
             path = f"{directory}/{topic}"
-            status = files.status(path)
-            if status is None or not status.is_directory:
-                found = "nothing behind the name" if status is None else "a file"
-                strays.append(CorruptFileError(path, 0, "topic", "a directory", found))
+            if (damage := self._no_directory(path, "topic")) is not None:
+                strays.append(damage)
                 continue
             for name in files.list_directory(path):
                 queue_id = queue_id_of(name)
                 if queue_id is None:
                     strays.append(CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name))
                     continue
-                status = files.status(f"{path}/{name}")
-                if status is None or not status.is_directory:
-                    found = "nothing behind the name" if status is None else "a file"
-                    raise CorruptFileError(f"{path}/{name}", 0, "queueId", "a directory", found)
+                if (damage := self._no_directory(f"{path}/{name}", "queueId")) is not None:
+                    raise damage
                 yield topic, queue_id
+
+    def _no_directory(self, path: str, field: str) -> CorruptFileError | None:
+        status = self._world.files.status(path)
+        if status is not None and status.is_directory:
+            return None
+        found = "nothing behind the name" if status is None else "a file"
+        return CorruptFileError(path, 0, field, "a directory", found)
 
     def make_durable(self) -> None:
         """Flush every queue, and sync the directories of those whose files are new."""
         with self.names_lock:
-            self._make_durable()
+            files, queues = self._world.files, self.all()
+            new = [row for row in _rows(queues) if row.segments and not row.directory_is_durable]
+            for queue in queues:
+                queue.flush(0)
+            for row in new:
+                row.directory_is_durable = True
+                files.sync_directory(row.directory)
+            topics = sorted({directory_of(row.directory) for row in new})
+            for directory in (*topics, *sorted({directory_of(topic) for topic in topics})):
+                files.sync_directory(directory)
 
     def forget(self, queue: ConsumeQueue) -> None:
         """Forget a queue: whoever asks for it next gets a new one. Its files are gone."""
@@ -122,31 +135,22 @@ class ConsumeQueueTable:
         Raises OSError if one is not empty, which ends it.
         """
         with self.names_lock:
-            for row in self._rows([queue]):
-                if self._world.files.status(row.queue.directory) is not None:
-                    self._world.files.remove_directory(row.queue.directory)
-            for row in self._rows([queue]):
-                self._world.files.remove_directory(row.queue.directory.rpartition("/")[0])
-
-    def _make_durable(self) -> None:
-        files, queues = self._world.files, self.all()
-        new = [row for row in self._rows(queues) if row.queue.segments and not row.directory_is_durable]
-        for queue in queues:
-            queue.flush(0)
-        for row in new:
-            row.directory_is_durable = True
-            files.sync_directory(row.queue.directory)
-        topics = sorted({row.queue.directory.rpartition("/")[0] for row in new})
-        for topic in topics:
-            files.sync_directory(topic)
-        for root in sorted({topic.rpartition("/")[0] for topic in topics}):
-            files.sync_directory(root)
-
-    def _rows(self, queues: list[ConsumeQueue]) -> list[ConsumeQueue | ConsumeQueueExt]:
-        """Return every row of files of these queues, their extensions' too."""
-        return [*queues, *(queue.ext for queue in queues if queue.ext is not None)]
+            directories = [row.directory for row in _rows([queue])]
+            for directory in directories:
+                if self._world.files.status(directory) is not None:
+                    self._world.files.remove_directory(directory)
+            for directory in directories:
+                self._world.files.remove_directory(directory_of(directory))
 
     def close(self) -> None:
         """Give every mapping back."""
-        for row in self._rows(self.all()):
-            row.queue.close()
+        for row in _rows(self.all()):
+            row.close()
+
+
+def _rows(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
+    """Return every row of files of these queues, then their extensions'."""
+    return [
+        *(queue.queue for queue in queues),
+        *(queue.ext.queue for queue in queues if queue.ext is not None),
+    ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..config import BrokerRole, FlushDiskType, StoreConfig
-from ..errors import CorruptFileError, MisplacedRecordError, StoreError
+from ..errors import CorruptFileError, MisplacedRecordError, StoreError, is_disk_full
 from ..formats.consume_queue import ExtUnit
 from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code, record_tags_code
 from ..formats.message import QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
@@ -21,7 +21,6 @@ from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..marks import hit
 from ..message import is_storable_topic
-from ..retention.disk_usage import is_disk_full
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service, do_nothing
 from ..world import World

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ..config import StoreConfig
-from ..index.index_files import IndexFiles
+from ..index.index_service import IndexFiles
 from ..log.checkpoint import StoreCheckpoint
 from ..service import Service, do_nothing
 from ..world import World

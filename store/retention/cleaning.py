@@ -4,26 +4,35 @@ One task keeps the store from outgrowing its disk. It does not matter whether me
 stays, however full the disk is, until it is durable, dispatched, and what its records added to their queues is durable
 too: from then on nothing needs it, not even a recovery, which without it could not tell how far a queue had counted.
 Queues and index follow the log and never lead it: entries go only after the removal of their records is durable.
-Source: RocketMQ CleanCommitLogService, CleanConsumeQueueService.
+
+How full the disks are, and what follows:
+
+    used                                   what follows
+    over disk_space_warning_level_ratio    puts are refused until it is back under the next mark; delete at once
+    over disk_space_clean_forcibly_ratio   delete at once, whatever its age
+    over disk_max_used_space_ratio         delete what has expired, whatever the hour
+
+The log may lie on several disks: the one with the most room counts. The queues' disk counts on its own.
+Source: RocketMQ CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from ..config import StoreConfig
 from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
-from ..log.segment_queue import SegmentQueue
+from ..log.segment_queue import SegmentQueue, used_ratio
 from ..marks import hit
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..queues.flush_queues import FlushConsumeQueueService
-from ..running_flags import RunningFlags
+from ..running_flags import Refusal, RunningFlags
 from ..service import Service
-from ..world import World
-from .disk_usage import DiskWatermark, Pressure
+from ..world import Files, World
 
 SEGMENTS_PER_PASS = 10
 _HOUR_MS = 3_600_000
@@ -32,6 +41,52 @@ _MANUAL_PASSES = 20
 FIRST_CHECK_MS = 1_000
 CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
+
+_UNKNOWN = -1.0
+_PERCENT_MIN, _PERCENT_MAX = 10, 95
+
+
+class Pressure(NamedTuple):
+    """What the disks ask for."""
+
+    delete: bool
+    """To delete what has expired, now."""
+    at_once: bool
+    """To delete whatever there is, the oldest first."""
+
+
+class DiskWatermark:
+    """Measures, and sets and takes back DISK_FULL, whose only other finder is a commit that has met no room."""
+
+    def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
+        self._files = files
+        self._config = config
+        self._flags = flags
+        self._log_directories = config.commit_log_directories
+        self._queue_directory = config.consume_queue_directory
+
+    def measure(self) -> Pressure:
+        """Measure once. A disk that does not say how full it is asks for what has expired, and for no more."""
+        config = self._config
+        ratios = (
+            min(self._ratio(directory) for directory in self._log_directories),
+            self._ratio(self._queue_directory),
+        )
+        if max(ratios) > config.disk_space_warning_level_ratio:
+            self._flags.refuse(Refusal.DISK_FULL)
+        elif max(ratios) <= config.disk_space_clean_forcibly_ratio:
+            self._flags.allow(Refusal.DISK_FULL)
+        percent = min(max(config.disk_max_used_space_ratio, _PERCENT_MIN), _PERCENT_MAX)
+        return Pressure(
+            delete=any(ratio < 0 or ratio > percent / 100 for ratio in ratios),
+            at_once=max(ratios) > config.disk_space_clean_forcibly_ratio,
+        )
+
+    def _ratio(self, path: str) -> float:
+        try:
+            return used_ratio(self._files.space(path))
+        except OSError:
+            return _UNKNOWN
 
 
 class CleanCommitLog:

@@ -42,8 +42,8 @@ from ..formats.properties import (
     find_property,
 )
 from ..formats.scan import ScannedRecord, find_record, scan_records
-from ..log.directories import name_of
 from ..log.segment import first_nonzero
+from ..log.segment_queue import name_of
 from ..world import Files
 from .geometry import log_statuses
 

@@ -24,8 +24,8 @@ from ..formats.index import (
     slots_of,
 )
 from ..formats.message import RECORD_BYTES_MIN, decode_record
-from ..log.directories import SegmentDirectories, name_of
 from ..log.segment import is_segment_name
+from ..log.segment_queue import SegmentDirectories, name_of
 from ..queues.light_queues import LIGHT_PREFIX
 from ..settings.broker_conf import read_broker_conf
 from ..world import Files, FileStatus

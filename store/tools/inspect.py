@@ -35,9 +35,9 @@ from typing import Any
 from ..config import StoreConfig
 from ..errors import CorruptFileError, StoreError
 from ..formats.scan import find_record, scan_records
-from ..log.directories import name_of
 from ..log.recovery import RecoveryReport
 from ..log.segment import segment_name
+from ..log.segment_queue import name_of
 from ..message_store import MessageStore
 from ..world import Files, FileStatus, World
 from .geometry import Geometry, config_of_directory, log_statuses, segment_statuses

@@ -29,8 +29,8 @@ from typing import Any
 from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..log.checkpoint import read_checkpoint
-from ..log.directories import directory_of, name_of
 from ..log.segment import first_nonzero
+from ..log.segment_queue import directory_of, name_of
 from ..message_store import MessageStore
 from ..world import Files, World
 from .geometry import log_statuses

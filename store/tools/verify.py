@@ -40,7 +40,7 @@ from ..formats.checkpoint import (
     is_unborn,
 )
 from ..formats.delay_level import parse_delay_levels
-from ..log.directories import SegmentDirectories
+from ..log.segment_queue import SegmentDirectories
 from ..world import Files
 from .geometry import Geometry, config_of_directory
 from .verify_files import read_segments

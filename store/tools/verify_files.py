@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..formats.scan import ScannedRecord, scan_records
-from ..log.directories import name_of
 from ..log.segment import first_nonzero, is_segment_name, segment_name
+from ..log.segment_queue import name_of
 from ..world import Files, MappedFile
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 

@@ -21,8 +21,8 @@ from ..formats.consume_queue import (
     queue_id_of,
     unit_bytes_at,
 )
-from ..log.directories import SegmentDirectories
 from ..log.segment import first_nonzero
+from ..log.segment_queue import SegmentDirectories
 from ..world import Files, FileStatus
 from .verify_files import RawSegment, read_segments
 from .verify_log import LogFacts, QueuedRecords

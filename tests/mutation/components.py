@@ -64,7 +64,7 @@ COMPONENTS: dict[str, Component] = {
     for component in (
         Component(
             "segments",
-            ("log.segment", "log.segment_queue", "log.directories"),
+            ("log.segment", "log.segment_queue"),
             {
                 "commit_log_bytes": (1024, 2048, 4096),
                 "lives": (1, 2, 3),
@@ -136,7 +136,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "index",
-            ("index.index_file", "index.index_files", "index.index_service"),
+            ("index.index_file", "index.index_service"),
             {
                 "index": {
                     "slots": (3, 40),
@@ -207,7 +207,6 @@ COMPONENTS: dict[str, Component] = {
             (
                 "delivery.transaction_check",
                 "delivery.transaction_service",
-                "delivery.decisions",
                 "delivery.transaction_queues",
             ),
             {
@@ -236,7 +235,6 @@ COMPONENTS: dict[str, Component] = {
             "retention",
             (
                 "retention.cleaning",
-                "retention.disk_usage",
                 "running_flags",
             ),
             {

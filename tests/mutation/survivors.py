@@ -17,7 +17,7 @@ SURVIVORS: dict[str, str] = {
         "gap: queues would have to be removed by hand in the moment in which their names are synced"
     ),
     "drop-lock:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
-    "drop-lock:index_files.IndexFiles.make_durable#1": (
+    "drop-lock:index_service.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
     ),
     "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
@@ -59,7 +59,7 @@ SURVIVORS: dict[str, str] = {
     "forget-state:commit_log.CommitLog._append_locked#2": (
         "equivalent: flushes then know no newer store time, and the checkpoint lags"
     ),
-    "forget-state:consume_queue_table.ConsumeQueueTable._make_durable#1": (
+    "forget-state:consume_queue_table.ConsumeQueueTable.make_durable#1": (
         "equivalent: directories are synced again by every flush"
     ),
     "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": (

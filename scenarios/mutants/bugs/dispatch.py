@@ -1,8 +1,7 @@
 """Bugs of dispatch, and of services that end without a sign."""
 
-from ....store.errors import StoreError
+from ....store.errors import StoreError, is_disk_full
 from ....store.queues.dispatch import DispatchService
-from ....store.retention.disk_usage import is_disk_full
 from ....store.service import Service
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch

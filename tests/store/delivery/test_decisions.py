@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.delivery.decisions import Decisions
 from tornlog.store.delivery.half_message import HALF_TOPIC, HalfMessage
+from tornlog.store.delivery.transaction_queues import Decisions
 from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.formats.message import MessageRecord
 from tornlog.store.message import LOOPBACK_BROKER

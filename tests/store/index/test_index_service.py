@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.index import index_file_name
-from tornlog.store.index.index_files import IndexFiles
+from tornlog.store.index.index_service import IndexFiles
 from tornlog.store.log.checkpoint import read_checkpoint
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore

@@ -11,7 +11,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.log.directories import SegmentDirectories
+from tornlog.store.log.segment_queue import SegmentDirectories
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world

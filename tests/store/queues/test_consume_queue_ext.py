@@ -56,12 +56,12 @@ def test_a_directory_that_is_synced_while_a_file_is_being_made_is_not_taken_for_
         def sync_before_the_map(method: str, path: str) -> None:
             meet(method, path)
             if method == "map":
-                ext.directory_is_durable = True
+                ext.queue.directory_is_durable = True
 
         bench.failures.meet = sync_before_the_map
         ext.put(unit(1))
 
-        assert not ext.directory_is_durable
+        assert not ext.queue.directory_is_durable
 
     bench.run(body)
 
@@ -250,7 +250,7 @@ def test_kept_units_that_nobody_vouches_for_are_written_and_synced_again(lab: Ma
         ext.recovered(addresses[-1])
         assert ext.queue.flushed_where.get() == 124
         machine.failures.calls.clear()
-        ext.flush(0)
+        ext.queue.flush_all(0)
         assert machine.failures.calls == [("msync", f"{DIRECTORY}/00000000000000000100")]
         assert machine.disk.is_durable(f"{DIRECTORY}/00000000000000000100", 24, 72)
 
@@ -262,7 +262,7 @@ def test_files_in_front_of_the_first_unit_still_needed_expire(lab: Make) -> None
 
     def body(world: World) -> None:
         ext, addresses = filled(world, 13)
-        ext.flush(0)
+        ext.queue.flush_all(0)
         ext.expire(-5)  # a tag's code says nothing
         ext.expire(addresses[4])
         assert len(names(world)) == 4  # as in RocketMQ, the file that ends where the unit's begins stays

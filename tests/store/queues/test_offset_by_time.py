@@ -68,7 +68,7 @@ def test_a_file_without_an_entry_is_not_looked_into(timed: Make) -> None:
         for number in range(5):
             queue.append_entries(queue.entries_from(24)[:ENTRY_BYTES].tobytes())  # the third file is full
             assert queue.max_offset == 26 + number
-        queue._create(queue.queue.max_offset)
+        queue.queue.create(queue.queue.max_offset)
         assert queue.queue.segments[-1].wrote.get() == 0
         assert store.get_offset_in_queue_by_time("T", 0, first_ms + 99_000) in range(24, 30)
 

@@ -2,7 +2,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tornlog.store.retention.disk_usage import used_ratio
+from tornlog.store.log.segment_queue import used_ratio
 
 
 class Space(NamedTuple):

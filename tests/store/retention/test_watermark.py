@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tornlog.store.config import StoreConfig
+from tornlog.store.errors import is_disk_full
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.real.world import real_world
-from tornlog.store.retention.disk_usage import DiskWatermark, is_disk_full
+from tornlog.store.retention.cleaning import DiskWatermark
 from tornlog.store.running_flags import Refusal, RunningFlags
 from tornlog.store.world import World
 

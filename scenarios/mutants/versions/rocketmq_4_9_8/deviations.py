@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from .....store.config import StoreConfig
 from .....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from .....store.formats.delay_level import SCHEDULE_TOPIC
-from .....store.index.index_files import IndexFiles
+from .....store.index.index_service import IndexFiles
 from .....store.log.allocate import AllocateMappedFileService
 from .....store.log.checkpoint import StoreCheckpoint
 from .....store.log.recovery import Recovery
@@ -142,8 +142,9 @@ REMOVALS_UNSYNCED = Mutant(
 
 
 def _make_durable(self: ConsumeQueueTable) -> None:
-    for queue in self.all():
-        queue.flush(0)
+    with self.names_lock:
+        for queue in self.all():
+            queue.flush(0)
 
 
 _WITH_CHECKPOINTS = Ranges(
@@ -158,7 +159,7 @@ QUEUE_NAMES_UNSYNCED = Mutant(
     "queue-names-unsynced",
     "consume queue",
     "the checkpoint speaks for queue files whose names a power cut takes",
-    (Patch(ConsumeQueueTable, "_make_durable", _make_durable),),
+    (Patch(ConsumeQueueTable, "make_durable", _make_durable),),
     ("CKPT", "CQ-COMPLETE", "POS"),
     _WITH_CHECKPOINTS,
 )
@@ -166,7 +167,7 @@ QUEUE_NAMES_UNSYNCED = Mutant(
 
 def _flush(self: ConsumeQueue, least_pages: int) -> None:
     if self.ext is not None:
-        self.ext.flush(least_pages)
+        self.ext.queue.flush_all(least_pages)
     self.queue.flush(least_pages)
 
 
