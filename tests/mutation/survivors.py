@@ -154,7 +154,7 @@ UNREACHED: dict[str, str] = {
     "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",
     "ignore-error:redirect.redirection#1": _NO_SUCH_DELAY,
     "ignore-error:allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,
-    "ignore-error:segment_queue.SegmentQueue._base_of#1": _NO_FOREIGN_NAME,
+    "ignore-error:segment_queue.SegmentQueue._find_bases#1": _NO_FOREIGN_NAME,
     "ignore-error:segment_queue.SegmentQueue._keep_one#1": "no log lies in several directories",
     "ignore-error:transaction_service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
     "ignore-error:transaction_service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
