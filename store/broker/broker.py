@@ -26,9 +26,8 @@ class Broker(BrokerParts):
 
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
-        self.housekeeping = ClientHousekeepingService(
-            world, self.consumers, self.producers, self.locks, self.daily, self.watch
-        )
+        silent = (self.consumers.close_expired, self.producers.close_expired, self.locks.forget_expired)
+        self.housekeeping = ClientHousekeepingService(world, (*silent, self.daily.note, self.watch.look))
         self.name_server = NameServer(world, config, self.topics)
         self.synchronize: SlaveSynchronize | None = None
         """What a slave copies its master's tables with."""
@@ -40,10 +39,11 @@ class Broker(BrokerParts):
             self.registration = BrokerRegistration(
                 self, lambda: self.name_server.ha_address, self._follow_master
             )
-        beside = (self.offsets, self.held_pulls, self.housekeeping, self.synchronize, self.registration)
-        for service in beside:
-            if service is not None:
-                service.on_failure = self.own_store.flags.service_failed
+        beside = (self.held_pulls, self.housekeeping, self.synchronize, self.registration)
+        self._services = [service for service in beside if service is not None]
+        """What starts last, in this order, and ends first, in the reverse one."""
+        for service in (self.offsets, *self._services):
+            service.on_failure = self.own_store.flags.service_failed
 
     def load(self) -> None:
         """Read everything there is, and recover the store.
@@ -83,21 +83,13 @@ class Broker(BrokerParts):
         if not self.is_slave:
             self.transactions.start()
         self.offsets.start()
-        self.held_pulls.start()
-        self.housekeeping.start()
-        if self.synchronize is not None:
-            self.synchronize.start()
-        if self.registration is not None:
-            self.registration.start()
+        for service in self._services:
+            service.start()
 
     def shutdown(self) -> bool:
         """Stop everything, the store last; return whether its exit was clean. No request comes any more."""
-        if self.registration is not None:
-            self.registration.shutdown()
-        if self.synchronize is not None:
-            self.synchronize.shutdown()
-        self.housekeeping.shutdown()
-        self.held_pulls.shutdown()
+        for service in reversed(self._services):
+            service.shutdown()
         if not self.is_slave:
             self.transactions.shutdown()
         self.offsets.shutdown()

@@ -7,6 +7,7 @@ that are idle, slow or broken. It never waits for one of them, and an idle one c
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
+from operator import itemgetter
 
 from ..errors import CorruptFileError
 from ..formats.remoting.command import RemotingCommand
@@ -33,13 +34,10 @@ COMMANDS_MAX = 16
 """How much of what one of them has said is taken in a turn."""
 DRAINED_MS = 5_000
 """How long a turn may take, by far."""
-_STRANGERS = (
-    (
-        b"PRI ",
-        "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
-    ),
-    *((begin, "a client that speaks HTTP") for begin in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI")),
-)
+_STRANGERS = {
+    b"PRI ": "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
+    **dict.fromkeys((b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"), "a client that speaks HTTP"),
+}
 
 Receive = Callable[[Session, RemotingCommand, int, int], None]
 """Takes a command of a session, the bytes of its frame, and when it came."""
@@ -214,7 +212,7 @@ class Connections(Service):
                 pipelining.append((session.heard_turn, each))
             else:
                 first.put(session.host.name, session, each)
-        turns = nsmallest(PIPELINING_MAX, pipelining, key=_heard_turn)
+        turns = nsmallest(PIPELINING_MAX, pipelining, key=itemgetter(0))
         count = max(READY_MAX, len(first) // TURNS_MAX)
         return [first.take() for _ in range(min(count, len(first)))], doors, [each for _, each in turns]
 
@@ -354,8 +352,6 @@ class Connections(Service):
 
 def _who_begins_with(length: str) -> str:
     """Return who sends what was taken for a frame's length, if that is known."""
-    return next((f" ({who})" for begin, who in _STRANGERS if length == str(int.from_bytes(begin))), "")
-
-
-def _heard_turn(waiting: tuple[int, Ready]) -> int:
-    return waiting[0]
+    return next(
+        (f" ({who})" for begin, who in _STRANGERS.items() if length == str(int.from_bytes(begin))), ""
+    )

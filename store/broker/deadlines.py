@@ -106,7 +106,7 @@ class Patience:
         Whose frame waits because nobody listens to it is not slow.
         """
         frame = next((session for session in self._frames if session.is_listened_to), None)
-        output = min(self._outputs, key=_taken_ns, default=None)
+        output = min(self._outputs, key=lambda session: session.taken_ns, default=None)
         if frame is None or output is None:
             return frame or output
         return frame if self._frames.since_ns(frame) <= output.taken_ns else output
@@ -114,12 +114,8 @@ class Patience:
     @property
     def next_due_ns(self) -> int | None:
         """Return when the next time is up, or to be looked at; None if nobody is waited for."""
-        due_ns = [
-            deadlines.next_due_ns
-            for deadlines in (self._frames, self._idle, self._outputs)
-            if deadlines.next_due_ns is not None
-        ]
-        return min(due_ns, default=None)
+        due_ns = [each.next_due_ns for each in (self._frames, self._idle, self._outputs)]
+        return min((each for each in due_ns if each is not None), default=None)
 
     def expire(self, now_ns: int, count_max: int) -> None:
         """End those whose time is up, at most so many of each kind."""
@@ -138,7 +134,3 @@ class Patience:
                 session.end(Ending.NOT_READING)
             else:
                 self._outputs.set(session, now_ns)
-
-
-def _taken_ns(session: Session) -> int:
-    return session.taken_ns

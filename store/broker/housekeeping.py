@@ -6,7 +6,7 @@ when it is over. Pull rates, messages per second by windows of 10 s, are consume
 Source: RocketMQ ClientHousekeepingService, BrokerStats, BrokerStatsManager, whose statistics are many more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..log.segment_queue import used_ratio
 from ..message_store import MessageStore
@@ -14,7 +14,6 @@ from ..running_flags import Refusal
 from ..service import Service
 from ..stats import StoreStats
 from ..world import World
-from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
 
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
@@ -151,32 +150,17 @@ class StoreWatch:
 
 
 class ClientHousekeepingService(Service):
-    """One task."""
+    """One task, which does its chores every INTERVAL_MS."""
 
     name = "client housekeeping"
 
-    def __init__(
-        self,
-        world: World,
-        consumers: ConsumerManager,
-        producers: ProducerManager,
-        locks: RebalanceLockManager,
-        daily: DailyTotals,
-        watch: StoreWatch,
-    ) -> None:
+    def __init__(self, world: World, chores: Sequence[Callable[[], None]]) -> None:
         super().__init__(world)
-        self._daily = daily
-        self._watch = watch
-        self._consumers = consumers
-        self._producers = producers
-        self._locks = locks
+        self._chores = chores
 
     def step(self) -> None:
         """Wait, then look."""
         self.signal.wait(INTERVAL_MS)
         if not self.is_stopping:
-            self._consumers.close_expired()
-            self._producers.close_expired()
-            self._locks.forget_expired()
-            self._daily.note()
-            self._watch.look()
+            for chore in self._chores:
+                chore()

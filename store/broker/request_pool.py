@@ -149,10 +149,8 @@ class RequestPool:
         with self._lock:
             old = self._ages.pop_due(now_ns, self.count)
             for request in old:
-                session = request.session
-                self._queue_of(request).drop_first(
-                    session.host.name, session
-                )  # the others of a session came later
+                session = request.session  # whose others came later
+                self._queue_of(request).drop_first(session.host.name, session)
         for request in old:
             self._refuse_old(request, now_ns)
 

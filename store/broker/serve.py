@@ -48,17 +48,16 @@ class ServedBroker:
     ) -> None:
         """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
         self._access = None if acl_path is None else AccessControl(world, acl_path, tell)
-        waits = (
-            store.flush_disk_type is FlushDiskType.SYNC_FLUSH or store.broker_role is BrokerRole.SYNC_MASTER
-        )
-        self.server = RemotingServer(world, limits.with_waiting_sends() if waits else limits, tell=tell)
+        is_sync_flush = store.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        if is_sync_flush or store.broker_role is BrokerRole.SYNC_MASTER:
+            limits = limits.with_waiting_sends()
+        self.server = RemotingServer(world, limits, tell)
         self.addresses: list[str] = []
         """Where it listens, once started; the first is the one that clients are told."""
         self._tell = tell
         self._world = world
         self._store = store
         self._config = config
-        self._tell = tell
         self._broker: Broker | None = None
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -81,23 +80,19 @@ class ServedBroker:
             raise
         self._broker = broker
         flags = broker.own_store.flags
-        flags.on_service_failed = lambda name: self._tell(
-            f"{name} has ended: {flags.failures[name]}; no more is put until a restart"
-        )
+        over = "no more is put until a restart"
+        flags.on_service_failed = lambda name: self._tell(f"{name} has ended: {flags.failures[name]}; {over}")
         for service in (self._access, *self.server.services):
             if service is not None:
                 service.on_failure = flags.service_failed
         broker.server_info = self._info
         broker.watch.tell = self._tell
+        check = None
         if self._access is not None:
             self._access.start()
-        check = None if self._access is None else self._access.check
-        self.server.start(
-            broker.routes(),
-            check=check,
-            on_channel_closed=broker.channel_closed,
-            on_response=broker.calls.answered,
-        )
+            check = self._access.check
+        closed, answered = broker.channel_closed, broker.calls.answered
+        self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
     def _listen_as_well(self, address: str) -> None:
         try:
@@ -111,20 +106,14 @@ class ServedBroker:
     def _info(self) -> dict[str, str]:
         """Return what there is to tell of the server, as runtime information has it."""
         connections, counts = self.server.connections, self.server.counts
-        ended = {f"connectionsEnded_{one.name}": str(count) for one, count in counts.endings.items() if count}
-        refused = {
-            f"requestsRefused_{one.name}": str(count) for one, count in counts.refusals.items() if count
-        }
         now_ns = self._world.clock.monotonic_ns()
-        return {
-            **{key: value for pool in self.server.pools for key, value in pool.fields(now_ns).items()},
-            "connections": str(connections.count),
-            "connectionsAccepted": str(counts.accepted),
-            "heldBytes": str(connections.held_bytes),
-            "requests": str(counts.requests),
-            **ended,
-            **refused,
-        }
+        info = {key: value for pool in self.server.pools for key, value in pool.fields(now_ns).items()}
+        info["connections"] = str(connections.count)
+        info["connectionsAccepted"] = str(counts.accepted)
+        info["heldBytes"] = str(connections.held_bytes)
+        info["requests"] = str(counts.requests)
+        info |= {f"connectionsEnded_{one.name}": str(n) for one, n in counts.endings.items() if n}
+        return info | {f"requestsRefused_{one.name}": str(n) for one, n in counts.refusals.items() if n}
 
     def shutdown(self) -> bool:
         """Answer what has come, then stop; return whether the store's directory is left as after a clean exit."""
@@ -253,17 +242,13 @@ def _split_master(address: str, hint: str) -> tuple[str, int]:
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
     """Return the server's limits, with as many connections as this process may have descriptors for."""
     limits = server_limits_of(others)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.connections_max + _SPARE_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
     most = max(allowed - _SPARE_DESCRIPTORS, 1)
-    return replace(
-        limits,
-        connections_max=min(limits.connections_max, most),
-        connections_per_host_max=min(limits.connections_per_host_max, most),
-    )
+    in_all, per_host = min(limits.connections_max, most), min(limits.connections_per_host_max, most)
+    return replace(limits, connections_max=in_all, connections_per_host_max=per_host)
 
 
 def network_of(certificate: str | None, key: str | None, *, is_required: bool) -> RealNetwork:

@@ -29,61 +29,6 @@ AccessCheck = Callable[[RemotingCommand, Channel], None]
 """Raises AccessDeniedError if a request is not allowed."""
 
 
-class RequestHandler:
-    """Answers requests. tell: what an operator should know of."""
-
-    def __init__(self, counts: ServerCounts, tell: Callable[[str], None]) -> None:
-        self.check: AccessCheck | None = None
-        """Whether a request is allowed; None: all are."""
-        self._counts = counts
-        self._tell = tell
-
-    def handle(self, request: PooledRequest) -> None:
-        """Process a request and send what it is answered."""
-        command, session = request.command, request.session
-        try:
-            response = self._response(request)
-        finally:
-            session.done_request(
-                request.size_bytes
-            )  # before its client can ask again: who waits does not pipeline
-        if response is None or command.is_one_way:
-            return
-        try:
-            session.send(response)
-        except Exception as error:  # of the response: nothing that a frame can hold
-            self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
-
-    def refuse(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
-        """Answer a request that is not processed SYSTEM_BUSY."""
-        self._counts.refused(refusal)
-        request.session.done_request(request.size_bytes)
-        self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
-
-    def _response(self, request: PooledRequest) -> RemotingCommand | None:
-        command, session = request.command, request.session
-        try:
-            if self.check is not None:
-                self.check(command, session)
-            return request.processor(command, session)
-        except AccessDeniedError as error:
-            self._counts.refused(RequestRefusal.ACCESS)
-            return response_to(command, error.code, str(error)[:REMARK_CHARACTERS_MAX])
-        except Exception as error:
-            self._counts.refused(RequestRefusal.FAILED)
-            text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
-            self._tell(f"{session.remote_address}: request {command.code}: {text}")
-            return response_to(command, ResponseCode.SYSTEM_ERROR, text)
-
-    def _answer(self, request: PooledRequest, code: int, remark: str) -> None:
-        if not request.command.is_one_way:
-            request.session.send(response_to(request.command, code, remark[:REMARK_CHARACTERS_MAX]))
-
-
-def _say_nothing(_: str) -> None:
-    """Leave it untold."""
-
-
 class RemotingServer:
     """Everything between a listening address and the processors.
 
@@ -96,8 +41,7 @@ class RemotingServer:
         self,
         world: World,
         limits: ServerLimits | None = None,
-        *,
-        tell: Callable[[str], None] = _say_nothing,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         """tell: what an operator should know of, a line at a time, from any task."""
         self.limits = limits or ServerLimits()
@@ -105,10 +49,10 @@ class RemotingServer:
         self._world = world
         self._tell = tell
         self._routes: Routes = {}
+        self._check: AccessCheck | None = None
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
-        self._handler = RequestHandler(self.counts, tell)
         self._pools = {
-            pool: RequestPool(world, pool, one, self._handler.handle, self._handler.refuse)
+            pool: RequestPool(world, pool, one, self._handle, self._refuse)
             for pool, one in self.limits.pools.items()
         }
         self._closed = ClosedChannels(world, tell)
@@ -144,7 +88,7 @@ class RemotingServer:
         """
         self._on_response = on_response
         self._routes = routes
-        self._handler.check = check
+        self._check = check
         self._closed.on_closed = on_channel_closed
         for pool in self._pools.values():
             pool.start()
@@ -187,7 +131,7 @@ class RemotingServer:
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.has_room():
             words = "[OVERLOAD]system busy, start flow control for a while"
-            self._handler.refuse(request, RequestRefusal.TOO_MUCH_HELD, words)
+            self._refuse(request, RequestRefusal.TOO_MUCH_HELD, words)
         else:
             self._pools[route.pool].offer(request)
 
@@ -203,6 +147,48 @@ class RemotingServer:
             if due_ns is not None and (next_due_ns is None or due_ns < next_due_ns):
                 next_due_ns = due_ns
         return next_due_ns
+
+    # -- in a task of a pool -----------------------------------------------------------------------
+
+    def _handle(self, request: PooledRequest) -> None:
+        """Process a request and send what it is answered."""
+        command, session = request.command, request.session
+        try:
+            response = self._response(request)
+        finally:
+            # before its client can ask again: who waits does not pipeline
+            session.done_request(request.size_bytes)
+        if response is None or command.is_one_way:
+            return
+        try:
+            session.send(response)
+        except Exception as error:  # of the response: nothing that a frame can hold
+            self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
+
+    def _refuse(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
+        """Answer a request that is not processed SYSTEM_BUSY."""
+        self.counts.refused(refusal)
+        request.session.done_request(request.size_bytes)
+        self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
+
+    def _response(self, request: PooledRequest) -> RemotingCommand | None:
+        command, session = request.command, request.session
+        try:
+            if self._check is not None:
+                self._check(command, session)
+            return request.processor(command, session)
+        except AccessDeniedError as error:
+            self.counts.refused(RequestRefusal.ACCESS)
+            return response_to(command, error.code, str(error)[:REMARK_CHARACTERS_MAX])
+        except Exception as error:
+            self.counts.refused(RequestRefusal.FAILED)
+            text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
+            self._tell(f"{session.remote_address}: request {command.code}: {text}")
+            return response_to(command, ResponseCode.SYSTEM_ERROR, text)
+
+    def _answer(self, request: PooledRequest, code: int, remark: str) -> None:
+        if not request.command.is_one_way:
+            request.session.send(response_to(request.command, code, remark[:REMARK_CHARACTERS_MAX]))
 
 
 class ClosedChannels(Service):

@@ -18,7 +18,7 @@ from tornlog.store.broker.processors.client_manage import ClientManageProcessor
 from tornlog.store.broker.processors.pull import PullMessageProcessor
 from tornlog.store.broker.processors.send import SendMessageProcessor
 from tornlog.store.broker.requests import ResponseCode, response_to
-from tornlog.store.broker.server import RequestHandler
+from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.session import Session
 from tornlog.store.delivery.transaction_service import TransactionalMessageService
 from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
@@ -68,7 +68,7 @@ RESTARTING = LIVELY.replace(
     broker={"consumer_restart_chance": (1.0,)},
 )
 _put_one = SendMessageProcessor._put_one
-_response = RequestHandler._response
+_response = RemotingServer._response
 _commit_offset = ConsumerOffsetManager.commit_offset
 _pull = PullMessageProcessor._pull
 _send = Session.send
@@ -142,7 +142,7 @@ BUGS = {
         SendMessageProcessor, "_put_one", answers_before_it_is_durable, ("DUR",), POWER
     ),
     "carries a request out twice": Bug(
-        RequestHandler, "_response", carries_a_request_out_twice, ("ONCE", "QOFF")
+        RemotingServer, "_response", carries_a_request_out_twice, ("ONCE", "QOFF")
     ),
     "answers with what another request was answered": Bug(
         Session, "send", answers_the_wrong_request, ("QOFF", "DUR", "VIS", "READ", "META", "LIVE")
