@@ -25,7 +25,7 @@ DISKS = ("process-kill", "ext4-ordered", "xfs", "strict-posix", "torn-sectors")
 
 
 class Clients:
-    """What clients were told: of each key, the values it may have. Each key belongs to one client."""
+    """What clients were answered: of each key, the values it may have. Each key belongs to one client."""
 
     def __init__(self) -> None:
         self._allowed: dict[bytes, list[bytes | None]] = {}

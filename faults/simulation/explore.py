@@ -354,7 +354,7 @@ class WholeCrash(Generic[Setup, Result]):
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
-        """Return what no other moment has: nobody knows what the program has promised."""
+        """Return what no other moment has: what the program has promised is not known."""
         return f"{self._moment} {profile}"
 
     def judge(self, profile: str, choice: CrashChoice) -> str:

@@ -3,7 +3,7 @@
 Three kinds of decision are recorded: random draws, task switches, and the operation at which each machine crashes. A
 decision is identified by label and occurrence, not by a global index, so a draw more in one component renumbers nothing
 else. Only deviations from the default are stored: a draw that is not mentioned returns 0, by convention the harmless
-outcome. A replay therefore always completes. It lists the recorded decisions that no longer occur, and digests tell
+outcome. A replay therefore always completes. It lists the recorded decisions that no longer occur, and digests say
 whether it was the same execution.
 
 A program is what is run: a user's own scenario, a store's plan. It is a function of its setup and one `Simulation`.

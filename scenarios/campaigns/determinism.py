@@ -2,7 +2,7 @@
 
 This process runs scenario by scenario and seed by seed, as `tornlog run` does. A witness runs the same seeds shuffled,
 in batches of another size, in a process whose texts and bytes have other hashes. Where digests differ, both run the
-seed again with a trace, which tells what happened otherwise, the first such thing.
+seed again with a trace, and reports the first event that differs.
 """
 
 import os
@@ -25,7 +25,7 @@ from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
 TRACED_MAX = 3
-"""Differences that are run again to see where they begin; of the rest only the seed is told."""
+"""Differences that are run again to see where they begin; of the rest only the seed is reported."""
 
 
 class WitnessError(Exception):
@@ -64,7 +64,7 @@ class DigestDifference:
     here: Statement
     there: Statement
     where: str = ""
-    """What happened otherwise first; empty if nobody looked."""
+    """The first event that differs; empty if it was not looked for."""
 
     def __str__(self) -> str:
         """Return one line."""
@@ -98,7 +98,7 @@ def compare(
     """Run seeds here and with every witness. Raises WitnessError.
 
     jobs: how many processes there may be beside this one; the seeds are dealt among so many for each witness.
-    on_progress: is told how many runs this process has done since it last was.
+    on_progress: called with how many runs this process has done since the call before.
     """
     began = perf_counter()
     in_order = [(name, seed) for name in scenarios for seed in seeds]
@@ -123,7 +123,7 @@ def compare(
 
 
 def dealt(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
-    """Return runs shuffled, always in the same way, and dealt; nobody gets none."""
+    """Return runs shuffled, always in the same way, and dealt; each process gets some."""
     shuffled, stream = list(runs), Choices("witness").stream("order")
     for last in range(len(shuffled) - 1, 0, -1):
         other = stream.below(last + 1, "place")

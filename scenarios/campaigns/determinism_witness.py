@@ -28,7 +28,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """One seed to run and tell everything about."""
+    """One seed to run and report in full."""
 
     scenario: str
     seed: int

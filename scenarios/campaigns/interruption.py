@@ -4,7 +4,7 @@ A SIGINT is noted at once. Only work that was begun through `Interruption.unless
 has not finished is lost, and whoever sums up results is never interrupted himself. A second SIGINT is a
 KeyboardInterrupt wherever it comes.
 
-Processes do not see SIGINT, which a terminal sends to all of a group: they are told by an event, have GRACE_SECONDS to
+Processes do not see SIGINT, which a terminal sends to all of a group: an event ends them: they have GRACE_SECONDS to
 hand in what they have (`is_stop_wanted`), and are then terminated.
 """
 

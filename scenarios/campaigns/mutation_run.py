@@ -17,7 +17,7 @@ from .interruption import Interruption, in_processes
 from .seeds import SeedResult, run_seed
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
-"""What is told of the size of a shrunk failure."""
+"""What is reported of the size of a shrunk failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class MutantResult:
     failure: Failure | None = None
     """What found it."""
     shrunk: dict[str, Any] | None = None
-    """The size of the smaller failure, and what that took; None if nobody asked for one."""
+    """The size of the smaller failure, and what that took; None if none was asked for."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON takes it."""

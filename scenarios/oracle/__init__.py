@@ -1,1 +1,1 @@
-"""The oracle: what users were told (the ledger), what was found, and the invariants that hold the two together."""
+"""The oracle: what users asked for and were answered (the ledger), what was found, and invariants that compare them."""

@@ -50,7 +50,7 @@ class Violation:
 
 @dataclass(slots=True)
 class Evidence:
-    """A store after recovery, beside what its users were told."""
+    """A store after recovery, beside what its users were answered."""
 
     ledger: Ledger
     store: RecoveredStore

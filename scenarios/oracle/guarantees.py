@@ -71,7 +71,7 @@ def note_crash(
 
 
 def note_damage(ledger: Ledger, log_offset: int) -> None:
-    """Note that the log may have lost everything from an offset on: the damage is nobody's fault here."""
+    """Note that the log may have lost everything from an offset on: the damage is no bug here."""
     for put in list(ledger.promised.values()):
         assert put.physical_offset is not None, put.name
         if put.physical_offset + put.record_bytes > log_offset:

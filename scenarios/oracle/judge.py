@@ -80,7 +80,7 @@ class Judge:
         raise StopOnViolation(summary)
 
     def _note(self, *violations: Violation) -> None:
-        """Keep violations, and tell the trace, if there is one."""
+        """Keep violations, and emit them to the trace, if there is one."""
         self.violations += violations
         for violation in violations:
             tried(violation.invariant)

@@ -53,7 +53,7 @@ class ConsumedMessage:
 
     @property
     def physical_offset(self) -> int | None:
-        """Return a log offset in the record that was given; None if nobody knows it."""
+        """Return a log offset in the record that was given; None if it is unknown."""
         return self.put.physical_offset if self.copy_end is None else self.copy_end - 1
 
     @property

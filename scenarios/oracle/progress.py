@@ -103,7 +103,7 @@ class GroupProgress:
     def finish(self, store: MessageStore) -> Iterator[Violation]:
         """Wait until all that is delayed is delivered and all progress durable; yield what is not in time.
 
-        Nothing may be broken, and nobody put, meanwhile.
+        Nothing may be broken, and nothing put, meanwhile.
         """
         if self._plan.delay.chance:
             limit_ms = max(DELAYS_MS.values()) + live.DISPATCH_MS_MAX

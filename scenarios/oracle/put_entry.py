@@ -7,7 +7,7 @@ Beside topic, queue, properties and body a producer hands in, and a record keeps
                                                    the record is: 8 of a committed message, 0 of all others here
     magic, bodyCRC                                 of the layout, and of the body
     preparedTransactionOffset                      0; of a committed message TX says what
-    store time                                     as the producer was told, if it was told
+    store time                                     as in the producer's answer, if it had one
 
 An op, which ends a transaction, is the store's own: both its hosts are the store's, and it has no flags.
 """
@@ -121,7 +121,7 @@ def differences(
     """Yield every field of a record that has not what was handed in.
 
     head: given.head of its body. is_committed: whether it is the record of a message that was committed. stored_ms:
-    what its producer was told, None if it was not.
+    what its producer was answered, None if it was not.
     """
     if is_committed:
         head = head._replace(prepared_transaction_offset=record.head.prepared_transaction_offset)
@@ -250,7 +250,7 @@ class PutEntry:
         return record.head == self.head and record.sys_flag == self._sys_flag
 
     def differences(self, record: LogRecord, *, is_committed: bool = False) -> Iterator[FieldDifference]:
-        """Yield every field of a record of this message that has not what was handed in, or told."""
+        """Yield every field of a record of this message that has not what was handed in, or answered."""
         told_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
         return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=told_ms)
 

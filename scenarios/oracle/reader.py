@@ -89,7 +89,7 @@ class UnreadableError(Exception):
         self.expected = str(expected)
         self.found = str(found)
         self.is_torn = is_torn
-        """Whether it is a record of which sectors were never written, where no checksum tells."""
+        """Whether it is a record of which sectors were never written, where no checksum shows it."""
 
 
 # -- records ---------------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ class MasterHistory:
 def common_bytes(log: bytes, first: int, found: bytes) -> int:
     """Return how many of the bytes found from an offset on are those of a log, torn fields that nothing checks aside.
 
-    A crash may leave zeros in a record's times and hosts, and no recovery can tell.
+    A crash may leave zeros in a record's times and hosts, which no recovery can see.
     """
     own = log[first : first + len(found)]
     if own == found:

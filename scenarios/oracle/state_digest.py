@@ -1,6 +1,6 @@
 """The state digest: what is promised at one moment. The same image is judged alike under equal ones.
 
-Left out are puts that nobody has answered and of which nothing is known: one more of them lets more be found in a
+Left out are puts without an answer of which nothing is known: one more of them lets more be found in a
 store, and demands nothing; an image that has its record was made after it was asked for.
 """
 

@@ -32,7 +32,7 @@ class FoundTransaction:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether nobody will have to ask about it any more, once the check has come to its end."""
+        """Return whether it need not be asked about any more, once the check has come to its end."""
         if self.half is None or self.is_decided or self.given_up:
             return True
         return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided

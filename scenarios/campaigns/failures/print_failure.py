@@ -20,7 +20,7 @@ STORY_LINES_MAX = 10
 def print_failure(console: Console, failure: Failure, again: str = "", *, original: bool = False) -> None:
     """Print one failure: the claim, what was promised and found, the end of the story, how to see it again.
 
-    It is told as the shrunk run had it, if there is one; original: as the run that was found did.
+    It is printed as the shrunk run had it, if there is one; original: as the run that was found did.
     """
     breach = failure.original if original else failure.smallest
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"

@@ -1,6 +1,6 @@
 """Smaller plans: what of a run's workload, lives and crashes can be left out, largest parts first.
 
-Each edit keeps the rest of the record in step where names tell how: without a life, those behind it get its number.
+Each edit keeps the rest of the record in step where names say how: without a life, those behind it get its number.
 """
 
 import re

@@ -110,7 +110,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str) -> Iterator[
             return
 
 
-# -- when nobody puts any more ---------------------------------------------------------------------
+# -- when there are no more puts ---------------------------------------------------------------------
 
 
 def check_queues(store: MessageStore) -> Iterator[Violation]:
@@ -155,7 +155,7 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
     """Yield every queue that is still there although all of it had left the log when queues were removed by hand.
 
-    log_min_offset: where the log began then. A queue that nobody knows any more has no files either.
+    log_min_offset: where the log began then. A queue that the store no longer knows has no files either.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all():

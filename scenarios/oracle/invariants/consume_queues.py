@@ -167,7 +167,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_qoff(evidence: Evidence) -> Iterator[Violation]:
-    """QOFF: yield every record whose queueOffset does not follow, or is not what its producer was told.
+    """QOFF: yield every record whose queueOffset does not follow, or is not what its producer was answered.
 
     Nor may there be gaps in the places that records have in light queues, which they carry in their properties. What
     retention has removed was counted: a queue goes on behind it, unless all that was left of it were numbers and

@@ -82,7 +82,7 @@ def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Vio
 def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:
     """READ, by log offset: yield what is wrong with the answer to a look-up of a put's record.
 
-    It is found where its producer was told it is, as it was put. Not judged: one of which nobody knows.
+    It is found where the answer to its put said, as it was put. Not judged: one whose place is unknown.
     """
     offset = put.physical_offset
     if offset is None or put.name in ledger.gone:

@@ -126,7 +126,7 @@ def _as_they_must_be(
 ) -> tuple[FoundIndexHeader, list[ModelEntry]]:
     """Return what header and entries must be; of records that are gone, times are what they are said to be.
 
-    front_end_ms: the end of the file in front, 0 if there never was one, _UNKNOWN if nobody knows any more.
+    front_end_ms: the end of the file in front, 0 if there never was one, _UNKNOWN if that is not known any more.
     """
     first_offset, last_offset, record_at = entries[0][1], entries[-1][1], store.by_offset.get
     begin, end = record_at(first_offset), record_at(last_offset)

@@ -15,7 +15,7 @@ DISPATCH_MS_MAX = 2_000
 """How long the dispatch of everything may take after the last put, in virtual time."""
 
 FLUSH_MS_MAX = 5_000
-"""How long after the interval of the thorough flush its syncs may take, on a disk that fails nobody."""
+"""How long after the interval of the thorough flush its syncs may take, on a disk without faults."""
 
 RETRY_MS_MAX = 5_000
 """How much longer it may take after errors, which were met in the midst of it and are behind it now."""
@@ -29,7 +29,7 @@ _HARMLESS = {
     "torn_bytes_chance",
     "garbage_chance",
 }
-"""Faults that nobody has to wait for."""
+"""Faults after which nothing has to be waited for."""
 
 
 def answer_ms_max(plan: Plan) -> int | None:

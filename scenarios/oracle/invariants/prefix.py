@@ -16,7 +16,7 @@ from ..recovered import FoundRecord
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every record that nobody put, or twice, or that had gone; and every hole."""
+    """Yield every record that was never put, is there twice, or had gone; and every hole."""
     store, ledger = evidence.store, evidence.ledger
     if store.damage is not None:
         error = store.damage

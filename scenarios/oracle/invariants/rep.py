@@ -1,10 +1,10 @@
 """REP: a slave's log is its master's, byte for byte from the slave's first on, and what it acknowledges it has.
 
 A slave that cannot go on, because its master has lost what it has, or has something else there, must say so and change
-nothing; one that can must. What a put was told a slave has, a slave had reported, with these very bytes; and a slave
-still has what it reported, unless it only promised its page cache and the power went.
+nothing; one that can must. What the answer to a put says a slave has, a slave had reported, with these very bytes; and a
+slave still has what it reported, unless it only promised its page cache and the power went.
 
-Not seen here: zeros that a crash has left in a slave's record where no recovery can tell, in its times and hosts;
+Not seen here: zeros that a crash has left in a slave's record where no recovery can see it, in its times and hosts;
 whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are asked about.
 """
 
@@ -78,7 +78,7 @@ def check_settled(
 ) -> Iterator[Violation]:
     """Yield a slave that follows a master it does not fit, or does not follow one that it fits.
 
-    diverged: why it follows nobody any more; None if it follows.
+    diverged: why it follows no master any more; None if it follows.
     """
     tried("REP")
     first, end = max(slave.log.min_offset, 0), slave.log.max_offset

@@ -38,7 +38,7 @@ def check(
     """Return what is untrue about one answer, just given; legal: whether the message could be stored at all.
 
     room: what the disk had, if there may have been an end to it. expired_to: log offset up to which segments may have
-    been removed, which CLEAN has seen durable then. stopping: whether the store has been told to stop by now.
+    been removed, which CLEAN has seen durable then. stopping: whether the store has been asked to stop by now.
     """
     tried("STATUS")
     status = result.status
