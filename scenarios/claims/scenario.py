@@ -23,8 +23,7 @@ class Scenario:
 
     def admits(self, disk: str) -> bool:
         """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""
-        ranges = self.ranges
-        return DISK_MODELS[disk].is_sound or ranges.is_alone
+        return DISK_MODELS[disk].is_sound or self.ranges.is_alone
 
     def narrowed(self, *, disk: str | None = None, policy: str | None = None) -> "Scenario":
         """Return the scenario with one disk or one policy only; ValueError if there is no such for it."""

@@ -208,7 +208,8 @@ def _unkept(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDiffer
             offset = int(message_id[-16:], 16)
             record, queue_offset = ours.records.get(offset), answer["queueOffset"] + number
             if record is None or (record.message_id, record.queue_offset) != (message_id, queue_offset):
-                place = f"answered {answer['name']} {number}"
-                yield StoreDifference(
-                    place, str(record), f"{message_id} at queue offset {queue_offset}", None
+                place, there = (
+                    f"answered {answer['name']} {number}",
+                    f"{message_id} at queue offset {queue_offset}",
                 )
+                yield StoreDifference(place, str(record), there, None)

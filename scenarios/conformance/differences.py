@@ -7,7 +7,6 @@ from struct import Struct
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ..oracle.index_model import ENTRY_BYTES as INDEX_ENTRY_BYTES
-from ..oracle.index_model import HEADER_BYTES as INDEX_HEADER_BYTES
 from ..oracle.index_model import entries_at
 from ..oracle.reader import ENTRY_BYTES as QUEUE_ENTRY_BYTES
 from ..oracle.reader import UnreadableError, key_hash, read
@@ -91,13 +90,9 @@ def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
                 why = deviations.GAP  # the walk over the real log has come to the hole
             yield StoreDifference(f"record {offset}", str(here), str(there), why)
     for offset in sorted(set(ours.unreadable) ^ set(real.unreadable)):
-        explained = offset >= ours.max_offset
-        yield StoreDifference(
-            f"damage {offset}",
-            str(offset in ours.unreadable),
-            str(offset in real.unreadable),
-            beyond if explained else None,
-        )
+        here_too, there_too = str(offset in ours.unreadable), str(offset in real.unreadable)
+        why = beyond if offset >= ours.max_offset else None
+        yield StoreDifference(f"damage {offset}", here_too, there_too, why)
 
 
 def why_longer(opened: OpenedDirectory) -> Deviation | None:
@@ -145,16 +140,12 @@ def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[Sto
             is_behind = queue_offset >= real.max_offset
             kept = here
             if is_behind and here == BLANK:  # a blank goes with what it is in front of
-                kept = next((one for one in _behind(ours, queue_offset, end) if one != BLANK), here)
+                behind = (ours.entry(number) for number in range(queue_offset + 1, end))
+                kept = next((one for one in behind if one != BLANK), here)
             why = _why_entry(opened, key, kept, there, is_behind=is_behind)
             yield StoreDifference(f"{name} {queue_offset}", str(here), str(there), why)
     if not differ and ours.pulled != real.pulled:
         yield StoreDifference(f"{name} pulled", str(ours.pulled), str(real.pulled), None)
-
-
-def _behind(queue: SeenQueue, queue_offset: int, end: int) -> Iterator[Entry | None]:
-    """Yield the entries of a queue behind an index."""
-    return (queue.entry(number) for number in range(queue_offset + 1, end))
 
 
 def _why_entry(
@@ -313,10 +304,8 @@ def _indexed(opened: OpenedDirectory) -> Counter[int]:
     found: Counter[int] = Counter()
     for path, content in opened.files.items():
         if path.startswith("index/"):
-            whole = content[first:]
-            found.update(
-                int.from_bytes(whole[at + 4 : at + 12]) for at in range(0, len(whole), INDEX_ENTRY_BYTES)
-            )
+            starts = range(first, len(content), INDEX_ENTRY_BYTES)
+            found.update(int.from_bytes(content[at + 4 : at + 12]) for at in starts)
     return found
 
 
@@ -325,10 +314,8 @@ def _may_begin_an_index_file(opened: OpenedDirectory, offset: int) -> bool:
 
     It is by a header's word, or may be where the real store's recovery has made files of its own.
     """
-    headers = [
-        content[:INDEX_HEADER_BYTES] for path, content in opened.files.items() if path.startswith("index/")
-    ]
-    is_first = offset in {int.from_bytes(header[16:24]) for header in headers}
+    files = [content for path, content in opened.files.items() if path.startswith("index/")]
+    is_first = offset in {int.from_bytes(content[16:24]) for content in files}
     return is_first or ("abort" in opened.files and offset >= recovery_start(opened))
 
 
@@ -342,7 +329,5 @@ def recovery_start(opened: OpenedDirectory) -> int:
     until_ms = min(_CHECKPOINT.unpack_from(checkpoint)) - _MARGIN_MS
     size, ours = opened.config.mapped_file_size_commit_log, opened.ours
     bases = [base for base in range(ours.min_offset, ours.max_offset, size) if base in ours.records]
-    return max(
-        (base for base in bases if 0 < ours.records[base].store_timestamp <= until_ms),
-        default=ours.min_offset,
-    )
+    old = [base for base in bases if 0 < ours.records[base].store_timestamp <= until_ms]
+    return max(old, default=ours.min_offset)

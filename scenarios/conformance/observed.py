@@ -106,9 +106,8 @@ def read_answer(answer: dict[str, Any]) -> StoreObservation:
     if not answer["load"]:
         return StoreObservation(refusal="load() returned false")
     if not answer["start"]:
-        return StoreObservation(
-            refusal=f"start() does not end: dispatch is {answer['dispatchBehindBytes']} bytes behind"
-        )
+        behind_bytes = answer["dispatchBehindBytes"]
+        return StoreObservation(refusal=f"start() does not end: dispatch is {behind_bytes} bytes behind")
     seen = StoreObservation(min_offset=answer["minPhyOffset"], max_offset=answer["maxPhyOffset"])
     for fields in answer["records"]:
         if len(fields) == len(SeenRecord._fields):

@@ -58,9 +58,7 @@ class RealStore:
 
         is_fast: with Java's usual compiler and collector, in place of those that start quickly.
         """
-        opens = [
-            option for module in _MODULES for option in ("--add-opens", f"java.base/{module}=ALL-UNNAMED")
-        ]
+        opens = [f"--add-opens=java.base/{module}=ALL-UNNAMED" for module in _MODULES]
         heap = ["-Xmx2g"] if is_fast else ["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         disk = [f"-Drocketmq.broker.diskSpace{name}Ratio=0.99" for name in ("WarningLevel", "CleanForcibly")]
         with (home / "stderr.txt").open("wb") as words:

@@ -63,9 +63,8 @@ def workload_of(seed: int) -> Workload:
     life_ms = 20 + stream.below(1_500, "life ms")
     before: list[list[dict[str, Any]]] = []
     if stream.chance(_RESTART_CHANCE, "restart"):
-        before = [
-            [_put(stream, f"before.{number}", 0) for number in range(10 + stream.below(60, "count before"))]
-        ]
+        count = 10 + stream.below(60, "count before")
+        before = [[_put(stream, f"before.{number}", 0) for number in range(count)]]
     return Workload(seed, config, producers, seed % 3 != 0, life_ms, before)
 
 

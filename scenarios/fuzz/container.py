@@ -36,29 +36,23 @@ class DirectoryContent:
 
     def image(self, root: str, mtime_ms: int) -> Image:
         """Return it as a disk has it at root."""
-        directories = {root}
+        directories, files = {root}, {}
         for path, content in self.entries.items():
             names = path.split("/")
             last = len(names) if content is None else len(names) - 1
             directories.update(f"{root}/{'/'.join(names[:count])}" for count in range(1, last + 1))
-        files = {
-            f"{root}/{path}": FileImage(content, mtime_ms)
-            for path, content in self.entries.items()
-            if content is not None
-        }
+            if content is not None:
+                files[f"{root}/{path}"] = FileImage(content, mtime_ms)
         return Image(files, tuple(directories))
 
 
 def directory_of_image(image: Image, root: str, settings: int) -> DirectoryContent:
     """Return what an image has below root."""
     below = f"{root}/"
-    entries: dict[str, bytes | None] = {
-        path[len(below) :]: None for path in image.directories if path.startswith(below)
-    }
-    entries |= {
-        path[len(below) :]: file.content for path, file in image.files.items() if path.startswith(below)
-    }
-    return DirectoryContent(settings, dict(sorted(entries.items())))
+    entries: dict[str, bytes | None] = dict.fromkeys(image.directories)
+    entries |= {path: file.content for path, file in image.files.items()}
+    here = sorted(path for path in entries if path.startswith(below))
+    return DirectoryContent(settings, {path.removeprefix(below): entries[path] for path in here})
 
 
 def pack(directory: DirectoryContent) -> bytes:

@@ -102,19 +102,11 @@ def main() -> None:
     task = json.loads(sys.argv[1])
     fuzzer = CoveredFuzzer(task)
     fuzzer.write_seeds()
-    flags = [
-        f"-seed={task['seed'] % (1 << 31) + 1}",
-        f"-max_len={TARGETS[task['name']].size_bytes_max}",
-        "-len_control=0",
-        "-rss_limit_mb=0",
-        "-malloc_limit_mb=0",
-        "-timeout=0",
-        "-verbosity=0",
-        "-reload=0",
-    ]
-    atheris.Setup(
-        [sys.argv[0], task["corpus"], task["seeds"], *flags], fuzzer.test, custom_mutator=fuzzer.mutate
-    )
+    off = ("len_control", "rss_limit_mb", "malloc_limit_mb", "timeout", "verbosity", "reload")
+    flags = [f"-seed={task['seed'] % (1 << 31) + 1}", f"-max_len={TARGETS[task['name']].size_bytes_max}"]
+    flags += [f"-{name}=0" for name in off]
+    arguments = [sys.argv[0], task["corpus"], task["seeds"], *flags]
+    atheris.Setup(arguments, fuzzer.test, custom_mutator=fuzzer.mutate)
     with applied_fuzzed(task["mutant"]), address_space_limited(_ADDRESS_SPACE_BYTES):
         atheris.Fuzz()
 

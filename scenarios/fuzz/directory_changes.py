@@ -1,6 +1,6 @@
 """Directory mutations: files changed by what they are, and names, lengths and places of files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, unpack
 from .mutation import Draw, mutated
@@ -24,12 +24,8 @@ _FOREIGN = (
 )
 """What else may be in a directory."""
 _BASES = (
-    0,
-    QUEUE_FILE_BYTES,
-    LOG_FILE_BYTES,
-    2 * LOG_FILE_BYTES,
-    20 * LOG_FILE_BYTES,
-    (1 << 63) - LOG_FILE_BYTES,
+    *(0, QUEUE_FILE_BYTES),
+    *(LOG_FILE_BYTES, 2 * LOG_FILE_BYTES, 20 * LOG_FILE_BYTES, (1 << 63) - LOG_FILE_BYTES),
 )
 
 Entries = dict[str, bytes | None]
@@ -95,9 +91,8 @@ def _resize(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     path = _pick_file(entries, draw)
     if path is not None:
         content = entries[path] or b""
-        size_bytes = draw.pick(
-            (0, 1, len(content) // 2, len(content) - 1, len(content) + 1, 2 * len(content))
-        )
+        before = len(content)
+        size_bytes = draw.pick((0, 1, before // 2, before - 1, before + 1, 2 * before))
         entries[path] = content[: max(size_bytes, 0)].ljust(size_bytes, b"\0")
 
 
@@ -136,20 +131,10 @@ def _add_foreign(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
 
 
 def _take_over(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
-    """Take a file from another store."""
     other = unpack(draw.pick(others)) if others else None
     path = None if other is None else _pick_file(dict(other.entries), draw)
     if other is not None and path is not None:
         entries[path] = other.entries[path]
 
 
-_NAME_CHANGES: tuple[Callable[[Entries, Draw, Sequence[bytes]], None], ...] = (
-    _remove,
-    _resize,
-    _zero,
-    _move,
-    _exchange,
-    _make_directory,
-    _add_foreign,
-    _take_over,
-)
+_NAME_CHANGES = (_remove, _resize, _zero, _move, _exchange, _make_directory, _add_foreign, _take_over)

@@ -4,7 +4,7 @@ A change that moves bytes leaves the shape behind: what follows in the same inpu
 good. What makes broken inputs get past the first check, a checksum that is right again, is the target's to do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from ...sim.choices import Choices
@@ -42,40 +42,22 @@ class Draw:
 
     def raw(self, size_bytes: int) -> bytes:
         """Draw bytes."""
-        pieces = [
-            int(self.unit() * (1 << _POOL_BITS)).to_bytes(7, "big")[1:] for _ in range(-(-size_bytes // 6))
-        ]
+        count = -(-size_bytes // 6)
+        pieces = [int(self.unit() * (1 << _POOL_BITS)).to_bytes(7, "big")[1:] for _ in range(count)]
         return b"".join(pieces)[:size_bytes]
 
 
 INTERESTING = (
     *(0, 1, 2, 3, 4, 7, 8, 16, 20, 21, 32, 40, 64, 90, 91, 92, 100, 103, 115, 127, 128, 129, 255, 256),
     *(512, 1000, 1023, 1024, 4095, 4096, 32767, 32768, 65535, 65536, 1 << 20, (1 << 24) - 1, 1 << 24),
-    *(
-        1 << 28,
-        (1 << 31) - 1,
-        1 << 31,
-        (1 << 32) - 1,
-        1 << 32,
-        (1 << 53) + 1,
-        1 << 62,
-        (1 << 63) - 1,
-        1 << 63,
-    ),
+    *(1 << 28, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 53) + 1, 1 << 62),
+    *((1 << 63) - 1, 1 << 63),
     *(-1, -2, -4, -8, -20, -91, -128, -129, -32768),
 )
 """Numbers at which something begins or ends: sizes of the formats' parts, and the bounds of their types."""
-
-
 CONSTANTS = (0xDAA320A7, 0xDAA320AB, 0xCBD43194, 0x7FFFFFFF, 0xFFFFFFFF, 0, 1, 2)
-
-
 CHANGES_MAX = 4
-
-
 _GROWTH_BYTES_MAX = 64
-
-
 _NUDGE_MAX = 32
 
 
@@ -179,14 +161,7 @@ def _zero(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) ->
     data[start:end] = bytes(max(0, min(end, len(data)) - start))
 
 
-_PART_CHANGES: tuple[Callable[[bytearray, Shape, Draw, Sequence[bytes]], None], ...] = (
-    _leave_out,
-    _repeat,
-    _swap,
-    _overwrite,
-    _end_at,
-    _zero,
-)
+_PART_CHANGES = (_leave_out, _repeat, _swap, _overwrite, _end_at, _zero)
 
 
 def _flip(data: bytearray, draw: Draw) -> None:
@@ -232,19 +207,9 @@ def _double(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
 
 
 def _splice(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    """Go on with the rest of another input."""
     if others:
         other = draw.pick(others)
         data[draw.below(len(data) + 1) :] = other[draw.below(len(other) + 1) :]
 
 
-_BYTE_CHANGES: tuple[Callable[[bytearray, Draw, Sequence[bytes]], None], ...] = (
-    _flip_of_others,
-    _cut,
-    _remove,
-    _insert,
-    _append_zeros,
-    _copy_range,
-    _double,
-    _splice,
-)
+_BYTE_CHANGES = (_flip_of_others, _cut, _remove, _insert, _append_zeros, _copy_range, _double, _splice)

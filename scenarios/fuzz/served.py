@@ -24,11 +24,8 @@ class GivenLog:
     """
 
     def __init__(self, entries: Mapping[str, bytes | None], report: RecoveryReport) -> None:
-        self._files = {
-            base_of(path): content
-            for path, content in entries.items()
-            if path.startswith(_LOG) and content is not None
-        }
+        files = {path: content for path, content in entries.items() if path.startswith(_LOG)}
+        self._files = {base_of(path): content for path, content in files.items() if content is not None}
         self._is_whole_scanned = report.start_offset <= min(self._files, default=0)
         self._told = {base_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
 
@@ -95,9 +92,6 @@ def _pulled(store: MessageStore, topic: str, queue_id: int) -> Iterator[tuple[by
         answer = store.get_message(topic, queue_id, offset, _PULLED_AT_ONCE)
         yield from zip(answer.records, answer.physical_offsets, strict=True)
         if answer.next_begin_offset <= offset:
-            raise TargetViolation(
-                "pull",
-                f"to go on behind {offset} of {end}",
-                f"{answer.next_begin_offset}, {answer.status.value}",
-            )
+            found = f"{answer.next_begin_offset}, {answer.status.value}"
+            raise TargetViolation("pull", f"to go on behind {offset} of {end}", found)
         offset = answer.next_begin_offset

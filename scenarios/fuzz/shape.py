@@ -81,10 +81,8 @@ def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
     yield Field(stored_at, 8, NUMBER)
     body_length_at = stored_at + (40 if sys_flag & 0x20 else 28)
     yield Field(body_length_at, 4, LENGTH)
-    body_at, topic_length_bytes = (
-        body_length_at + 4,
-        2 if int.from_bytes(raw[start + 4 : start + 8], "big") == _V2 else 1,
-    )
+    body_at = body_length_at + 4
+    topic_length_bytes = 2 if int.from_bytes(raw[start + 4 : start + 8], "big") == _V2 else 1
     body_end = body_at + int.from_bytes(raw[body_length_at:body_at], "big")
     if body_end + topic_length_bytes > end:
         return
@@ -134,11 +132,9 @@ def log_shape(raw: bytes) -> Shape:
 def queue_shape(raw: bytes) -> Shape:
     """Return the entries of a consume queue."""
     starts = range(0, len(raw) - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES)
-    fields = [
-        field
-        for at in starts
-        for field in (Field(at, 8, OFFSET), Field(at + 8, 4, LENGTH), Field(at + 12, 8, NUMBER))
-    ]
+    fields: list[Field] = []
+    for at in starts:
+        fields += (Field(at, 8, OFFSET), Field(at + 8, 4, LENGTH), Field(at + 12, 8, NUMBER))
     return Shape(tuple(fields), tuple(ShapePart(at, at + QUEUE_ENTRY_BYTES) for at in starts))
 
 
@@ -164,10 +160,8 @@ def index_shape(raw: bytes, slots: int) -> Shape:
     count = int.from_bytes(raw[_INDEX_COUNT_AT : _INDEX_COUNT_AT + 4], "big")
     last = entries_at + INDEX_ENTRY_BYTES * min(max(count, 3), room)
     slot_fields = [Field(at, 4, OFFSET) for at in range(INDEX_HEADER_BYTES, entries_at, INDEX_SLOT_BYTES)]
-    entries = [
-        ShapePart(at, at + INDEX_ENTRY_BYTES)
-        for at in range(entries_at + INDEX_ENTRY_BYTES, last, INDEX_ENTRY_BYTES)
-    ]
+    starts = range(entries_at + INDEX_ENTRY_BYTES, last, INDEX_ENTRY_BYTES)
+    entries = [ShapePart(at, at + INDEX_ENTRY_BYTES) for at in starts]
     entry_fields = [
         Field(start + at, size_bytes, kind)
         for start, _ in entries
@@ -179,10 +173,8 @@ def index_shape(raw: bytes, slots: int) -> Shape:
 
 def checkpoint_shape(raw: bytes) -> Shape:
     """Return the three times."""
-    ends = range(8, min(len(raw), _CHECKPOINT_BYTES) + 1, 8)
-    return Shape(
-        tuple(Field(end - 8, 8, NUMBER) for end in ends), tuple(ShapePart(end - 8, end) for end in ends)
-    )
+    parts = tuple(ShapePart(end - 8, end) for end in range(8, min(len(raw), _CHECKPOINT_BYTES) + 1, 8))
+    return Shape(tuple(Field(start, 8, NUMBER) for start, _ in parts), parts)
 
 
 def text_shape(raw: bytes) -> Shape:

@@ -46,9 +46,9 @@ class Consumer:
         topic = f"T{stream.below(plan.topics, 'topic')}"
         queue_id = stream.below(plan.queues_per_topic, "queue")
         topic, queue_id = options.draw_queue(stream, plan, (topic, queue_id))
-        tags = (
-            stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription") if plan.consuming.filtered else None
-        )
+        tags = None
+        if plan.consuming.filtered:
+            tags = stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription")
         self._pull = Pull(topic, queue_id, tags)
         self._group = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
@@ -100,9 +100,8 @@ class Consumer:
                 copy_end = None if put.detour is None else _place_of(raw) + len(raw)
                 if put.delay_ms is not None:
                     self._report(delivery.check_seen(put, self._kernel.now_ns))
-                self._ledger.seen.append(
-                    ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end)
-                )
+                consumed = ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end)
+                self._ledger.seen.append(consumed)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
         if found or result.status in _REMOVED:
             pull.end_offset = result.next_begin_offset

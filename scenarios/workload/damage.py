@@ -36,7 +36,7 @@ def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0)
     content = before.content[:start] + bytes(end - start) + before.content[end:]
     if content == before.content:
         return None
-    return DamagedImage(_with_content(image, path, content), segment.base_offset + start)
+    return DamagedImage(with_content(image, path, content), segment.base_offset + start)
 
 
 def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
@@ -52,7 +52,7 @@ def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
     old, new = image.files[paths[0]].content, image.files[paths[-1]].content
     if len(new) != len(old) or any(new[start:]) or not any(old[start:]):
         return None
-    return _with_content(image, paths[-1], new[:start] + old[start:])
+    return with_content(image, paths[-1], new[:start] + old[start:])
 
 
 def shorten_segment(image: Image, store: MessageStore) -> Image | None:
@@ -61,7 +61,7 @@ def shorten_segment(image: Image, store: MessageStore) -> Image | None:
     if len(segments) < 2:
         return None
     path = segments[0].file.path
-    return _with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
+    return with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
 
 
 def stray_paths(image: Image, store: MessageStore) -> list[str]:
@@ -113,7 +113,8 @@ def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
     return {path: file for path, file in image.files.items() if path.startswith(directory)}
 
 
-def _with_content(image: Image, path: str, content: bytes) -> Image:
+def with_content(image: Image, path: str, content: bytes) -> Image:
+    """Return an image in which a file that is there has that content."""
     files = {**image.files, path: FileImage(content, image.files[path].mtime_ms)}
     return Image(files, tuple(image.directories))
 
@@ -189,10 +190,8 @@ def _with_flipped_bit(image: Image, store: MessageStore, put: PutEntry, at: int,
     """Return an image in which a bit of the byte at that place in a put's record is another one."""
     assert put.physical_offset is not None, put.name
     path, offset = _path_of(store, put), put.physical_offset + at
-    file = image.files[path]
-    position = offset % store.log.segment_bytes
-    was = file.content[position : position + 1]
+    content, position = image.files[path].content, offset % store.log.segment_bytes
+    was = content[position : position + 1]
     became = bytes((was[0] ^ 1 << bit,))
-    content = file.content[:position] + became + file.content[position + 1 :]
-    files = {**image.files, path: FileImage(content, file.mtime_ms)}
-    return DamagedRecord(Image(files, image.directories), Flaw(offset, was, became, put))
+    flipped = content[:position] + became + content[position + 1 :]
+    return DamagedRecord(with_content(image, path, flipped), Flaw(offset, was, became, put))

@@ -27,13 +27,8 @@ _RECONSUME_TIMES = (0, 1, 3, 16)
 _SYS_FLAGS = (0, 0x1, 0x2, 0x3, 0x201)
 """Compressed, and how, and more tags than one: a store takes no notice of either."""
 _WORDS = (
-    "two  words",
-    " leading",
-    "trailing ",
-    "\N{OLD ITALIC LETTER A}\N{GRINNING FACE}",
-    "naïve",
-    "tab\tbed",
-    "名前",
+    *("two  words", " leading", "trailing "),
+    *("\N{OLD ITALIC LETTER A}\N{GRINNING FACE}", "naïve", "tab\tbed", "名前"),
 )
 _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签")
 """None that anybody subscribes to: what is drawn here changes no subscriber's messages but by leaving some out."""

@@ -14,16 +14,8 @@ from ..oracle.ledger import Ledger
 
 OUT_OF_MEMORY = "out of memory"
 _SERVICES = (
-    "dispatch",
-    "flush-consume-queue",
-    "allocate",
-    "group-commit",
-    "flush-real-time",
-    "commit-real-time",
-    "retention",
-    "schedule",
-    "consumer offsets",
-    "transaction check",
+    *("dispatch", "flush-consume-queue", "allocate", "group-commit", "flush-real-time"),
+    *("commit-real-time", "retention", "schedule", "consumer offsets", "transaction check"),
 )
 """Whom it may strike, by the names of their signals; who does not run is spared."""
 _WAITS_MAX = 12

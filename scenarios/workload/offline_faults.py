@@ -29,6 +29,7 @@ from .damage import (
     lose_late_sector,
     shorten_segment,
     stray_paths,
+    with_content,
     with_file,
     without_queues,
 )
@@ -156,11 +157,8 @@ class OfflineFaults:
             return image
         self.injected["damaged record"] += 1
         guarantees.note_unreadable(self.ledger, damage.flaw)
-        return (
-            damage.image
-            if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
-            else without_queues(damage.image)
-        )
+        is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
+        return damage.image if is_kept else without_queues(damage.image)
 
     def _flip_number(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""
@@ -176,13 +174,12 @@ class OfflineFaults:
         groups = self.ledger.group_progress
         if groups.kept is None or not groups.is_persisted:
             return image
-        file = image.files[groups.path]
-        lost = min(SECTOR_BYTES, len(file.content))
+        content = image.files[groups.path].content
+        lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         groups.lose_durable()
         self.ledger.progress_is_final = False
-        damaged = FileImage(bytes(lost) + file.content[lost:], file.mtime_ms)
-        return Image({**image.files, groups.path: damaged}, image.directories)
+        return with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
         """Let a segment whose time was over be back in front of a gap, as where the sync of its directory was a lie."""
@@ -217,6 +214,5 @@ class OfflineFaults:
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         if log_files(disk.settle(), store) != log_files(odd, store):
-            self.judge.broken(
-                "START", "a start that was refused changed the log", "files", "as before", "others"
-            )
+            summary = "a start that was refused changed the log"
+            self.judge.broken("START", summary, "files", "as before", "others")

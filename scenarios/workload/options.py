@@ -55,9 +55,14 @@ def draw_level(stream: Stream, plan: Plan) -> int:
 
 def redirect(put: PutEntry, level: int) -> None:
     """Note where a put with a DELAY of that level waits, and for how long."""
-    put.detour = Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level])
+    make_detour(put, Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
+
+
+def make_detour(put: PutEntry, detour: Detour) -> None:
+    """Note where a put waits, and how long its record is there: the store adds where it is to go."""
+    put.detour = detour
     added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
-    put.wrote_bytes = put.given.record_bytes(put.body, SCHEDULE_TOPIC, put.properties + added.encode())
+    put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + added.encode())
 
 
 def draw_patience_ms(stream: Stream) -> int:

@@ -18,8 +18,8 @@ from ..claims.plan import Plan
 from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import iso, live, status
-from ..oracle.ledger import Ledger
-from ..oracle.put_entry import PLAIN, PutContent, PutEntry
+from ..oracle.ledger import HALF_TOPIC, Ledger
+from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry
 from . import headers, operators, options, transaction_traffic
 from .consuming import Consumer
 from .transaction_traffic import TransactionTraffic
@@ -221,7 +221,7 @@ class Traffic:
             added = behaviour.properties
             given = given._replace(born_timestamp_ms=now_ms)  # immunity counts from it
             half = self._entry(stream, about, name, topic, queue_id, given, wait=wait, added=added)
-            transaction_traffic.redirect(half)
+            options.make_detour(half, Detour((HALF_TOPIC, 0)))
             result = self.transactions.prepare(half, behaviour)
             self._answered([half], result, legal=legal and transaction_traffic.fits(half, plan))
             self.transactions.decide(half)

@@ -7,6 +7,7 @@ The group outlives the store: in later lives it answers for earlier ones, and co
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
@@ -25,7 +26,7 @@ from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status, tx
 from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Ledger
-from ..oracle.put_entry import Detour, PutEntry
+from ..oracle.put_entry import PutEntry
 from ..oracle.recovered import read_store
 from ..oracle.transactions import GROUP, Behaviour, Transaction, TransactionDecision
 from .headers import message_of
@@ -54,13 +55,6 @@ def draw_behaviour(stream: Stream) -> Behaviour:
         stream.pick((0, 1, 20), "answer ms"),
         stream.pick((0, 0, _IMMUNITY_S), "immunity s"),
     )
-
-
-def redirect(put: PutEntry) -> None:
-    """Note where a half message is, and how long its record is."""
-    put.detour = Detour((HALF_TOPIC, 0))
-    added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
-    put.wrote_bytes = put.given.record_bytes(put.body, HALF_TOPIC, put.properties + added.encode())
 
 
 def fits(put: PutEntry, plan: Plan) -> bool:
@@ -113,18 +107,9 @@ class TransactionTraffic:
     def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
         """Put a half message that has been asked for."""
         self._ledger.transactions.prepare(put.name, behaviour)
-        properties = put.properties.decode()
-        return self.service.prepare(
-            message_of(
-                put.topic,
-                put.body,
-                put.queue_id,
-                properties,
-                put.given,
-                wait=put.wait,
-                sys_flag=TRANSACTION_PREPARED,
-            )
-        )
+        place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
+        flag = TRANSACTION_PREPARED
+        return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
 
     def decide(self, put: PutEntry) -> None:
         """Decide about a half message that has been answered, if its producer does."""
@@ -146,10 +131,10 @@ class TransactionTraffic:
         end = put.physical_offset + put.record_bytes
         found = self._must_be_found(end, is_visible=put.is_durable or answered_for_all)
         if behaviour.contradicts:
-            self._spawn(
-                "contradiction",
-                lambda: self._end(transaction, put, request, commits=not behaviour.commits, found=found),
+            otherwise = partial(
+                self._end, transaction, put, request, commits=not behaviour.commits, found=found
             )
+            self._spawn("contradiction", otherwise)
         self._end(transaction, put, request, commits=behaviour.commits, found=found)
 
     def come_back(self, stream: Stream, *, healing: bool) -> None:
@@ -225,12 +210,8 @@ class TransactionTraffic:
 
         A disk that fails or is slow may not have let it become so, and what is in a buffer only is not, yet.
         """
-        disk = self._disk
-        is_excused = (
-            self._plan.memory.transient_pool
-            or allowances.delays(disk, self._plan)
-            or allowances.sync_errors(disk)
-        )
+        disk, in_buffer = self._disk, self._plan.memory.transient_pool
+        is_excused = in_buffer or allowances.delays(disk, self._plan) or allowances.sync_errors(disk)
         return end <= self._store.dispatch.readable_limit() or (is_visible and not is_excused)
 
     def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:

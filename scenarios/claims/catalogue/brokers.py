@@ -24,14 +24,7 @@ TROUBLED: Mapping[str, Sequence[float | str]] = {
 }
 
 BROKER = Ranges(
-    endings=(
-        "crash in traffic",
-        "crash in traffic",
-        "crash in traffic",
-        "crash at rest",
-        "crash in load",
-        "stop",
-    ),
+    endings=(*("crash in traffic",) * 3, "crash at rest", "crash in load", "stop"),
     lives=(1, 2, 2, 3),
     producers=(1, 2, 3),
     consumers=(0, 1, 1, 2),

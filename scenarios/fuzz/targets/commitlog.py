@@ -48,10 +48,8 @@ class CommitLogTarget(Target):
     def check(self, raw: bytes) -> InputOutcome:
         """Scan, and read each record that is found."""
         end, at, count = len(raw), 0, 0
-        records = scan.scan_records(
-            memoryview(raw), 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True
-        )
-        kind = ""
+        view, kind = memoryview(raw), ""
+        records = scan.scan_records(view, 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True)
         try:
             for scanned in records:
                 whole = whole_at(raw, at, end, BASE_OFFSET + at)

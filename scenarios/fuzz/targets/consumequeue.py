@@ -29,9 +29,8 @@ class ConsumeQueueTarget(Target):
         physical_offset = draw.below(1 << 40)
         for _ in range(draw.between(1, _ENTRIES_MAX)):
             size_bytes = draw.between(91, 4096)
-            raw += consume_queue.encode_entry(
-                physical_offset, size_bytes, consume_queue.tags_code(draw.pick(TAGS))
-            )
+            code = consume_queue.tags_code(draw.pick(TAGS))
+            raw += consume_queue.encode_entry(physical_offset, size_bytes, code)
             physical_offset += size_bytes
         return raw + bytes(_ENTRY_BYTES * draw.below(2))
 

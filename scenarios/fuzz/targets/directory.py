@@ -61,9 +61,8 @@ class DirectoryTarget(Target):
             return InputOutcome(False, "no directory")
         with garbage_kept(), collected() as hits:
             try:
-                found, image = run_on(
-                    directory.image(ROOT, BORN_MS), lambda world: _recovered(world, directory)
-                )
+                before = directory.image(ROOT, BORN_MS)
+                found, image = run_on(before, lambda world: _recovered(world, directory))
             except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
                 return InputOutcome(False, f"refused {_placed(error, directory)}")
             _check_again(image, directory, found)
@@ -78,10 +77,9 @@ class _Contents(NamedTuple):
     everything: str
     """Of these and the index."""
 
-    @classmethod
-    def of(cls, store: MessageStore) -> "_Contents":
-        """Return those of a store."""
-        return cls(rows_digest(store), content_digest(store))
+
+def _contents_of(store: MessageStore) -> _Contents:
+    return _Contents(rows_digest(store), content_digest(store))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +101,8 @@ class _Found:
 
 
 def _recovered(world: World, directory: DirectoryContent) -> _Found:
-    """Recover and read everything."""
     store, report = _loaded(world, directory)
-    contents, given, log_end = _Contents.of(store), GivenLog(directory.entries, report), store.max_phy_offset
+    contents, given, log_end = _contents_of(store), GivenLog(directory.entries, report), store.max_phy_offset
     if log_end < given.whole_end():
         raise TargetViolation("lost", f"a log up to {given.whole_end()} at least", log_end)
     check_served(store, given)
@@ -131,7 +128,7 @@ def _loaded(world: World, directory: DirectoryContent) -> tuple[MessageStore, Re
 def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> None:
     """Recover what was recovered: it opens, and nothing may change unless there is a reason for it."""
     try:
-        again, _ = run_on(image, lambda world: _Contents.of(_loaded(world, directory)[0]))
+        again, _ = run_on(image, lambda world: _contents_of(_loaded(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
         raise TargetViolation("recovered-again", "a store that opens", error) from error
     is_same = again.rows == found.contents.rows if found.index_may_change else again == found.contents

@@ -95,17 +95,14 @@ class IndexTarget(Target):
         """Check the file as recovery does, and look up in it whatever that finds."""
         data = bytearray(raw.ljust(_FILE_BYTES, b"\0"))
         view = memoryview(data)
-        defects = [
-            field_of(defect, FILE, _FILE_BYTES)
-            for defect in index_file.defects(view, FILE, SLOTS, ENTRIES_MAX)
-        ]
+        found = index_file.defects(view, FILE, SLOTS, ENTRIES_MAX)
+        defects = [field_of(defect, FILE, _FILE_BYTES) for defect in found]
         slots = index_format.slots_of(view)
         if slots is not None and not 1 <= slots <= len(data) // _SLOT_BYTES:
             raise TargetViolation("slots", "as many as there is room for", slots)
         file = _opened(data)
-        ways = "".join(
-            [_look_up(file, data, key_hash, has_defects=bool(defects)) for key_hash in HASHES[1:4]]
-        )
+        looked_up = [_look_up(file, data, key_hash, has_defects=bool(defects)) for key_hash in HASHES[1:4]]
+        ways = "".join(looked_up)
         if defects:
             return InputOutcome(False, f"{defects[0]} {min(len(defects), 2)} {ways}")
         _check_made_again(file, data)

@@ -95,11 +95,8 @@ def _binary_fields(raw: bytes, at: int, end: int) -> list[Field]:
         if key_end + 4 > end:
             break
         value_end = key_end + 4 + int.from_bytes(raw[key_end : key_end + 4], "big")
-        fields += [
-            Field(place, 2, LENGTH),
-            Field(place + 2, key_end - place - 2, TEXT),
-            Field(key_end, 4, LENGTH),
-        ]
+        fields += [Field(place, 2, LENGTH), Field(place + 2, key_end - place - 2, TEXT)]
+        fields.append(Field(key_end, 4, LENGTH))
         if value_end > end:
             break
         fields.append(Field(key_end + 4, value_end - key_end - 4, TEXT))

@@ -43,23 +43,8 @@ _SETTINGS = (
     "maxHashSlotNum=500",
     "storePathRootDir=/data/mq",
 )
-_TOKENS = (
-    b'"',
-    b'\\"',
-    b"\\",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b",",
-    b":",
-    b"0",
-    b"-",
-    b"1e999",
-    b"NaN",
-    b"null",
-    b"\n",
-)
+_QUOTED = (b'"', b'\\"', b"\\")
+_TOKENS = (*_QUOTED, b"{", b"}", b"[", b"]", b",", b":", b"0", b"-", b"1e999", b"NaN", b"null", b"\n")
 _ESCAPES = (b"\\ud800", b"\\u0000", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"9" * 40, b'{"a":', b"{1:")
 _OPENINGS = (b"[", b'{"a":', b"{1:", b'{"a":[')
 _MENTIONED = (b'"offsetTable"', b'"lmqOffsetTable"', b'"dataVersion"', b"T1@g", b"{0:12}")
@@ -174,9 +159,8 @@ def _managed(world: World, path: str, what: str, *, light: bool) -> InputOutcome
     again = ConsumerOffsetManager(world, CONFIG, light_queues=light)
     again.load()
     if again.file.damage is not None or again.persist():
-        raise TargetViolation(
-            "read-again", "what was written", again.file.damage or world.files.read(path)[:300]
-        )
+        found = again.file.damage or world.files.read(path)[:300]
+        raise TargetViolation("read-again", "what was written", found)
     return InputOutcome(True, f"{what} {'written anew' if changed else 'as it is'}")
 
 
