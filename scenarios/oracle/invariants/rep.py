@@ -1,8 +1,8 @@
 """REP: a slave's log is its master's, byte for byte from the slave's first on, and what it acknowledges it has.
 
 A slave that cannot go on, because its master has lost what it has, or has something else there, must say so and change
-nothing; one that can must. What the answer to a put says a slave has, a slave had reported, with these very bytes; and a
-slave still has what it reported, unless it only promised its page cache and the power went.
+nothing; one that can must. What the answer to a put says a slave has, a slave had reported, with these very bytes; and
+a slave still has what it reported, unless it only promised its page cache and the power went.
 
 Not seen here: zeros that a crash has left in a slave's record where no recovery can see it, in its times and hosts;
 whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are asked about.
