@@ -52,13 +52,8 @@ _TELLS_NOW_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
 _OF_SIGNAL = ("alarm", "getitimer", "pause", "raise_signal", "setitimer", "signal", "sigtimedwait", "sigwait")
 _OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
 _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
-_EXEMPT_CALLERS = (
-    "importlib",
-    "linecache",
-    "tokenize",
-    "coverage",
-    "_pytest",
-)  # Python reading its own source
+# These read source files, for Python itself and for tracebacks.
+_EXEMPT_CALLERS = ("importlib", "linecache", "tokenize", "coverage", "_pytest")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # which are below it, and are not it
 _standing: list[list[LeakError]] = []  # what each guard that stands has found, the outermost first

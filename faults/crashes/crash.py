@@ -38,7 +38,7 @@ class PowerCut:
     def __init__(self, profile: CrashProfile, names: Namespace, page_bytes: int, sector_bytes: int) -> None:
         self._profile = profile
         self._names = names
-        self._page_bytes = page_bytes
+        self.page_bytes = page_bytes
         self._sector_bytes = sector_bytes
         self.damage: list[DamagedRange] = []
         """Sectors that images of this cut have filled with garbage, synced bytes beside them included."""
@@ -46,7 +46,7 @@ class PowerCut:
     @property
     def page_sectors(self) -> int:
         """Return how many sectors of a page may be at versions of their own; 0 where no page is torn."""
-        return 0 if self._profile.whole_pages else self._page_bytes // self._sector_bytes
+        return 0 if self._profile.whole_pages else self.page_bytes // self._sector_bytes
 
     def unsure_changes(self) -> list[Change]:
         """Return the metadata changes that may be lost, in order; those Metadata.is_in_order only from the end."""
@@ -61,9 +61,7 @@ class PowerCut:
             logged = names.logged()
             return [change for change in unsynced if change.number not in logged]
         committed = max(names.committed, names.acknowledged) if drive_survives else names.committed
-        return [
-            change for change in unsynced if change.number > committed or not metadata.is_in_order(change)
-        ]
+        return [one for one in unsynced if one.number > committed or not metadata.is_in_order(one)]
 
     def entries_without(self, lost: Lost, injected: Counter[str]) -> MetadataState:
         """Return names and sizes after these changes are lost, and count them."""
@@ -78,7 +76,7 @@ class PowerCut:
                     injected[FaultKind.LIE_EXPOSED] += 1
             else:
                 change.apply(entries)
-        entries.prune()
+        entries.prune()  # what a lost directory held has no name either
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
@@ -99,7 +97,9 @@ class PowerCut:
         size_bytes = entries.sizes.get(inode.identity, 0)
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         for page, writes in inode.dirty_pages(size_bytes):
-            least = 0
+            least = (
+                0  # with data before size, the length that is there vouches for what was appended up to it
+            )
             while least < len(writes) and writes[least][0] <= written:
                 least += 1
             if inode.in_drive and self._profile.drive_cache_survives:
@@ -139,13 +139,12 @@ class PowerCut:
     ) -> bytes:
         content = bytearray(durable)
         for page, page_outcome in outcomes:
-            start = page.page * self._page_bytes
-            end = min(start + self._page_bytes, len(content))
+            start = page.page * self.page_bytes
+            end = min(start + self.page_bytes, len(content))
             version, _, sectors, torn_at, _, filling = page_outcome
             if sectors or torn_at or filling:
-                tears = lay_outcome(
-                    content, start, end, page.writes, page_outcome, self._sector_bytes, durable
-                )
+                sector_bytes = self._sector_bytes
+                tears = lay_outcome(content, start, end, page.writes, page_outcome, sector_bytes, durable)
                 injected[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, version)] += 1
                 if tears.sectors:
                     injected[FaultKind.TORN_SECTOR] += tears.sectors
@@ -163,7 +162,7 @@ class PowerCut:
         return durable if content == durable else bytes(content)
 
     def _garbage(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
-        start = page.page * self._page_bytes
+        start = page.page * self.page_bytes
         for sector in range(self.page_sectors):
             if page_outcome.garbage >> sector & 1:
                 at = start + sector * self._sector_bytes
@@ -174,15 +173,11 @@ class PowerCut:
     ) -> bool:
         """Return whether a page would be another one if what the drive had acknowledged of it were there."""
         least = inode.acknowledged_writes(page.page, page.writes)
-        start = page.page * self._page_bytes
+        start = page.page * self.page_bytes
         end = start + len(found)
         honest = bytearray(durable)
-        honored = page_outcome._replace(
-            version=max(page_outcome.version, least),
-            other=max(page_outcome.other, least),
-            garbage=0,
-            filling=0,
-        )
+        version, other = max(page_outcome.version, least), max(page_outcome.other, least)
+        honored = page_outcome._replace(version=version, other=other, garbage=0, filling=0)
         lay_outcome(honest, start, end, page.writes, honored, self._sector_bytes)
         return least > 0 and honest[start:end] != found
 
@@ -194,9 +189,7 @@ def _outcome_name(page: DirtyPage, version: int) -> str:
 
 
 def _image(entries: MetadataState, contents: dict[str, bytes], wall_start_ms: int) -> Image:
-    files = {}
-    for path, inode in entries.contents():
-        files[path] = file_image(inode, contents[path], wall_start_ms)
+    files = {path: file_image(inode, contents[path], wall_start_ms) for path, inode in entries.contents()}
     return Image(files, tuple(entries.directories - {"/"}))
 
 

@@ -19,8 +19,9 @@ left out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice, product
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice, product
 from math import prod
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ class CrashState:
         self._variant = variant
         self._chosen = chosen
         self.digest = digest
-        """The digest of its image."""
+        """The digest of its image, known before that is made: most states are the same as others."""
 
     @property
     def lost(self) -> Lost:
@@ -85,17 +86,17 @@ class CrashState:
         return self._variant.image(self._chosen)
 
 
+@dataclass(frozen=True, slots=True)
 class SurvivingCache:
     """The one state that the page cache leaves if it survives."""
 
-    def __init__(self, whole: Image) -> None:
-        self.lost: Lost = {}
-        self.pages: list[PageOutcomes] = []
-        self._whole = whole
+    whole: Image
+    lost: Lost = field(default_factory=dict)
+    pages: tuple[PageOutcomes, ...] = ()
 
     def image(self, _: Chosen) -> Image:
         """Return it."""
-        return self._whole
+        return self.whole
 
 
 class DurableFiles:
@@ -120,13 +121,9 @@ class MetadataVariant:
     """What is left of names and sizes once some changes are lost, and the states of pages on top of that."""
 
     def __init__(
-        self,
-        cut: PowerCut,
-        lost: Lost,
-        page_bytes: int,
-        sector_faults: SectorFaults,
-        durable_files: "DurableFiles",
-    ):
+        self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles
+    ) -> None:
+        page_bytes = cut.page_bytes
         entries = cut.entries_without(lost, Counter())
         self.lost = lost
         self._directories = tuple(sorted(entries.directories - {"/"}))
@@ -163,9 +160,7 @@ class MetadataVariant:
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
         """Return the choice that outcomes come to."""
-        return tuple(
-            page.number(page_outcome) for page, page_outcome in zip(self.pages, page_outcomes, strict=True)
-        )
+        return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
     def before_operation(self, operation: int) -> Chosen:
         """Return the choice of all that was written before an operation, or is sure."""
@@ -182,22 +177,19 @@ class MetadataVariant:
 
     def single(self) -> Iterator[Chosen]:
         """Yield the choices in which one page is at another version than all others, or torn."""
-        everything, nothing = self.extremes
-        for index, page in enumerate(self.pages):
-            for number in page.versions:
-                yield _with(everything, index, number)
-                yield _with(nothing, index, number)
-            for number in page.tears():
-                yield _with(everything, index, number)
-                yield _with(nothing, index, number)
+        return self._one_page_at(lambda page: chain(page.versions, page.tears()))
 
     def with_sector_faults(self) -> Iterator[Chosen]:
         """Yield the choices in which one page is torn inside a sector, or has garbage."""
+        return self._one_page_at(PageOutcomes.with_sector_faults)
+
+    def _one_page_at(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
+        """Yield the choices in which one page is as some of its numbers say, and all others are kept, or lost."""
         everything, nothing = self.extremes
         for index, page in enumerate(self.pages):
-            for number in page.with_sector_faults():
-                yield _with(everything, index, number)
-                yield _with(nothing, index, number)
+            for number in numbers(page):
+                yield (*everything[:index], number, *everything[index + 1 :])
+                yield (*nothing[:index], number, *nothing[index + 1 :])
 
     def image(self, chosen: Chosen) -> Image:
         """Return the image of a choice."""
@@ -232,11 +224,9 @@ class MetadataVariant:
         for index in indexes:
             page = self.pages[index]
             content[page.start : page.end] = page.contents[chosen[index]]
-        return (
-            durable_bytes
-            if content == durable_bytes.content
-            else FileImage(bytes(content), durable_bytes.mtime_ms)
-        )
+        if content == durable_bytes.content:  # the same object, whose digest is known
+            return durable_bytes
+        return FileImage(bytes(content), durable_bytes.mtime_ms)
 
 
 class CrashStates:
@@ -255,7 +245,6 @@ class CrashStates:
         self,
         cut: PowerCut,
         profile: CrashProfile,
-        page_bytes: int,
         sector_faults: SectorFaults,
         whole: Image | None,
         wall_ms: int,
@@ -264,7 +253,6 @@ class CrashStates:
     ) -> None:
         self._cut = cut
         self._profile = profile
-        self._page_bytes = page_bytes
         self._sector_faults = sector_faults
         self._whole = whole
         self._durable_files = DurableFiles(wall_ms)
@@ -299,11 +287,10 @@ class CrashStates:
             return []
         stream = Choices("").stream(stream_name)
         decide_lost_changes(stream, self._profile, self._unsure, state.lost)
-        sector_faults = (
-            self._sector_faults if self._cut.page_sectors and self._sector_faults.is_possible else None
-        )
+        faults, page_sectors = self._sector_faults, self._cut.page_sectors
+        sector_faults = faults if page_sectors and faults.is_possible else None
         for page, page_outcome in zip(self._variant(state.lost).pages, state.page_outcomes, strict=True):
-            record_page_outcome(stream, page.page, page_outcome, self._cut.page_sectors, sector_faults)
+            record_page_outcome(stream, page.page, page_outcome, page_sectors, sector_faults)
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> CrashState:
@@ -323,9 +310,7 @@ class CrashStates:
         key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
-            variant = MetadataVariant(
-                self._cut, lost, self._page_bytes, self._sector_faults, self._durable_files
-            )
+            variant = MetadataVariant(self._cut, lost, self._sector_faults, self._durable_files)
             self._variants[key] = variant
         return variant
 
@@ -333,7 +318,7 @@ class CrashStates:
 
     def _find_product(self) -> list[MetadataVariant] | None:
         """Return every variant, with all outcomes of its pages found; None if that makes more states than the limit."""
-        if (len(self._ordered) + 1) << len(self._single) > self._limit:
+        if (len(self._ordered) + 1) << len(self._single) > self._limit:  # before anything is built
             return None
         variants = []
         states = 0
@@ -376,7 +361,7 @@ class CrashStates:
     def _representatives(self) -> Iterator[CrashState]:
         kept = self._variant({})
         yield from kept.states(kept.extremes)
-        if self._tears_sectors:
+        if self._tears_sectors:  # what this kind of crash is about comes first: the limit cuts from the end
             yield from kept.states(kept.with_sector_faults())
         yield from self._in_order(kept)
         for lost in self._few_losses():
@@ -411,10 +396,5 @@ class CrashStates:
         """Draw a state as a power cut of a run is drawn."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
-        return variant, variant.drawn(
-            draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._sector_faults)
-        )
-
-
-def _with(chosen: Chosen, index: int, number: int) -> Chosen:
-    return (*chosen[:index], number, *chosen[index + 1 :])
+        outcomes = draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._sector_faults)
+        return variant, variant.drawn(outcomes)

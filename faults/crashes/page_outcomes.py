@@ -24,7 +24,7 @@ from ..disk.page_cache import Write
 FILLINGS = 1 << 16
 """How many numbers there are, 0 included, which stands for none."""
 _ZEROS, _ONES = 1, 2
-_TRIED_FILLINGS = (1, 2, 3, 4)  # zeros, ones, another sector's bytes, bytes of chance
+_TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, bytes of chance
 
 
 class PageOutcome(NamedTuple):
@@ -138,9 +138,8 @@ class PageOutcomes:
     @property
     def versions(self) -> list[int]:
         """Return the numbers of all its versions, from the least on."""
-        return [
-            self.number(PageOutcome(version)) for version in range(self.page.least, len(self.page.writes) + 1)
-        ]
+        latest = len(self.page.writes)
+        return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 
     def before_operation(self, operation: int) -> int:
         """Return the number of the page with what was written before an operation, or is sure."""
@@ -162,15 +161,15 @@ class PageOutcomes:
         return True
 
     def tears(self) -> Iterator[int]:
-        """Yield the numbers of tears at every sector boundary of its last write, and of all its writes together.
-
-        Either side of a boundary is the newer one once: drives reorder sectors.
-        """
+        """Yield the numbers of tears at every sector boundary of its last write, and of all its writes together."""
         latest = len(self.page.writes)
         for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
             flying = self._flying(older, latest)
             for boundary in range(1, len(flying)):
-                for newer in (flying[:boundary], flying[boundary:]):
+                for newer in (
+                    flying[:boundary],
+                    flying[boundary:],
+                ):  # either side, for drives reorder sectors
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
 
     def with_sector_faults(self) -> Iterator[int]:
@@ -194,23 +193,16 @@ class PageOutcomes:
         if not self._page_sectors:
             return []
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
-        sector_bytes = self._sector_faults.sector_bytes
-        starts = range(0, self.end - self.start, sector_bytes)
-        return [
-            sector
-            for sector, at in enumerate(starts)
-            if one[at : at + sector_bytes] != other[at : at + sector_bytes]
-        ]
+        size = self._sector_faults.sector_bytes
+        starts = range(0, self.end - self.start, size)
+        return [sector for sector, at in enumerate(starts) if one[at : at + size] != other[at : at + size]]
 
     def _cuts(self, older: int, newer: int, sector: int) -> list[int]:
         """Return bytes of the page to tear a sector at: behind the first that differs, half way, before the last."""
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
         first = sector * self._sector_faults.sector_bytes
-        differing = [
-            at
-            for at in range(first, min(first + self._sector_faults.sector_bytes, len(one)))
-            if one[at] != other[at]
-        ]
+        last = min(first + self._sector_faults.sector_bytes, len(one))
+        differing = [at for at in range(first, last) if one[at] != other[at]]
         begin, end = differing[0], differing[-1]
         return sorted(at for at in {begin + 1, (begin + end + 1) // 2, end} if begin < at <= end)
 
@@ -223,15 +215,8 @@ class PageOutcomes:
     def _lay(self, page_outcome: PageOutcome) -> bytes:
         assert self.page.least <= page_outcome.version <= len(self.page.writes), page_outcome
         content = bytearray(self._durable)
-        lay_outcome(
-            content,
-            self.start,
-            self.end,
-            self.page.writes,
-            page_outcome,
-            self._sector_faults.sector_bytes,
-            self._durable,
-        )
+        sector_bytes, writes = self._sector_faults.sector_bytes, self.page.writes
+        lay_outcome(content, self.start, self.end, writes, page_outcome, sector_bytes, self._durable)
         return bytes(content[self.start : self.end])
 
 
@@ -260,9 +245,8 @@ def lay_outcome(
 
     It is whole if the sectors that differ all came from the same version. durable: the whole file, for garbage.
     """
-    if page_outcome.version == page_outcome.other or not (
-        page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
-    ):
+    is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
+    if page_outcome.version == page_outcome.other or not is_torn:
         lay_version(content, start, end, writes[: page_outcome.version])
         return _WHOLE
     before = content[start:end]

@@ -1,8 +1,7 @@
 """Crash sampling: draws what a power cut takes, which metadata changes and which version of each dirty page.
 
-Independent draws per page would almost never lose everything, or just one thing, and bugs live there. So each cut first
-draws a strategy. The strategy is not recorded. The outcome of each change and of each page is, 0 being what survived
-whole: a record reads as the list of what was lost, and each loss can be taken back on its own.
+Each cut first draws a strategy, which is not recorded. The outcome of each change and of each page is, 0 being what
+survived whole: a record reads as the list of what was lost, and each loss can be taken back on its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from ..disk.namespace import Change, Lost
 from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 
+# One draw per page would almost never lose everything, or just one thing, and bugs live there: a cut has a strategy.
 _CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
 _PAGE_STRATEGIES = ("none", "all", "any version", "any version", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
@@ -120,9 +120,8 @@ def _propose_page_outcomes(
     sector_faults: SectorFaults | None,
 ) -> list[PageOutcome]:
     if sector_faults is not None and sector_faults.torn_page_chance > 0.0:
-        return [
-            _torn(chance, page, sector_faults.torn_page_chance, page_sectors, sector_faults) for page in dirty
-        ]
+        torn_chance = sector_faults.torn_page_chance
+        return [_torn(chance, page, torn_chance, page_sectors, sector_faults) for page in dirty]
     strategy = _PAGE_STRATEGIES[int(chance() * len(_PAGE_STRATEGIES))]
     if strategy == "any version":
         return [_at_any_version(chance, page) for page in dirty]
@@ -156,37 +155,22 @@ def _torn(
     further = 1 + int(chance() * (versions - 1))
     other = page.least + (whole.version - page.least + further) % versions
     torn = PageOutcome(whole.version, other, int(chance() * (1 << page_sectors)))
-    return (
-        torn
-        if sector_faults is None
-        else _with_sector_faults(chance, page, torn, page_sectors, sector_faults)
-    )
-
-
-def _with_sector_faults(
-    chance: Callable[[], float],
-    page: DirtyPage,
-    torn: PageOutcome,
-    page_sectors: int,
-    sector_faults: SectorFaults,
-) -> PageOutcome:
-    """Propose a sector to be torn inside, and sectors that hold garbage, among those that were in flight."""
+    if sector_faults is None:
+        return torn
+    # A sector to be torn inside, and sectors that hold garbage, are among those that were in flight.
     sector_bytes = sector_faults.sector_bytes
     page_bytes = page_sectors * sector_bytes
     first, last = sorted((torn.version, torn.other))
     start = page.page * page_bytes
-    flying = [
-        (max(at - start, 0), min(at + len(data) - start, page_bytes))
-        for _, at, data in page.writes[first:last]
-    ]
+    newer = page.writes[first:last]
+    flying = [(max(at - start, 0), min(at + len(data) - start, page_bytes)) for _, at, data in newer]
     if chance() < sector_faults.torn_bytes_chance:
         begin, end = flying[int(chance() * len(flying))]
         torn = torn._replace(torn_at=begin + int(chance() * (end - begin)))
     damaged = 0
     for sector in range(page_sectors):
-        in_flight = any(
-            begin < (sector + 1) * sector_bytes and sector * sector_bytes < end for begin, end in flying
-        )
+        at = sector * sector_bytes
+        in_flight = any(begin < at + sector_bytes and at < end for begin, end in flying)
         if in_flight and chance() < sector_faults.garbage_chance:
             damaged |= 1 << sector
     if damaged:

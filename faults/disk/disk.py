@@ -51,6 +51,12 @@ class Disk:
         self.kernel = kernel
         self._stream = stream
         self._injector = FaultInjector(kernel, stream, faults or FaultPlan())
+        self.stream_name = stream.name
+        """The name of the stream that it draws from."""
+        self.injected: Counter[str] = self._injector.injected
+        """How often each fault really happened."""
+        self.damage: list[DamagedRange] = self._injector.damage
+        """What the disk took back after it had told or shown it, in the order in which it did."""
         if image is None:
             self._names = Namespace(page_bytes)
         else:
@@ -61,19 +67,10 @@ class Disk:
         self._volume = Volume(self._names, self._injector, sector_bytes, capacity_bytes)
         self._syncs = Syncs(self._injector, self._names, timing or SyncTiming())
         self._mounted: list[Machine] = []
-        self._finished = False
+        self.is_finished = False
+        """Whether it is an image already: no machine can mount it."""
         self._was_killed = False
         """Whether the last machine was killed, and that has been counted."""
-
-    @property
-    def stream_name(self) -> str:
-        """Return the name of the stream that it draws from."""
-        return self._stream.name
-
-    @property
-    def is_finished(self) -> bool:
-        """Return whether it is an image already: no machine can mount it."""
-        return self._finished
 
     @property
     def operations(self) -> int:
@@ -84,16 +81,6 @@ class Disk:
     def met(self) -> CrashSite | None:
         """Return the last operation that a machine died at, None if none did."""
         return self._injector.met
-
-    @property
-    def injected(self) -> Counter[str]:
-        """Return how often each fault really happened."""
-        return self._injector.injected
-
-    @property
-    def damage(self) -> list[DamagedRange]:
-        """Return what the disk took back after it had told or shown it, in the order in which it did."""
-        return self._injector.damage
 
     @property
     def bad_sectors(self) -> list[DamagedRange]:
@@ -142,7 +129,7 @@ class Disk:
         """Do as crash_at does, at the operation that trigger says, which may be none of those to come."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
-        self._injector.crash_at = self.operations
+        self._injector.crash_at = self.operations  # the next one, so that the trigger is asked from there on
         self._injector.moment = moment
         self._injector.aim = trigger
 
@@ -186,7 +173,9 @@ class Disk:
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
         self._finish()
-        if not self._was_killed:
+        if (
+            not self._was_killed
+        ):  # else this only makes an image of what a kill has left, which is no second crash
             self._count_crash(profile)
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:
@@ -195,12 +184,12 @@ class Disk:
                 trace.emit(Aftermath(profile.name, (), (), image))
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
+        # Metadata first: which pages there are to be lost depends on the names and lengths that are left.
         lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
         entries = cut.entries_without(lost, self.injected)
         dirty = cut.dirty_pages(entries)
-        page_outcomes = draw_page_outcomes(
-            self._stream, dirty, cut.page_sectors, self._sector_faults(profile)
-        )
+        sector_faults = self._sector_faults(profile)
+        page_outcomes = draw_page_outcomes(self._stream, dirty, cut.page_sectors, sector_faults)
         image = cut.image(entries, dirty, page_outcomes, self.injected, wall_start_ms)
         self.damage.extend(cut.damage)
         if trace is not None:
@@ -230,9 +219,7 @@ class Disk:
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
-        return CrashStates(
-            cut, profile, self._page_bytes, self._sector_faults(profile), whole, wall_ms, limit, stream
-        )
+        return CrashStates(cut, profile, self._sector_faults(profile), whole, wall_ms, limit, stream)
 
     def settle(self) -> Image:
         """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
@@ -242,15 +229,13 @@ class Disk:
     def _sector_faults(self, profile: CrashProfile) -> SectorFaults:
         """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""
         faults = self._injector.faults
-        torn_bytes_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
-        return SectorFaults(
-            self._sector_bytes, torn_bytes_chance, faults.garbage_chance, profile.torn_page_chance
-        )
+        torn_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
+        return SectorFaults(self._sector_bytes, torn_chance, faults.garbage_chance, profile.torn_page_chance)
 
     def _finish(self) -> None:
         self._check_unfinished()
-        self._finished = True
+        self.is_finished = True
 
     def _check_unfinished(self) -> None:
-        if self._finished:
+        if self.is_finished:
             raise RuntimeError("the disk is an image already: make a new one from that")

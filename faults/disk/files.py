@@ -5,7 +5,8 @@ opened under stays the path in traces, draws and errors.
 """
 
 import errno
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from isal.isal_zlib import crc32
 
@@ -18,6 +19,7 @@ from .page_cache import Inode
 from .syncs import Syncs, SyncWait
 from .volume import SimFileLock, SimulatedDiskSpace, Volume
 
+T = TypeVar("T")
 _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the injector, maps and syncs
 
 
@@ -91,9 +93,8 @@ class SimDescriptor:
         if more_bytes > 0:
             self._volume.check_growth(self.path, more_bytes)
             injector, inode = self._injector, self._inode
-            number, grown_bytes = injector.begin_growth(
-                self._machine, self.path, inode.size_bytes, size_bytes
-            )
+            before_bytes = inode.size_bytes
+            number, grown_bytes = injector.begin_growth(self._machine, self.path, before_bytes, size_bytes)
             inode.thaw(grown_bytes)
             self._names.extend(number, self.path, inode, grown_bytes, in_steps=True)
             injector.end(self._machine, "extend", number)
@@ -165,24 +166,17 @@ class SimFiles:
     def status(self, path: str) -> SimulatedFileStatus | None:
         """Return what is at path, None if nothing is."""
         self._pause("status", path)
-        self._injector.check_readable(path)
-        self._injector.fail_by_chance(
-            self._injector.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path
-        )
+        self._check_look_up(path)
         inode = self._names.current.inode(path)
         if inode is not None:
-            return SimulatedFileStatus(
-                inode.size_bytes, inode.mtime_ms(self._injector.kernel.wall_start_ms), False
-            )
+            mtime_ms = inode.mtime_ms(self._injector.kernel.wall_start_ms)
+            return SimulatedFileStatus(inode.size_bytes, mtime_ms, False)
         return SimulatedFileStatus(0, 0, True) if path in self._names.current.directories else None
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
         self._pause("list", path)
-        self._injector.check_readable(path)
-        self._injector.fail_by_chance(
-            self._injector.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path
-        )
+        self._check_look_up(path)
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
@@ -196,12 +190,10 @@ class SimFiles:
             path = parent_of(path)
         for directory in reversed(missing):
             self._injector.pause(self._machine, "make directory")
-            if directory in self._names.current.directories:
+            if directory in self._names.current.directories:  # another task has made it since
                 continue
             self._names.check_parent(directory)
-            number = self._begin("make directory", directory)
-            self._names.make_directory(number, directory)
-            self._end("make directory", number)
+            self._carry_out("make directory", directory, self._names.make_directory, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
@@ -211,11 +203,11 @@ class SimFiles:
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
-        if inode.size_bytes < size_bytes:
+        if inode.size_bytes < size_bytes:  # asked again: another task may have extended it at that point
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             before_bytes = inode.size_bytes
             if injector.faults.sparse:
-                number = self._begin("extend", path)
+                number = injector.begin_atomic(self._machine, "extend", path)
                 inode.thaw(size_bytes)
                 inode.with_flaws(self._volume.sector_bytes).grow(before_bytes, size_bytes)
                 self._names.extend(number, path, inode, size_bytes)
@@ -223,7 +215,7 @@ class SimFiles:
                 number, grown_bytes = injector.begin_growth(self._machine, path, before_bytes, size_bytes)
                 inode.thaw(grown_bytes)
                 self._names.extend(number, path, inode, grown_bytes, in_steps=True)
-            self._end("extend", number)
+            injector.end(self._machine, "extend", number)
         inode.thaw(0)
         if inode.flaws is not None:
             flaws = inode.flaws
@@ -267,9 +259,8 @@ class SimFiles:
         """
         self._pause("write", path)
         if self._open(path).size_bytes:
-            number = self._begin("empty", path)
-            self._names.empty(number, path, self._injector.wall_ns(self._machine))
-            self._end("empty", number)
+            wall_ns = self._injector.wall_ns(self._machine)
+            self._carry_out("empty", path, self._names.empty, path, wall_ns)
         file = self._names.current.names[path]
         injector = self._injector
         at = 0
@@ -280,7 +271,9 @@ class SimFiles:
             inode = self._names.current.files[file]
             write_through(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
-            if at < len(data) and len(chunk) == len(fitting):
+            if at < len(data) and len(chunk) == len(
+                fitting
+            ):  # else it was a short write, and is gone on with
                 raise self._volume.full(path)
 
     def open(self, path: str) -> SimDescriptor:
@@ -308,14 +301,14 @@ class SimFiles:
         self._names.find(old)
         self._names.check_parent(new)
         names = self._names.current.names
-        if names[old] == names.get(new):
+        if names[old] == names.get(new):  # two names of one file: rename(2) does nothing then
             return
-        number = self._begin("rename", old)
-        self._names.rename(number, old, new)
         injector = self._injector
-        if injector.damage:
+        number = injector.begin_atomic(self._machine, "rename", old)
+        self._names.rename(number, old, new)
+        if injector.damage:  # under both names from now on: a crash may take the rename back
             injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
-        self._end("rename", number)
+        injector.end(self._machine, "rename", number)
 
     def link(self, path: str, new: str) -> None:
         """Give a file one more name, which nothing has yet: FileExistsError."""
@@ -324,17 +317,13 @@ class SimFiles:
         if new in self._names.current.names or new in self._names.current.directories:
             raise FileExistsError(errno.EEXIST, "File exists", new)
         self._names.check_parent(new)
-        number = self._begin("link", new)
-        self._names.link(number, path, new)
-        self._end("link", number)
+        self._carry_out("link", new, self._names.link, path, new)
 
     def unlink(self, path: str) -> None:
         """Remove a name; maps of the file stay usable."""
         self._injector.pause(self._machine, "unlink")
         self._names.find(path)
-        number = self._begin("unlink", path)
-        self._names.unlink(number, path)
-        self._end("unlink", number)
+        self._carry_out("unlink", path, self._names.unlink, path)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
@@ -343,9 +332,7 @@ class SimFiles:
             raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
         if path == "/":
             raise OSError(errno.EBUSY, "Device or resource busy", path)
-        number = self._begin("remove directory", path)
-        self._names.remove_directory(number, path)
-        self._end("remove directory", number)
+        self._carry_out("remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
         """Create path if needed and lock it; BlockingIOError if a living machine, this one included, holds it.
@@ -364,9 +351,8 @@ class SimFiles:
         if inode is None:
             self._names.check_parent(path)
             self._volume.check_creation(path)
-            number = self._begin("create", path)
-            inode = self._names.create(number, path, self._injector.wall_ns(self._machine))
-            self._end("create", number)
+            wall_ns = self._injector.wall_ns(self._machine)
+            inode = self._carry_out("create", path, self._names.create, path, wall_ns)
         return inode
 
     def _pause(self, kind: str, path: str) -> None:
@@ -374,9 +360,14 @@ class SimFiles:
         self._injector.pause(self._machine, kind)
         self._injector.wait_for_device(kind, path)
 
-    def _begin(self, kind: str, path: str) -> int:
-        return self._injector.begin_atomic(self._machine, kind, path)
+    def _check_look_up(self, path: str) -> None:
+        injector = self._injector
+        injector.check_readable(path)
+        injector.fail_by_chance(injector.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path)
 
-    def _end(self, kind: str, number: int) -> None:
-        if number == self._injector.crash_at:
-            self._injector.crash_now(self._machine, kind)
+    def _carry_out(self, kind: str, path: str, change: Callable[..., T], *arguments: object) -> T:
+        """Change names by an operation that has no middle; change takes its number, and the arguments."""
+        number = self._injector.begin_atomic(self._machine, kind, path)
+        result = change(number, *arguments)
+        self._injector.end(self._machine, kind, number)
+        return result

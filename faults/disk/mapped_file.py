@@ -17,24 +17,15 @@ from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
-_IDENTITY_MAX = 0xFFFF
+_IDENTITY_MAX = 0xFFFF  # of 16 bits of a digest word; all files beyond share the last number
 
 
 class SimMappedFile:
     """A file's first size_bytes. Positions count from its first byte; outside of the map they are a ValueError."""
 
     __slots__ = (
-        "_injector",
-        "_inode",
-        "_kernel",
-        "_limit",
-        "_machine",
-        "_msync",
-        "_pwrite_word",
-        "_store_word",
-        "_syncs",
-        "path",
-        "size_bytes",
+        *("_injector", "_inode", "_kernel", "_limit", "_machine", "_msync", "_pwrite_word", "_store_word"),
+        *("_syncs", "path", "size_bytes"),
     )
 
     def __init__(
@@ -68,6 +59,7 @@ class SimMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map: in the page cache at once, durable some day."""
+        # `pause` and `begin` of the injector and `Inode.write`, written out: calls would be most of what a store costs.
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -76,7 +68,7 @@ class SimMappedFile:
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
         if type(data) is not bytes:
-            data = bytes(data)
+            data = bytes(data)  # it is kept until it is durable, and its owner may change a buffer meanwhile
         number = injector.operations
         injector.operations = number + 1
         if number == injector.crash_at and injector.is_met(number, "store", self.path, at):
@@ -132,32 +124,24 @@ class SimMappedFile:
 
     def fdatasync(self) -> None:
         """Make everything written so far, and the size, durable. OSError(EIO): as for msync."""
-        self._injector.pause(self._machine, "fdatasync")
-        if self._limit < 0:
-            raise self._out_of_bounds(0, self.size_bytes)
+        self._pause_open("fdatasync")
         why = SyncWait("fdatasync", self.path)
         self._syncs.file(self._machine, why, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:
         """Keep the map's pages in memory, which no program can see. OSError(ENOMEM) if a fault refuses it."""
         injector = self._injector
-        injector.pause(self._machine, "mlock")
-        if self._limit < 0:
-            raise self._out_of_bounds(0, self.size_bytes)
+        self._pause_open("mlock")
         if injector.inject_if(injector.faults.refused_lock_chance, FaultKind.REFUSED_MLOCK, self.path):
             raise OSError(errno.ENOMEM, "Cannot allocate memory", self.path)
 
     def munlock(self) -> None:
         """Let them be reclaimed again."""
-        self._injector.pause(self._machine, "munlock")
-        if self._limit < 0:
-            raise self._out_of_bounds(0, self.size_bytes)
+        self._pause_open("munlock")
 
     def advise_will_need(self) -> None:
         """Take note of nothing."""
-        self._injector.pause(self._machine, "madvise")
-        if self._limit < 0:
-            raise self._out_of_bounds(0, self.size_bytes)
+        self._pause_open("madvise")
 
     def advise_dont_need(self, start: int, end: int) -> None:
         """Take note of nothing."""
@@ -169,6 +153,11 @@ class SimMappedFile:
         """Give the map and the descriptor back. Views taken earlier stay readable; closing twice is harmless."""
         self._injector.pause(self._machine, "close")
         self._limit = -1
+
+    def _pause_open(self, kind: str) -> None:
+        self._injector.pause(self._machine, kind)
+        if self._limit < 0:
+            raise self._out_of_bounds(0, self.size_bytes)
 
     def _die_writing(self, kind: str, number: int, at: int, data: bytes) -> None:
         """Die before, during or after a write. During: a drawn number of its last bytes miss the page cache."""

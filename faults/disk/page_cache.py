@@ -39,19 +39,18 @@ class Inode:
     """
 
     __slots__ = (
-        "_durable",
-        "_frozen",
-        "cache",
-        "flaws",
-        "identity",
-        "in_drive",
-        "loaded",
-        "mtime_ns",
-        "page_bytes",
-        "pending",
-        "readable",
-        "stale",
-        "synced_upto",
+        *(
+            "_durable",
+            "_frozen",
+            "cache",
+            "flaws",
+            "identity",
+            "in_drive",
+            "loaded",
+            "mtime_ns",
+            "page_bytes",
+        ),
+        *("pending", "readable", "stale", "synced_upto"),
     )
 
     def __init__(
@@ -87,11 +86,8 @@ class Inode:
     @property
     def allocated_bytes(self) -> int:
         """Return how much of the file has blocks on the disk: all of it but its holes."""
-        return (
-            self.size_bytes
-            if self.flaws is None
-            else self.size_bytes - self.flaws.hole_bytes(self.size_bytes)
-        )
+        holes_bytes = 0 if self.flaws is None else self.flaws.hole_bytes(self.size_bytes)
+        return self.size_bytes - holes_bytes
 
     def with_flaws(self, sector_bytes: int) -> "Flaws":
         """Return its flaws, to add some."""
@@ -136,7 +132,9 @@ class Inode:
         """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
-            return bytes(durable)  # of bytes, the same object
+            return bytes(
+                durable
+            )  # of bytes, the same object, by which images share the files that did not change
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def thaw(self, size_bytes: int) -> bytearray:
@@ -153,9 +151,8 @@ class Inode:
         return self.cache
 
     def _grow(self, size_bytes: int) -> None:
-        """Fill the page cache with zeros up to size_bytes, in place if that is possible: files grow write by write."""
         if self.cache:
-            try:
+            try:  # in place if that is possible: files grow write by write
                 self.readable.release()
                 self.cache.extend(bytes(size_bytes - len(self.cache)))
             except BufferError:  # there is a view
@@ -181,12 +178,10 @@ class Inode:
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.thaw(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
-        rest._durable = bytearray(
-            (self._durable if self.loaded is None else self.loaded.content)[:size_bytes]
-        )
-        rest.pending = [
-            (number, at, data[: size_bytes - at]) for number, at, data in self.pending if at < size_bytes
-        ]
+        durable = self._durable if self.loaded is None else self.loaded.content
+        rest._durable = bytearray(durable[:size_bytes])
+        left = [write for write in self.pending if write[1] < size_bytes]
+        rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
         rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
         rest.synced_upto, rest.in_drive, rest.flaws = self.synced_upto, self.in_drive, self.flaws
         return rest
@@ -209,7 +204,7 @@ class Inode:
         if not pending:
             return
         page_bytes = self.page_bytes
-        start -= start % page_bytes
+        start -= start % page_bytes  # write-back knows whole pages only
         end += -end % page_bytes
         durable = self._durable
         if self.loaded is not None or len(durable) < len(self.cache):
@@ -232,9 +227,8 @@ class Inode:
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
         """Return how many of a page's pending writes, the first ones, the drive has acknowledged and not secured."""
         start, end = page * self.page_bytes, (page + 1) * self.page_bytes
-        upto = max(
-            (number for number, first, last in self.in_drive if first < end and start < last), default=-1
-        )
+        held = (number for number, first, last in self.in_drive if first < end and start < last)
+        upto = max(held, default=-1)
         return sum(number <= upto for number, _, _ in writes)
 
     def covered_pages(self, upto: int, start: int, end: int) -> list[int]:
@@ -259,6 +253,7 @@ class Inode:
             return False
         durable[at:end] = data
         if any(first < end and at < first + len(late) for _, first, late in self.pending):
+            # As if the page had been written as a whole by that operation: a later sync makes that durable again.
             first_later = bisect_left(self.pending, number, key=lambda write: write[0])
             self.pending.insert(first_later, (number, at, now))
         else:
@@ -306,7 +301,7 @@ class Inode:
         for write in self.pending:
             _, at, data = write
             page = at // page_bytes
-            pages[page].append(write)
+            pages[page].append(write)  # of most writes all there is, hence no range here
             rest_bytes = at % page_bytes + len(data) - page_bytes
             while rest_bytes > 0:
                 page += 1
@@ -384,11 +379,8 @@ class Flaws:
         """Return the holes that [start, end) touches."""
         if not self.holes or start >= end:
             return []
-        return [
-            page
-            for page in range(start // self._page_bytes, -(-end // self._page_bytes))
-            if page in self.holes
-        ]
+        pages = range(start // self._page_bytes, -(-end // self._page_bytes))
+        return [page for page in pages if page in self.holes]
 
     def ranges(self, path: str, size_bytes: int) -> list[DamagedRange]:
         """Return the bad sectors as places of the file at path."""

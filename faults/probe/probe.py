@@ -16,8 +16,7 @@ from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
 from . import record as steps
-from .check import CheckOutcome
-from .check_jobs import Checkers
+from .check import Checkers, CheckOutcome
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .story import where

@@ -27,10 +27,11 @@ JSON: `{"format": "tornlog-record/1", "program": [arguments], "exit": code, "ste
 """
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+import msgspec
 
 FORMAT = "tornlog-record/1"
 FILES, TEMPORARY = "/files", "/tmp"
@@ -54,7 +55,7 @@ class RecordError(ValueError):
     """A document is no record, or one that makes no sense."""
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"kind": "do", "stack": "from"}):
     """One thing that the program did. Which fields a kind uses is at the head of this file."""
 
     kind: str
@@ -74,7 +75,7 @@ class SourceLine(NamedTuple):
     function: str
 
 
-class Unseen(NamedTuple):
+class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
     """Something the program did that a recorder does not stand before: an audit event of Python's, or a limit."""
 
     event: str
@@ -103,14 +104,10 @@ class ProgramRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a document."""
-        return {
-            "format": FORMAT,
-            "program": list(self.program),
-            "exit": self.exit,
-            "steps": [_step_json(step) for step in self.steps],
-            "stacks": [[list(place) for place in stack] for stack in self.stacks],
-            "unseen": [{"event": one.event, "detail": one.detail, "from": one.stack} for one in self.unseen],
-        }
+        document: dict[str, Any] = {"format": FORMAT, **msgspec.to_builtins(self)}
+        for named, step in zip(document["steps"], self.steps, strict=True):
+            named["from"] = step.stack  # also where it is 0, which readers do not take for granted
+        return document
 
     @classmethod
     def from_json(cls, document: Any) -> "ProgramRecord":
@@ -119,15 +116,9 @@ class ProgramRecord:
         if found != FORMAT:
             raise RecordError(f"record: format: expected {FORMAT}, found {found}")
         try:
-            record = cls(
-                tuple(document["program"]),
-                tuple(_step_of(number, step) for number, step in enumerate(document["steps"])),
-                tuple(tuple(SourceLine(*place) for place in stack) for stack in document["stacks"]),
-                tuple(Unseen(one["event"], one["detail"], one["from"]) for one in document["unseen"]),
-                document["exit"],
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RecordError(f"record: {type(error).__name__}: {error}") from error
+            record = msgspec.convert(document, cls)
+        except msgspec.ValidationError as error:
+            raise RecordError(f"record: {error}") from error
         _check(record)
         return record
 
@@ -136,54 +127,18 @@ class ProgramRecord:
         return json.dumps(self.to_json())
 
 
-def _step_json(step: Step) -> dict[str, Any]:
-    """Return a step without the fields that say nothing."""
-    named: dict[str, Any] = {"do": step.kind}
-    if step.path:
-        named["path"] = step.path
-    if step.target:
-        named["target"] = step.target
-    if step.file >= 0:
-        named["file"] = step.file
-    if step.at:
-        named["at"] = step.at
-    if step.data:
-        named["data"] = b64encode(step.data).decode()
-    named["from"] = step.stack
-    return named
-
-
-def _step_of(number: int, named: dict[str, Any]) -> Step:
-    try:
-        data = b64decode(named.get("data", ""), validate=True)
-    except ValueError as error:
-        raise RecordError(f"record: step {number}: data: expected base64, found {error}") from error
-    return Step(
-        named["do"],
-        named.get("path", ""),
-        named.get("target", ""),
-        named.get("file", -1),
-        named.get("at", 0),
-        data,
-        named["from"],
-    )
-
-
 def _check(record: ProgramRecord) -> None:
     """Raise RecordError if a step cannot be: what is carried out later is bounded here."""
     for number, step in enumerate(record.steps):
+        name, expected, found = "", "", ""
         if step.kind not in KINDS:
-            raise RecordError(
-                f"record: step {number}: do: expected one of {', '.join(KINDS)}, found {step.kind}"
-            )
-        if not 0 <= step.at <= FILE_BYTES_MAX - len(step.data):
-            raise RecordError(
-                f"record: step {number}: at: expected 0 to {FILE_BYTES_MAX} with its data, found {step.at}"
-            )
-        if not 0 <= step.stack < len(record.stacks):
-            raise RecordError(
-                f"record: step {number}: from: expected less than {len(record.stacks)}, found {step.stack}"
-            )
+            name, expected, found = "do", f"one of {', '.join(KINDS)}", step.kind
+        elif not 0 <= step.at <= FILE_BYTES_MAX - len(step.data):
+            name, expected, found = "at", f"0 to {FILE_BYTES_MAX} with its data", str(step.at)
+        elif not 0 <= step.stack < len(record.stacks):
+            name, expected, found = "from", f"less than {len(record.stacks)}", str(step.stack)
+        if name:
+            raise RecordError(f"record: step {number}: {name}: expected {expected}, found {found}")
 
 
 def only_promises(steps: Sequence[Step], printed: Collection[int]) -> list[Step]:

@@ -7,8 +7,7 @@ from ...sim.shrink import Decided, Search, shrink_decisions
 from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
 from ..disk.image import Image
-from .check import CheckOutcome
-from .check_jobs import Checkers
+from .check import Checkers, CheckOutcome
 from .probe import CrashCase
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Replayer

@@ -29,15 +29,13 @@ from rich.table import Table
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.image import Image
-from ...faults.probe.check import CheckError
-from ...faults.probe.check_jobs import Checkers
-from ...faults.probe.failure import ProbeFailure
+from ...faults.probe.check import CheckError, Checkers
+from ...faults.probe.failure import ProbeFailure, probed_json, refused_json, replayed_json, write_cases
 from ...faults.probe.probe import DISKS, LIMIT, Example, ProbeReport
 from ...faults.probe.probe import probe as probe_record
 from ...faults.probe.record import ProgramRecord, RecordError
 from ...faults.probe.recording.run import EMPTY, ProgramError, record_program, start_of
 from ...faults.probe.replay import Replayer
-from ...faults.probe.results import probed_json, refused_json, replayed_json, write_cases
 from ...faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
 from ...faults.probe.story import described, step_text, story, where
 from ...faults.simulation.artefact import ArtefactError

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from ..machine import SimTask
 
+ENDLESS = 1 << 40  # a quantum of more points than any run passes
+
 
 class Policy(Protocol):
     """Decides at scheduling points. It must depend on nothing but its arguments and its own draws."""

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from ..choices import Stream
 from ..machine import SimTask
-
-_FOR_GOOD = 1 << 60
+from . import ENDLESS
 
 
 class PCT:
@@ -24,16 +23,12 @@ class PCT:
 
     def __init__(self, stream: Stream, depth: int, horizon_steps: int) -> None:
         if depth < 1 or horizon_steps < 1:
-            raise ValueError(
-                f"depth and horizon_steps: expected at least 1, found {depth} and {horizon_steps}"
-            )
+            found = f"{depth} and {horizon_steps}"
+            raise ValueError(f"depth and horizon_steps: expected at least 1, found {found}")
         self._draw = stream.raw_random
-        self._changes = sorted(
-            (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1)), reverse=True
-        )
-        self._priorities: dict[
-            int, float
-        ] = {}  # task number -> priority; 1 to 2 at first, below 0 once fallen
+        steps = (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1))
+        self._changes = sorted(steps, reverse=True)
+        self._priorities: dict[int, float] = {}  # by task number: 1 to 2 at first, below 0 once fallen
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the runnable task of highest priority, after any fall that is due."""
@@ -45,7 +40,7 @@ class PCT:
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant everything up to the next change step."""
         self._fall_if_due(chosen, step)
-        return self._changes[-1] - step - 1 if self._changes else _FOR_GOOD
+        return self._changes[-1] - step - 1 if self._changes else ENDLESS
 
     def _priority(self, task: SimTask) -> float:
         priority = self._priorities.get(task.number)
@@ -56,5 +51,6 @@ class PCT:
     def _fall_if_due(self, running: SimTask, step: int) -> None:
         while self._changes and self._changes[-1] <= step:
             self._changes.pop()
+            # Who falls later falls deeper: below all that have fallen before.
             fallen = sum(1 for priority in self._priorities.values() if priority < 0.0)
             self._priorities[running.number] = -1.0 - fallen

@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 from ..choices import Stream
 from ..machine import SimTask
+from . import ENDLESS
 
-_FOR_GOOD = 1 << 60
 _LABELS_MAX = 4096
 _MEETING_KINDS = ("lock", "signal")
 _PRIVATE_KINDS = ("sleep", "spawn", "join", "start", "end", "kill")
@@ -106,4 +106,4 @@ class POS:
             return 0
         self._granted = self._pending[chosen.number] = _START  # what it passes uncontested races with nothing
         self._priorities.pop(chosen.number, None)
-        return _FOR_GOOD
+        return ENDLESS

@@ -10,11 +10,14 @@ from . import Policy
 from .pct import PCT
 from .pos import POS
 
-_QUANTILES = 4096
+_QUANTILES = 4096  # looked up: a logarithm for each quantum would be slower
 _AROUND = 1 << 60  # more than tasks are ever made
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
-_HORIZON_DIGITS = (1.5, 4.0)
+_HORIZON_DIGITS = (
+    1.5,
+    4.0,
+)  # how long a run will be is not known beforehand, so its magnitude is drawn: 30 to 10,000
 
 
 class RandomWalk:
@@ -75,13 +78,8 @@ class RoundRobin:
 
 
 def draw_policy(stream: Stream) -> Policy:
-    """Return a random walk, POS or PCT, with drawn parameters: no single one finds every order of events.
-
-    The draws are not recorded, as what they lead to is.
-
-    How long a run will be is not known beforehand, so PCT puts its changes into a horizon of any magnitude.
-    """
-    kind = int(stream.raw_random() * 4)
+    """Return a random walk, POS or PCT, with drawn parameters: no single one finds every order of events."""
+    kind = int(stream.raw_random() * 4)  # raw: not recorded, as what it leads to is
     if kind == 0:
         return POS(stream)
     if kind == 1:

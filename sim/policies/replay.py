@@ -13,9 +13,8 @@ from typing import Any
 from ..errors import ReplayDivergedError
 from ..machine import SimTask
 from ..schedule import FORCED, Switch
+from . import ENDLESS
 
-ENDLESS = 1 << 40
-"""More points than any run passes."""
 _NOBODY = "outside"
 Deviation = tuple[int, int]
 """Points passed since the last deviation at which several tasks could run; number of the other task that runs then."""
@@ -27,10 +26,7 @@ def default_choice(runnable: Sequence[SimTask], current: SimTask | None, label: 
 
 
 class PointCounter:
-    """Names scheduling points so that the names outlive other code: which task, before what, and which occurrence.
-
-    It must be told of every point of a run.
-    """
+    """Names the points of a run so that the names outlive other code: which task, before what, which occurrence."""
 
     __slots__ = ("_times",)
 
@@ -123,7 +119,7 @@ class Labelling:
         self._points.pass_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant nothing: be asked at every point."""
+        """Grant nothing: be asked at every point, for a label counts each of its occurrences."""
         return 0
 
     def _recorded(self, runnable: Sequence[SimTask], label: str, step: int) -> int | None:

@@ -22,9 +22,8 @@ class Starving:
 
     def __init__(self, stream: Stream, policy: Policy, mean_gap_steps: int, steps_max: int) -> None:
         if mean_gap_steps < 1 or steps_max < 1:
-            raise ValueError(
-                f"mean_gap_steps and steps_max: expected at least 1, found {mean_gap_steps} and {steps_max}"
-            )
+            found = f"{mean_gap_steps} and {steps_max}"
+            raise ValueError(f"mean_gap_steps and steps_max: expected at least 1, found {found}")
         self.name = f"starving {policy.name}"
         self.interrupts_on_wake = policy.interrupts_on_wake
         self.injected: Counter[str] = Counter()
@@ -44,6 +43,7 @@ class Starving:
         if step < self._begin:
             return self._policy.choose(runnable, current, label, step)
         if self._victim is None or self._victim.ended:
+            # Drawn late, from those who can run now: one drawn ahead might never have come to a choice.
             self._victim = runnable[int(self._draw() * len(runnable))]
             self._has_suffered = False
         others = [index for index, task in enumerate(runnable) if task is not self._victim]

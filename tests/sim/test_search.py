@@ -9,9 +9,8 @@ from tornlog.sim.errors import DeadlockError, MachineDied, ReplayDivergedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import SimTask
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.bounded import Bounded, parse_deviations
 from tornlog.sim.schedule import FORCED
-from tornlog.sim.search import KINDS, ScheduleSearch, explore_schedules
+from tornlog.sim.search import KINDS, Bounded, ScheduleSearch, explore_schedules, parse_deviations
 
 Trace = tuple[str, ...]
 

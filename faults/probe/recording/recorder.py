@@ -271,7 +271,7 @@ class ProgramRecorder:
 
     def record(self, program: list[str], code: int) -> ProgramRecord:
         """Return all that was noted."""
-        steps = only_promises([Step._make(step) for step in self._steps], self._printed)
+        steps = only_promises([Step(*step) for step in self._steps], self._printed)
         unseen = tuple(self._unseen.values())
         return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.probe.check_jobs import Checkers
+from tornlog.faults.probe.check import Checkers
 from tornlog.faults.probe.failure import ProbeFailure
 from tornlog.faults.probe.probe import CrashCase, ProbeReport, probe
 from tornlog.faults.probe.record import ProgramRecord, Step

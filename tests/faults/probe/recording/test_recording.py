@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import astuple
 
 from tornlog.faults.probe.record import FILES, TEMPORARY, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import ProgramError, record_program, start_of
@@ -21,7 +22,7 @@ def steps_of(found: tuple[ProgramRecord, list[str]]) -> list[Step]:
 
 def told(steps: list[Step]) -> list[tuple[Any, ...]]:
     """Return steps without stacks and empty fields."""
-    return [tuple(one for one in step[:-1] if one not in ("", -1, b"")) for step in steps]
+    return [tuple(one for one in astuple(step)[:-1] if one not in ("", -1, b"")) for step in steps]
 
 
 def test_bytes_are_recorded_when_python_hands_them_to_the_kernel(recorded: Recorded) -> None:

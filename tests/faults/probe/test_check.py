@@ -6,8 +6,16 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.probe.check import BROKEN, DIED, HELD, RAISED, TIMED_OUT, CheckError, CheckOutcome
-from tornlog.faults.probe.check_jobs import Checkers
+from tornlog.faults.probe.check import (
+    BROKEN,
+    DIED,
+    HELD,
+    RAISED,
+    TIMED_OUT,
+    CheckError,
+    Checkers,
+    CheckOutcome,
+)
 
 CheckFile = Callable[[str], Path]
 JOBS = [0, 1, 3]

@@ -2,7 +2,7 @@ import pytest
 
 from tornlog.sim.errors import ReplayDivergedError
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.bounded import Bounded, ScheduleDeviation, SwitchPoint, parse_deviations
+from tornlog.sim.search import Bounded, ScheduleDeviation, SwitchPoint, parse_deviations
 
 
 def run(policy: Bounded, points: int = 3) -> str:
