@@ -8,9 +8,8 @@ that nobody touches may decay (`rot`):
     swapped pages        two pages of a file have changed places
     latent sector error  a sector cannot be read; its bytes stay in the image, where only a judge sees them
 
-Each strikes a file at most once per call. Three times out of four it strikes where there is something to lose; zeros
-behind the end of what was written rot as well. What rots under a running machine is the same: it shows when the page is
-next read from the disk, which is here after the machine has been off.
+Each strikes a file at most once per call. What rots under a running machine is the same: it shows when the page is next
+read from the disk, which is here after the machine has been off.
 
 Sources: Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, and "An Analysis of
 Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON File Systems", SOSP 2005.
@@ -18,14 +17,14 @@ Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
 from ...sim.choices import Stream
 from ..kinds import FaultKind
 
-_ANYWHERE_CHANCE = 0.25
+_ANYWHERE_CHANCE = 0.25  # else where there is something to lose; zeros behind what was written rot as well
 
 
 class FileImage:
@@ -119,10 +118,7 @@ class RotPlan:
     @property
     def is_possible(self) -> bool:
         """Return whether anything rots."""
-        return self != _NO_ROT
-
-
-_NO_ROT = RotPlan()
+        return self != RotPlan()
 
 
 def rot(
@@ -144,7 +140,8 @@ def rot(
     damage: list[DamagedRange] = []
     files = dict(image.files)
     for path, file in image.files.items():
-        rotting = _Rotting(path, file.content, stream.within(path), injected, sector_bytes, page_bytes)
+        content = bytearray(file.content)
+        rotting = _Rotting(path, content, stream.within(path), injected, sector_bytes, page_bytes)
         rotting.suffer(plan)
         if rotting.content != file.content:
             files[path] = FileImage(bytes(rotting.content), file.mtime_ms)
@@ -152,25 +149,17 @@ def rot(
     return (Image(files, image.directories) if files != image.files else image), damage
 
 
+@dataclass(slots=True)
 class _Rotting:
     """One file's content, as it decays."""
 
-    def __init__(
-        self,
-        path: str,
-        content: bytes,
-        stream: Stream,
-        injected: Counter[str],
-        sector_bytes: int,
-        page_bytes: int,
-    ) -> None:
-        self.content = bytearray(content)
-        self.damage: list[DamagedRange] = []
-        self._path = path
-        self._stream = stream
-        self._injected = injected
-        self._sector_bytes = sector_bytes
-        self._page_bytes = page_bytes
+    _path: str
+    content: bytearray
+    _stream: Stream
+    _injected: Counter[str]
+    _sector_bytes: int
+    _page_bytes: int
+    damage: list[DamagedRange] = field(default_factory=list)
 
     def suffer(self, plan: RotPlan) -> None:
         """Draw what happens, and let it happen."""
@@ -203,7 +192,7 @@ class _Rotting:
             return
         first, _ = self._place(page_bytes, f"first of {FaultKind.SWAPPED_PAGES}", whole * page_bytes)
         at = self._stream.below(whole - 1, f"second of {FaultKind.SWAPPED_PAGES}") * page_bytes
-        second = at if at < first else at + page_bytes
+        second = at if at < first else at + page_bytes  # never the first itself
         one, other = self.content[first : first + page_bytes], self.content[second : second + page_bytes]
         if one == other:
             return

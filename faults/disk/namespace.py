@@ -538,11 +538,11 @@ class Namespace:
         done = 0
         for change in self.journal:
             if not change.synced:
-                break
+                break  # what is behind it may be synced, but has to be replayed in order
             change.apply(self.durable)
             done += 1
         del self.journal[:done]
-        if done and not self.journal:
+        if done and not self.journal:  # the invariant, where it can be checked for the price of a comparison
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
             assert self.durable.directories == self.current.directories
 

@@ -9,12 +9,10 @@ A sync that fails leaves what its file system leaves (`FaultPlan.failing_sync`):
                   journal's space is used again. The file's next sync raises EIO; then all is as with ext4-ordered
 
 With each of them a later sync succeeds. A directory's failed sync leaves names as unsure as they were. Where it was the
-journal that could not be written (`stopped_file_system_chance`), ext4 and btrfs go on read-only, and xfs shuts down,
-until the disk has been off.
+journal that could not be written (`stopped_file_system_chance`), the file system stops until the disk has been off.
 
 A sync that lies is answered when what it covers is in the drive's volatile cache. A process kill and a crash of the
-system leave that cache alone; a power cut takes of it what it likes, as of what was never synced. A sync that is
-answered honestly is a cache flush command, which secures all that the drive holds, whoever wrote it. A sync that fails
+system leave that cache alone; a power cut takes of it what it likes, as of what was never synced. A sync that fails
 takes its pages from there, too.
 
 A write that goes astray strikes a single page of what a sync writes, and the sync succeeds. Readers see the right bytes
@@ -37,6 +35,7 @@ from typing import NoReturn, Protocol
 from ...sim.choices import draw_tail
 from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
+from ..plan import FAILING_SYNCS
 from .fault_injector import CrashPhase, FaultInjector
 from .image import DamagedRange
 from .namespace import Namespace
@@ -45,12 +44,8 @@ from .page_cache import Inode
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 _SLOW_SHARE = 8  # slow syncs begin at this fraction of what the fault says they take at most: a heavy tail
 _BEFORE_ALL = -1  # number of an operation that was before any other
-_STOPPED_WITH = {
-    "ext4-ordered": errno.EROFS,
-    "ext4-data": errno.EROFS,
-    "xfs": errno.EIO,
-    "btrfs": errno.EROFS,
-}
+# ext4 and btrfs go on read-only, xfs shuts down and refuses reads as well.
+_STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
 _Saved = tuple[int, int, bytes]
 """What was durable of a page before a sync of that number wrote it: number, at, data."""
 
@@ -167,7 +162,7 @@ class Syncs:
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
-        faults = injector.faults
+        faults = injector.faults  # read behind the wait: the disk may have healed meanwhile
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
             faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end)
@@ -180,7 +175,7 @@ class Syncs:
         ):
             self._note_lie(number)
         else:
-            self._drive.flush()
+            self._drive.flush()  # an honest answer is a cache flush command, which secures all that the drive holds
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
                 self._write_astray(why.path, inode, number, start, end)
             else:
@@ -194,9 +189,8 @@ class Syncs:
         injector = self._injector
         number = self._pass_time(machine, why, None, 0, 0)
         faults = injector.faults
-        if injector.inject_if(
-            faults.failed_directory_sync_chance, FaultKind.FAILED_DIRECTORY_SYNC, why.label
-        ):
+        chance = faults.failed_directory_sync_chance
+        if injector.inject_if(chance, FaultKind.FAILED_DIRECTORY_SYNC, why.label):
             self._fail(machine, why, number)
         if (
             faults.lying_sync_chance > 0.0
@@ -217,7 +211,7 @@ class Syncs:
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
-        if dying:
+        if dying:  # half-way: others have seen its beginning, and nothing is durable yet
             latency_ns //= 2
         if latency_ns:
             kernel.park(why, kernel.now_ns + latency_ns)
@@ -275,7 +269,9 @@ class Syncs:
             return False
         lost = [
             DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
-            for number, at, data in reversed(saved)
+            for number, at, data in reversed(
+                saved
+            )  # the newest first: each gives back what was there before it
             if inode.take_back(number, at, data)
         ]
         if not lost:
@@ -329,11 +325,10 @@ class Syncs:
         label = f"misdirected write {path}#{page}"
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}
-        target = stream.pick(
-            [name for name, size_bytes in sizes.items() if size_bytes] or [path], f"file of a {label}"
-        )
+        filled = [name for name, size_bytes in sizes.items() if size_bytes]
+        target = stream.pick(filled or [path], f"file of a {label}")
         victim = current.inode(target)
-        if victim is None:
+        if victim is None:  # no file has a byte and a name, not even this one
             return
         page_bytes = inode.page_bytes
         other = stream.below(-(-victim.size_bytes // page_bytes), f"page of a {label}")

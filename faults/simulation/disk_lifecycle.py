@@ -21,11 +21,6 @@ Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
 """What time makes of an image before the disk of that name is found, and the sectors that cannot be read any more."""
 
 
-def unchanged(image: Image) -> Image:
-    """Let nothing happen."""
-    return image
-
-
 def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
     """Let time pass without a trace."""
     return image, []
@@ -50,7 +45,7 @@ class DiskLifecycle:
         self.faults = faults or FaultPlan()
         self.timing = timing or SyncTiming()
         self.capacity_bytes: int | None = None
-        self.on_image: Callable[[Image], None] = _ignore
+        self.on_image: Callable[[Image], None] = lambda image: None
         """Called with each image that a machine is about to find, as it was left."""
         self.stream_name = ""
         """From which the present disk draws."""
@@ -112,25 +107,25 @@ class DiskLifecycle:
         """Let the next life find this image."""
         self._image = image
 
-    def leave_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = unchanged) -> None:
+    def leave_after_crash(
+        self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image
+    ) -> None:
         """Keep what a crash leaves of it; change: what happens then to an image, not to what a killed process leaves.
 
         A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
         """
         assert self._kept is None, "the last life's disk was found before this one was left"
-        if profile.name == PROCESS_KILL and not disk.is_stopped:
+        if (
+            profile.name == PROCESS_KILL and not disk.is_stopped
+        ):  # a stopped file system has to be mounted anew
             disk.note_kill()
             self._kept = disk
         else:
             self._image = change(disk.crash(profile))
         self._bad_sectors = disk.bad_sectors
 
-    def leave_after_stop(self, disk: Disk, change: Change = unchanged) -> None:
+    def leave_after_stop(self, disk: Disk, change: Change = lambda image: image) -> None:
         """Keep what a clean power-off leaves of it; change: what happens to that."""
         assert self._kept is None, "the last life's disk was found before this one was left"
         self._image = change(disk.settle())
         self._bad_sectors = disk.bad_sectors
-
-
-def _ignore(image: Image) -> None:
-    """Do nothing."""

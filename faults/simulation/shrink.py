@@ -3,9 +3,8 @@
 `shrink_record` is the one engine. A program brings the axes that only it knows: a scenario of one's own the steps of
 its workload, a store's plan its features and messages.
 
-Logs number their files, so whatever is left out of a workload moves what a crash is to hit and to take to another file:
-a record about `log-00000005`, in a run that only came to `log-00000004`. Where a replay has not come to that, what it
-did come to under the same name, but for the numbers, is the next best.
+Logs number their files, so whatever is left out of a workload moves what a crash is to hit and to take to another file
+(`renumbered`).
 """
 
 import re
@@ -58,6 +57,7 @@ class RecordShrinker(Generic[Setup, Result]):
         """steps: how many the failure took. has_limit: whether a run that takes far longer has got lost."""
         self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
         """Of each life that may crash, how many operations of a kind on a path the last failing run came to."""
+        # A candidate that takes twenty times as long has lost its way, and would cost the budget of many others.
         self.step_limit = min(STEP_LIMIT, 20 * steps + 20_000) if has_limit else STEP_LIMIT
         self._program = program
         self._is_same = is_same
@@ -181,7 +181,6 @@ def shrink(
 
 
 def _keep_steps(record: TrialRecord, kept: Sequence[Decision]) -> TrialRecord:
-    """Return a record with some steps of its workload only."""
     gone = {step for step in steps_taken(record) if step not in kept}
     return replace(record, decisions=tuple(other for other in record.decisions if other not in gone))
 
@@ -208,7 +207,6 @@ def _moments(crash: Crash) -> Iterator[Crash]:
 
 
 def _crash_of(record: Record[Setup], life: str) -> Crash | None:
-    """Return how a life ends, None if it was left out."""
     return next((crash for crash in record.crashes if crash.life == life), None)
 
 
@@ -232,7 +230,8 @@ def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
 def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
     """Return a record about what its replay came to; the same one if there is nothing of those names.
 
-    Of several files it is the one that was met last.
+    Of a record about `log-00000005`, in a run that only came to `log-00000004`, what has the same name but for the
+    numbers is the next best: of several files the one that was met last.
     """
     gone = set(replayed.gone)
     operations = replayed.simulation.operations
@@ -240,14 +239,12 @@ def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> 
     return replace(
         record,
         decisions=tuple(
-            _moved(decision, plain)
-            if decision in gone and decision.stream.startswith(DISK_STREAM)
-            else decision
-            for decision in record.decisions
+            _moved(one, plain) if one in gone and one.stream.startswith(DISK_STREAM) else one
+            for one in record.decisions
         ),
         crashes=tuple(
-            _aimed(crash, operations.get(crash.life, {})) if crash in gone and crash.point else crash
-            for crash in record.crashes
+            _aimed(one, operations.get(one.life, {})) if one in gone and one.point else one
+            for one in record.crashes
         ),
     )
 

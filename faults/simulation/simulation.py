@@ -35,9 +35,10 @@ TIME_LIMIT_NS = 3_600 * 1_000_000_000
 """Of virtual time, for one life."""
 NOTHING_LOST = "nothing-lost"
 TORN_SECTORS = "torn-sectors"
+# Torn sectors are there twice: what is shorter than a sector is torn by nothing else, and half of such tears are lost
+# with the length of the file.
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
-"""What a crash may leave, drawn from these. Torn sectors are there twice: what is shorter than a sector is torn by
-nothing else, and half of such tears are lost with the length of the file."""
+"""What a crash may leave, drawn from these."""
 DISK_STREAM = "disk of "
 """What the name of a disk's stream begins with; then comes the life that first had it."""
 TAKEN = "taken"
@@ -205,7 +206,7 @@ class Simulation:
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
             step = stream.within(f"step {number}")
-            if step.record(2, TAKEN, 1):
+            if step.record(2, TAKEN, 1):  # 1 is what every run proposes; only shrinking makes it the plain 0
                 yield number, step
 
     def live(
@@ -250,17 +251,18 @@ class Simulation:
         lifecycle = self._disks
         lifecycle.faults, lifecycle.timing = self.faults, self.timing
         lifecycle.capacity_bytes = self.capacity_bytes
-        disk = lifecycle.find(f"{DISK_STREAM}{life}")
-        if (
-            lifecycle.stream_name == f"{DISK_STREAM}{life}"
-        ):  # else it is the one that a killed process has left
+        disk_name = f"{DISK_STREAM}{life}"
+        disk = lifecycle.find(disk_name)
+        if lifecycle.stream_name == disk_name:  # else it is the one that a killed process has left
             self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
         """Return how a life is to end, and arm the disk for it; which operation that is turns out later."""
         self.crash_profiles.update(dict.fromkeys(profiles))
-        draw = self.choices.stream("crash").raw_random
+        draw = self.choices.stream(
+            "crash"
+        ).raw_random  # raw: what it comes to is recorded as a crash, by name
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
         harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")
