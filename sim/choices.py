@@ -3,8 +3,7 @@
 The record is the truth, the seed only its origin: a replay reads the record. A draw is known by its stream, its label
 and the occurrence of that label, so that a record outlives code that draws more, or less, elsewhere. By custom 0 is
 the plainest outcome, in which nothing goes wrong and everything is as small as it can be: the record leaves it out, and
-a replay gives it wherever the record has nothing. Only `random.Random.random()` is used, the one generator Python
-promises to keep. A draw with a single possible outcome is no draw and leaves no record.
+a replay gives it wherever the record has nothing. A draw with a single outcome is no draw and leaves no record.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +41,7 @@ class Stream:
         self.name = name
         self._subject = ""
         self._draws: list[tuple[str, int, int]] = []
+        # Only `random()` is used: of all methods, the one whose numbers Python promises to keep for a seed.
         self._random: Callable[[], float] = source.random
         self.raw_random = source.random
 
@@ -52,7 +52,7 @@ class Stream:
 
     def below(self, options: int, label: str) -> int:
         """Draw 0 <= x < options. options is at most 2**53."""
-        assert 0 < options <= 1 << 53, options
+        assert 0 < options <= 1 << 53, options  # a float in [0, 1) has no more steps
         if options == 1:
             return 0
         value = int(self._random() * options)
@@ -244,11 +244,11 @@ _OPTIONS = 1 << 20
 def draw_tail(stream: Stream, least: int, most: int, label: str) -> int:
     """Draw least <= x <= most from a bounded Pareto distribution with exponent 1; least is the plain one.
 
-    Half of the draws are below about twice the least, one in ten above ten times that, if most leaves the room. It is
-    the inverse of the distribution in whole numbers, so that it gives the same on any machine.
+    Half of the draws are below about twice the least, one in ten above ten times that, if most leaves the room.
     """
     assert 0 < least <= most, (least, most)
     if least == most:
         return least
     drawn = stream.below(_OPTIONS, label)
+    # The inverse of the distribution, in whole numbers: floats need not give the same on any machine.
     return least * most * _OPTIONS // (most * _OPTIONS - drawn * (most - least))

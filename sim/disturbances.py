@@ -5,8 +5,7 @@
     clock step       the wall clock of the machine that runs jumps, ahead or back
 
 All of it is injected at scheduling points, in windows of WINDOW_POINTS: for each window it is drawn whether each kind
-comes in it, and at which point. So a record names the window, and neither how often a policy is asked nor what happens
-in other windows shifts it.
+comes in it, and at which point.
 
 Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
 Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; settimeofday(2) and RFC 5905 for clock steps.
@@ -19,10 +18,10 @@ from .choices import Stream, draw_tail
 from .kernel import Kernel
 from .machine import Waiting
 
-WINDOW_POINTS = 128
+WINDOW_POINTS = 128  # a record names the window, so that what happens in others does not shift it
 _CLOCK_STEP = 1 << 59  # tag of digest words, beside those of the kernel
 _WORD = (1 << 64) - 1
-_FOR_GOOD = 1 << 60
+_FOR_GOOD = 1 << 60  # more points than any run passes
 _PAUSED = Waiting("paused")
 _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
 

@@ -2,14 +2,11 @@
 
 A scheduling point is a place where another task may be put first: before every operation that other tasks can
 see. The policy grants a task a quantum of points; passing one of them costs a decrement and a test of `fuel`.
-Only when fuel runs out, or the task blocks, is the policy asked again, and greenlets switch directly from task to
-task: half the price of a detour through the hub. Time stands still while anything can run and jumps to the next
-timer when nothing can.
+Only when fuel runs out, or the task blocks, is the policy asked again. Time stands still while anything can run
+and jumps to the next timer when nothing can.
 
 The hub is the greenlet that called `run`. Control comes back to it when a task ends, a machine was killed, or
-nothing can go on; only the hub unwinds tasks, and only the hub raises what a run reports. Tasks are unwound by
-throwing MachineDied into them, in a fixed order: left to the garbage collector, they would be at a moment of its
-own choice.
+nothing can go on; only the hub unwinds tasks, in a fixed order, and only the hub raises what a run reports.
 """
 
 from collections.abc import Callable
@@ -39,7 +36,7 @@ _TASK_END = 1 << 60
 _TIMERS_MIN = 64  # a smaller heap is not worth compacting
 REFUSALS_MAX = 1000
 """How often a task of a dead machine may swallow MachineDied and try another world call."""
-_unstoppable: list[SimTask] = []  # kept for good, out of the garbage collector's reach
+_unstoppable: list[SimTask] = []  # kept for good: collected, each would swallow its GreenletExit as well
 
 
 class Timers:
@@ -214,19 +211,17 @@ class Kernel:
         self._switch_off(machine)
         if self._hub is None:
             self._unwind(machine)
-        else:
+        else:  # a task cannot unwind others, and itself: the hub does, at the next point
             self._dying.append(machine)
             self._end_quantum()
 
     def close(self) -> None:
-        """Switch off every machine and unwind its tasks, in the order they were made.
-
-        Timers are dropped with them: the garbage collector takes a suspended greenlet for an atom, stops to track the
-        tuples that hold one, and would later find no way from them back to the kernel they keep alive.
-        """
+        """Switch off every machine and unwind its tasks, in the order they were made."""
         for machine in self._machines.values():
             self._unwind(machine)
         self._dying.clear()
+        # The garbage collector takes a suspended greenlet for an atom, stops to track tuples that hold one, and would
+        # find no way from them back to the kernel that they keep alive.
         self._timers.clear()
         assert not self._ready, "every task has ended"
 
@@ -244,8 +239,7 @@ class Kernel:
         """Every decision between several tasks, for JSON: [points since the last one, label, task chosen].
 
         A label that begins with ~ marks a forced switch: the task before it blocked (`~lock put`) or ended
-        (`~end`), or a machine was unwound (`~kill`). To let a task go on that could is no decision, so that
-        record and digest do not depend on how often a policy is asked.
+        (`~end`), or a machine was unwound (`~kill`).
         """
         flat = self._switches
         return [flat[at : at + 3] for at in range(0, len(flat), 3)]
@@ -337,7 +331,7 @@ class Kernel:
             return
         task.refusals += 1
         if task.refusals > REFUSALS_MAX and self._hub is not None:
-            self._hub.switch()
+            self._hub.switch()  # for good: MachineDied once more would be swallowed like those before
         raise MachineDied(machine.name)
 
     # -- who runs next -----------------------------------------------------------------------------
@@ -360,6 +354,8 @@ class Kernel:
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose(ready, ran, label, step)]
+                # To let a task go on that could is no decision, so that record and digest do not depend on how often a
+                # policy is asked.
                 if chosen is not ran or label[0] == "~":
                     points = step - self._last_decision_step
                     self._last_decision_step = step
@@ -372,7 +368,7 @@ class Kernel:
         except Exception as failure:  # for the hub: simulated code must not get to swallow it
             self._policy_failure = failure
             return None
-        if quantum >= self._disturb_step - step:
+        if quantum >= self._disturb_step - step:  # so that the disturbed point takes the slow path
             quantum = max(0, self._disturb_step - step - 1)
         self.fuel = quantum
         self._horizon = step + quantum
@@ -387,7 +383,7 @@ class Kernel:
         if self.trace is not None:
             self.trace.add("switch", chosen.name)
         self.current = chosen
-        chosen.switch()
+        chosen.switch()  # from task to task: half the price of a detour through the hub
 
     def _run_current(self) -> None:
         """Run the body of the task that was just switched to for the first time; its greenlet's entry."""
@@ -413,7 +409,9 @@ class Kernel:
             self._ready.remove(task)
         failure = task.failure
         if failure is not None and machine.alive and self._failed is None:
-            self._failed = None if isinstance(failure, InjectedError) else task
+            self._failed = (
+                None if isinstance(failure, InjectedError) else task
+            )  # the first one is what is reported
         self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
             self.trace.add("end", task.name if failure is None else f"{task.name}: {failure!r}")
@@ -425,7 +423,7 @@ class Kernel:
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        self.now_ns = max(self.now_ns, due_ns)
+        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have passed it by
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.fold()
@@ -515,6 +513,7 @@ class Kernel:
         if task:  # started, and not torn out by a KeyboardInterrupt or its like
             self.current = task
             self._end_quantum()
+            # Left to the garbage collector, its `finally` blocks would run at a moment of the collector's choice.
             task.throw(MachineDied(task.machine.name))
         if not task.ended:
             self._task_ended(task)

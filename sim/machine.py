@@ -68,19 +68,8 @@ class SimTask(greenlet):
     """One task of one machine. Compare by identity, order by `number`: the kernel counts spawns, and runs the body."""
 
     __slots__ = (
-        "body",
-        "due_ns",
-        "ended",
-        "failure",
-        "joiners",
-        "machine",
-        "name",
-        "number",
-        "park_number",
-        "refusals",
-        "value",
-        "waiting",
-        "woken",
+        *("body", "due_ns", "ended", "failure", "joiners", "machine", "name", "number", "park_number"),
+        *("refusals", "value", "waiting", "woken"),
     )
 
     def __init__(
@@ -112,7 +101,9 @@ class SimTask(greenlet):
             joiner = kernel.current
             self.joiners.append(joiner)
             if not kernel.park(why, due_ns):
-                self.joiners.remove(joiner)
+                self.joiners.remove(
+                    joiner
+                )  # else an ending task would wake it from whatever it waits for then
         return self.ended
 
     def describe_wait(self, now_ns: int) -> str:
@@ -124,7 +115,7 @@ class SimTask(greenlet):
 
 
 class SimLock(Waiting):
-    """A mutex. Not re-entrant, not fair: whoever comes by while it is free may take it; waiters contend anew.
+    """A mutex, neither re-entrant nor fair.
 
     Invariant: while waiters queue and nobody holds it, one that has been woken is on its way.
     """
@@ -138,12 +129,16 @@ class SimLock(Waiting):
         self._waiters: list[SimTask] = []  # a few at most
 
     def __enter__(self) -> None:
+        # `Kernel.point`, written out here and below: these are the hottest lines of a simulation, and labels of several
+        # words are built only where the point is one at which something happens.
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(self.label)
         current = kernel.current
-        while self._holder is not None:
+        while (
+            self._holder is not None
+        ):  # not fair: whoever comes by first may take it, and waiters contend anew
             if self._holder is current:
                 raise RuntimeError(f"{self.label}: {current.name} holds it already, and it is not re-entrant")
             self._waiters.append(current)
@@ -238,7 +233,7 @@ class Gate(Waiting):
 
     def open(self) -> None:
         """Let everyone through, in the order they came."""
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, []  # at once: who looks in vain waits for the next opening
         for waiter in waiters:
             self._kernel.wake(waiter)
 
@@ -311,7 +306,9 @@ class Processor:
         if cost_ns <= 0:
             return
         kernel = self._kernel
-        self._free_at_ns = max(kernel.now_ns, self._free_at_ns) + cost_ns
+        self._free_at_ns = (
+            max(kernel.now_ns, self._free_at_ns) + cost_ns
+        )  # a queue needs no more than its end
         self.busy_ns += cost_ns
         assert self.busy_ns <= self._free_at_ns, "one processor is never taken twice"
         kernel.park(_COMPUTING, self._free_at_ns)
@@ -384,16 +381,8 @@ class Machine:
     """One machine, from switching it on to its death. `Kernel.machine` makes them."""
 
     __slots__ = (
-        "_names_used",
-        "alive",
-        "at_death",
-        "clock",
-        "kernel",
-        "leftover_tasks",
-        "live_tasks",
-        "name",
-        "tasks",
-        "wall_offset_ms",
+        *("_names_used", "alive", "at_death", "clock", "kernel", "leftover_tasks", "live_tasks", "name"),
+        *("tasks", "wall_offset_ms"),
     )
 
     def __init__(self, kernel: Scheduler, name: str) -> None:
@@ -407,7 +396,7 @@ class Machine:
         self.leftover_tasks: list[str] = []
         """Tasks that had not ended when the main task of `Kernel.run` had."""
         self.live_tasks: dict[int, SimTask] = {}
-        """By number, which is the order of their spawns."""
+        """By number, which is the order of their spawns, and of their ends when the machine is unwound."""
         self._names_used: dict[str, int] = {}
         self.clock = SimClock(self)
         self.tasks = SimTasks(self)

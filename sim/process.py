@@ -1,8 +1,7 @@
 """Process limits: CPU time and garbage collection of the Python process, around simulated runs.
 
 The kernel counts steps and virtual time, and both stand still in a loop without a world call. There a timer of the
-process's own CPU time raises in whatever task runs. It raises a BaseException, so that no service takes it for a failed
-disk; it ends the task, and the kernel switches all machines off, as for a KeyboardInterrupt.
+process's own CPU time raises in whatever task runs; the kernel then switches all machines off.
 """
 
 import gc
@@ -12,23 +11,21 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
-CPU_SECONDS_MAX = 10.0
-"""Of one run: some thousand times what honest runs take, so that a slow machine changes no outcome."""
-_SWALLOWED_SECONDS = 0.001
-"""Until the next try, where the first came upon a finalizer or a callback of the garbage collector."""
+CPU_SECONDS_MAX = 10.0  # some thousand times what honest runs take, so that a slow machine changes no outcome
+_SWALLOWED_SECONDS = (
+    0.001  # until the next try, where the first came upon a finalizer or a callback of the collector
+)
 
 
-class NoEndInSight(BaseException):
+class NoEndInSight(BaseException):  # no Exception: a service would take it for a failed disk, and go on
     """The CPU time of a block is used up."""
 
 
 @contextmanager
 def garbage_kept() -> Iterator[None]:
-    """Collect garbage once, at the end of a block that holds one run.
+    """Collect garbage once, at the end of a block that holds one run: few cycles are worth a look while it goes on.
 
-    A run makes many cycles, and few that are worth a look while it goes on; of several runs at a time, what the first
-    left would have gone from the processor's cache. What a block makes is in the youngest generation: that one alone is
-    collected. Blocks may be nested: within the outer one, garbage is collected where an inner one ends.
+    Blocks may be nested: within the outer one, garbage is collected where an inner one ends.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -37,6 +34,7 @@ def garbage_kept() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+        # What the block has made is in the youngest generation. After each run: later, it had gone from the cache.
         gc.collect(0)
 
 

@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 from .choices import Decision
 from .schedule import Switch
 
-_VALUE_STEPS_MAX = 6
-_COARSE_PARTS = 8
+_VALUE_STEPS_MAX = 6  # of bisection, each of which is a run: a 64th of the way is close enough
+_COARSE_PARTS = 8  # an eighth is the smallest chunk while there are other large things to drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Search(Generic[C]):
     def drop_parts(self, parts: Callable[[C], Sequence[P]], keeping: Callable[[C, Sequence[P]], C]) -> None:
         """Drop as many parts of the best candidate as possible: in the end none of them can go alone.
 
-        keeping(candidate, some) returns the candidate with some of its parts only. The last parts are dropped first.
+        keeping(candidate, some) returns the candidate with some of its parts only.
         """
         left = list(parts(self.best))
         if left and self.attempt(keeping(self.best, ())):
@@ -102,7 +102,9 @@ class Search(Generic[C]):
         least = max(1, len(left) // _COARSE_PARTS) if self.is_coarse else 1
         while left and chunk >= least and not self.is_over:
             has_dropped = False
-            end = len(left)
+            end = len(
+                left
+            )  # from the end: what comes last depends on the rest, and seldom the other way round
             while end > 0 and not self.is_over:
                 start = max(0, end - chunk)
                 if self.attempt(keeping(self.best, left[:start] + left[end:])):
@@ -145,10 +147,8 @@ def shrink_schedule(search: Search[D]) -> None:
 
     def keep_preemptions(candidate: D, kept: Sequence[Switch]) -> D:
         some = set(kept)
-        schedule = tuple(
-            switch for switch in candidate.schedule if not switch.is_preemption or switch in some
-        )
-        return replace(candidate, schedule=schedule)
+        left = (switch for switch in candidate.schedule if not switch.is_preemption or switch in some)
+        return replace(candidate, schedule=tuple(left))
 
     if search.attempt(replace(search.best, schedule=())):
         return
@@ -183,10 +183,10 @@ def _with_value(decision: Decision) -> Callable[[D, int], D]:
     """Return how a candidate becomes one in which a decision has another value; 0 leaves it out."""
 
     def edit(candidate: D, value: int) -> D:
-        decisions = (
+        decisions = [
             other._replace(value=value) if other[:3] == decision[:3] else other
             for other in candidate.decisions
-        )
+        ]
         return replace(candidate, decisions=tuple(other for other in decisions if other.value))
 
     return edit

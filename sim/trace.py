@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from .machine import Scheduler, SimTask, Waiting
 
-FOLDED_AT_WORDS = 8192
-"""From how many pending words on a digest is to be folded: enough that the hash costs little more than its bytes."""
+FOLDED_AT_WORDS = 8192  # enough that the hash costs little more than its bytes
+"""From how many pending words on a digest is to be folded."""
 
 
 class RollingDigest:
@@ -25,7 +25,9 @@ class RollingDigest:
         self._hash = hashlib.blake2b(digest_size=16)
         self.pending: list[int] = []
         self._kept: array[int] | None = None
-        self.note: Callable[[tuple[int, int]], None] = self.pending.extend
+        self.note: Callable[[tuple[int, int]], None] = (
+            self.pending.extend
+        )  # a method in C: no call of Python's
         """Takes two integers, 0 <= x < 2**64. Others are an OverflowError, a little later."""
 
     def fold(self) -> None:
@@ -138,7 +140,7 @@ class Trace:
 
 
 def _little_endian(words: list[int]) -> bytes:
-    packed = array("Q", words)
+    packed = array("Q", words)  # of the machine's byte order; digests are the same everywhere
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
