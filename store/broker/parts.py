@@ -78,7 +78,7 @@ class BrokerParts:
         self.ha: HAService | None = None
         """Replication, where there is a network."""
         if world.network is not None:
-            self.ha = HAService(world, self.own_store, config.ha_host)
+            self.ha = HAService(self.own_store, config.ha_host)
         self.server_info: Callable[[], Mapping[str, str]] = dict
         """What the server in front has to tell of itself."""
         self.held_pulls = PullRequestHoldService(world, self.store, config)

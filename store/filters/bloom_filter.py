@@ -78,8 +78,9 @@ class BloomFilter:
         assert 1 <= error_percent < 100, error_percent
         assert expected >= 1, expected
         error = error_percent / 100
-        bits = ceil(expected * _log(2, 1 / error) * _log(2, e))
-        return cls(-(-bits // 8) * 8, ceil(_log(0.5, error)))
+        # quotients of natural logarithms, as RocketMQ has them: log2 could round otherwise
+        bits = ceil(expected * (log(1 / error) / log(2)) * (log(e) / log(2)))
+        return cls(-(-bits // 8) * 8, ceil(log(error) / log(0.5)))
 
     @property
     def map_bytes(self) -> int:
@@ -88,11 +89,9 @@ class BloomFilter:
 
     def positions(self, text: str) -> tuple[int, ...]:
         """Return the numbers of a text's bits."""
-        hashed = murmur3_64(text.encode())
+        hashed, numbers = murmur3_64(text.encode()), range(1, self.hashes + 1)
         first, second = hashed & 0xFFFF_FFFF, hashed >> 32
-        return tuple(
-            _not_negative(first + number * second) % self.bits for number in range(1, self.hashes + 1)
-        )
+        return tuple(_not_negative(first + number * second) % self.bits for number in numbers)
 
 
 def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
@@ -110,7 +109,3 @@ def _not_negative(value: int) -> int:
     """Return the low 32 bits as Java's int, its bits flipped if that is negative."""
     value &= 0xFFFF_FFFF
     return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
-
-
-def _log(base: float, value: float) -> float:
-    return log(value) / log(base)

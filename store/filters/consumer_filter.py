@@ -74,14 +74,8 @@ class ConsumerFilterManager:
             if known is not None and self._goes_on(known, parsed, client_version):
                 return known
             bloom_filter = self.bloom_filter
-            made = ConsumerFilterData(
-                topic,
-                group,
-                parsed,
-                client_version,
-                bloom_filter.positions(f"{group}#{topic}"),
-                bloom_filter.map_bytes,
-            )
+            bits = (bloom_filter.positions(f"{group}#{topic}"), bloom_filter.map_bytes)
+            made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
             if known is not None:
                 known.born_timestamp_ms = _NEVER_MS  # its bits are the new one's from here on
             others = (each for each in self.of_topic(topic) if each is not known)
@@ -90,7 +84,6 @@ class ConsumerFilterManager:
         return made
 
     def _goes_on(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
-        """Return whether what is known stays in force."""
         if client_version < known.client_version:
             return True
         if client_version == known.client_version or expression == known.expression:
@@ -184,11 +177,8 @@ def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
 
     def newest_ms() -> int:
         """Return a time that no message dispatched so far is later than: the clock may have stepped back since."""
-        return max(
-            store.world.clock.now_ms(),
-            store.commit_log.last_store_timestamp_ms,
-            store.dispatch.dispatched_store_timestamp_ms,
-        )
+        stored_ms = store.commit_log.last_store_timestamp_ms
+        return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
 
     consumers = ConsumerFilterManager(store.world.tasks, newest_ms)
     store.dispatch.dispatchers.insert(0, CalcBitMap(consumers, store.extended).dispatch)

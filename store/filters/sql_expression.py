@@ -86,8 +86,7 @@ def _double(text: str) -> float:
     trimmed = text.strip(_CONTROLS_AND_SPACE)
     if _DOUBLE.fullmatch(trimmed) is None:
         raise NotComparableError(f"{text!r} is no number")
-    plain = trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD")
-    return float(plain)
+    return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD"))
 
 
 def _order(value: float) -> tuple[bool, float, float]:
@@ -96,8 +95,6 @@ def _order(value: float) -> tuple[bool, float, float]:
 
 
 Properties = Mapping[str, str]
-
-
 Evaluate = Callable[[Properties], Value]
 
 
@@ -192,11 +189,10 @@ def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
 
 def equality(left: SqlNode, right: SqlNode) -> SqlNode:
     """Return left = right."""
-    constants = (PartKind.CONSTANT, PartKind.BOOLEAN_CONSTANT)
     if any(part.kind is PartKind.BOOLEAN_CONSTANT and part.value is None for part in (left, right)):
         raise ValueError("NULL cannot be compared: use IS NULL")
     if left.kind is PartKind.BOOLEAN_CONSTANT and right.kind is PartKind.CONSTANT:
-        raise ValueError(f"{constants[1].value} cannot be compared with {constants[0].value}")
+        raise ValueError(f"{left.kind.value} cannot be compared with {right.kind.value}")
     return _equal(left, right)
 
 
@@ -222,17 +218,13 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
     for part in (left, right):
         is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
         if is_word or part.kind in (PartKind.BOOLEAN_CONSTANT, PartKind.CONDITION):
-            raise ValueError(
-                f"{symbol} compares numbers only, not {'a string' if is_word else part.kind.value}"
-            )
+            found = "a string" if is_word else part.kind.value
+            raise ValueError(f"{symbol} compares numbers only, not {found}")
     evaluate_left, evaluate_right, holds = left.evaluate, right.evaluate, _ORDERS[symbol]
 
     def ordered(properties: Properties) -> Value:
         first = evaluate_left(properties)
-        if first is None:
-            return None
-        second = evaluate_right(properties)
-        if second is None:
+        if first is None or (second := evaluate_right(properties)) is None:
             return None
         if isinstance(first, str) and isinstance(second, str):
             return holds(compare_as_doubles(first, second))

@@ -36,12 +36,14 @@ _TOKEN = re.compile(
 EXPRESSION_CHARACTERS_MAX = 1 << 16
 DEPTH_MAX = 64
 """How deep parts of an expression may be nested."""
+_DEPTH = f"parts nested at most {DEPTH_MAX} deep"
 
 _INT_MAX = (1 << 31) - 1
 _LONG_MAX = (1 << 63) - 1
 _DOUBLE_MIN = 5e-324
 _DOUBLE_MAX = 1.7976931348623157e308
 _ORDERS = ("<", "<=", ">", ">=")
+_NAMED = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class TokenKind(Enum):
@@ -71,7 +73,7 @@ def tokens_of(text: str) -> Iterator[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
-            raise FilterExpressionError(text, at, "a name, a value or an operator", _excerpt(text, at))
+            raise FilterExpressionError(text, at, "a name, a value or an operator", repr(text[at : at + 20]))
         if match.lastgroup != "SPACE":
             yield _token(TokenKind[match.lastgroup], match[0], at)
         at = match.end()
@@ -84,10 +86,6 @@ def _token(kind: TokenKind, text: str, at: int) -> Token:
     if kind is TokenKind.NAME and text.upper() in KEYWORDS:
         return Token(TokenKind.SYMBOL, text.upper(), at)
     return Token(kind, text, at)
-
-
-def _excerpt(text: str, at: int) -> str:
-    return repr(text[at : at + 20])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +150,20 @@ class _Parser:
         if self._takes(symbol) is None:
             raise self._unexpected(symbol)
 
-    def _unexpected(self, expected: str) -> FilterExpressionError:
-        return FilterExpressionError(self._text, self._next.position, expected, self._next.text)
+    def _unexpected(self, expected: str, found: str | None = None) -> FilterExpressionError:
+        """Return an error at the next token, which is what was found unless something else is given."""
+        found = self._next.text if found is None else found
+        return FilterExpressionError(self._text, self._next.position, expected, found)
 
     def _built(self, build: Callable[[], SqlNode]) -> SqlNode:
         """Return what build makes of parts read; what it refuses is an error at the next token."""
         try:
             part = build()
         except ValueError as error:
-            raise FilterExpressionError(
-                self._text, self._next.position, "parts that go together", str(error)
-            ) from error
+            raise self._unexpected("parts that go together", str(error)) from error
         if part.depth > DEPTH_MAX:
-            raise self._too_deep()
+            raise self._unexpected(_DEPTH, "more")
         return part
-
-    def _too_deep(self) -> FilterExpressionError:
-        return FilterExpressionError(
-            self._text, self._next.position, f"parts nested at most {DEPTH_MAX} deep", "more"
-        )
 
     # -- levels, from weak to strong ---------------------------------------------------------------
 
@@ -244,7 +237,7 @@ class _Parser:
     def _unary(self) -> SqlNode:
         self._level += 1
         if self._level > DEPTH_MAX:
-            raise self._too_deep()
+            raise self._unexpected(_DEPTH, "more")
         symbol = self._takes("+", "-", "NOT")
         if symbol is None:
             part = self._primary()
@@ -260,9 +253,8 @@ class _Parser:
             inner = self._either()
             self._require(")")
             return inner
-        named = self._takes("TRUE", "FALSE", "NULL")
-        if named is not None:
-            return sql.constant({"TRUE": True, "FALSE": False, "NULL": None}[named])
+        if named := self._takes(*_NAMED):
+            return sql.constant(_NAMED[named])
         token = self._next
         if token.kind is TokenKind.NAME:
             self._take()

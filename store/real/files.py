@@ -39,14 +39,32 @@ class RealDiskSpace(NamedTuple):
     usable_bytes: int
 
 
-class RealFile:
+class _Descriptor:
+    """What is given back at the latest when nobody knows it any more."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Give the descriptor back. A second call does nothing."""
+        if self._descriptor != _CLOSED:
+            descriptor, self._descriptor = self._descriptor, _CLOSED
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class RealFile(_Descriptor):
     """One open file. Every use after close() is an OSError(EBADF)."""
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("path",)
 
     def __init__(self, path: str, descriptor: int) -> None:
+        super().__init__(descriptor)
         self.path = path
-        self._descriptor = descriptor
 
     @property
     def size_bytes(self) -> int:
@@ -69,9 +87,7 @@ class RealFile:
 
     def allocate(self, size_bytes: int) -> None:
         """Let the file be at least that long, with zeros. On an error it keeps the length it had."""
-        found_bytes = self.size_bytes
-        if found_bytes < size_bytes:
-            extend(self._descriptor, found_bytes, size_bytes)
+        _extend(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         """Let the file be exactly that long: cut, or with zeros behind its old end."""
@@ -83,19 +99,12 @@ class RealFile:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         os.fsync(self._descriptor)
 
-    def close(self) -> None:
-        """Give the descriptor back. A second call does nothing."""
-        if self._descriptor != _CLOSED:
-            descriptor, self._descriptor = self._descriptor, _CLOSED
-            os.close(descriptor)
 
-    def __del__(self) -> None:
-        """Give the descriptor back of a file that nobody has closed."""
-        self.close()
-
-
-def extend(descriptor: int, found_bytes: int, size_bytes: int) -> None:
-    """Allocate zeros behind a file's end. On an error, as on a full disk, it has the length it had."""
+def _extend(descriptor: int, size_bytes: int) -> None:
+    """Allocate zeros behind the end of a shorter file. On an error, as on a full disk, it has the length it had."""
+    found_bytes = os.fstat(descriptor).st_size
+    if found_bytes >= size_bytes:
+        return
     try:
         os.posix_fallocate(descriptor, found_bytes, size_bytes - found_bytes)
     except OSError as failure:
@@ -106,19 +115,19 @@ def extend(descriptor: int, found_bytes: int, size_bytes: int) -> None:
             raise
 
 
-class RealMappedFile:
+class RealMappedFile(_Descriptor):
     """A file mapped whole and shared, with the descriptor it was mapped from.
 
     It must not be closed while another thread syncs or writes it through the descriptor, whose number may be
     another file's by then. Every use after close() raises.
     """
 
-    __slots__ = ("_descriptor", "_pages", "_readable", "path", "size_bytes")
+    __slots__ = ("_pages", "_readable", "path", "size_bytes")
 
     def __init__(self, path: str, descriptor: int, pages: memoryview) -> None:
+        super().__init__(descriptor)
         self.path = path
         self.size_bytes = len(pages)
-        self._descriptor = descriptor
         self._pages = pages
         self._readable = pages.toreadonly()
 
@@ -165,32 +174,20 @@ class RealMappedFile:
 
     def close(self) -> None:
         """Give the descriptor back, and the map once the last view of it is gone."""
-        if self._descriptor == _CLOSED:
-            return
-        descriptor, self._descriptor = self._descriptor, _CLOSED
-        self._readable.release()
-        self._pages.release()
-        os.close(descriptor)
-
-    def __del__(self) -> None:
-        """Give the descriptor back of a file that was removed while others still read it: nobody knows it now."""
-        self.close()
+        if self._descriptor != _CLOSED:
+            self._readable.release()
+            self._pages.release()
+            super().close()
 
 
-class RealFileLock:
+class RealFileLock(_Descriptor):
     """An exclusive lock, held by one open descriptor."""
 
-    __slots__ = ("_descriptor",)
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    __slots__ = ()
 
     def release(self) -> None:
         """Let the next one in. A second call does nothing."""
-        if self._descriptor == _CLOSED:
-            return
-        descriptor, self._descriptor = self._descriptor, _CLOSED
-        os.close(descriptor)
+        self.close()
 
 
 class RealFiles:
@@ -222,9 +219,7 @@ class RealFiles:
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
-            found_bytes = os.fstat(descriptor).st_size
-            if found_bytes < size_bytes:
-                extend(descriptor, found_bytes, size_bytes)
+            _extend(descriptor, size_bytes)
             return RealMappedFile(path, descriptor, map_shared(descriptor, size_bytes))
         except BaseException as failure:
             os.close(descriptor)
@@ -239,9 +234,8 @@ class RealFiles:
     def space(self, path: str) -> RealDiskSpace:
         """Return how full the file system is that holds path."""
         found = os.statvfs(path)
-        return RealDiskSpace(
-            (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize
-        )
+        used = found.f_blocks - found.f_bfree
+        return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def buffer(self, size_bytes: int) -> memoryview:
         """Return zeroed memory of this process; kept out of the swap if the limit of locked memory allows it."""

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..network import Connection, Listener
@@ -126,7 +127,7 @@ class SocketPoller:
             if receives or sends
         ]
         if len(ready) > 1:
-            ready.sort(key=_number)
+            ready.sort(key=itemgetter(0))
         return [report for _, report in ready]
 
     def wake(self) -> None:
@@ -211,10 +212,6 @@ class SocketPoller:
             while self._woken.recv(64):
                 pass
         self._is_woken = False  # only now: a byte sent before would be taken, and its mark stay
-
-
-def _number(found: tuple[int, SocketReady]) -> int:
-    return found[0]
 
 
 class RealNetwork:

@@ -144,11 +144,6 @@ def open_content(path: str, size_bytes: int) -> OverlayContent:
     return OverlayContent(pages, found.st_size, found.st_mtime_ns // 1_000_000)
 
 
-def empty_content(size_bytes: int) -> OverlayContent:
-    """Make a new, empty file with room to extend it to size_bytes."""
-    return OverlayContent(_zeros(size_bytes), 0, _now_ms())
-
-
 def _zeros(size_bytes: int) -> memoryview:
     return map_private(-1, 0, size_bytes) if size_bytes else memoryview(bytearray())
 
@@ -318,7 +313,7 @@ class OverlayFiles:
             if not create:
                 raise _error(errno.ENOENT, path)
             self._require_directory(os.path.dirname(path))
-            content = empty_content(size_bytes)
+            content = OverlayContent(_zeros(size_bytes), 0, _now_ms())
         self._changed[path] = content
         return content
 

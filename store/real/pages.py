@@ -10,6 +10,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable
+from ctypes import c_int, c_long, c_size_t, c_void_p
 
 PAGE_BYTES = mmap.PAGESIZE
 
@@ -20,28 +21,13 @@ _MAP_NORESERVE = 0x4000
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 
 _libc = ctypes.CDLL(None, use_errno=True)  # CDLL, unlike PyDLL, releases the interpreter lock during calls
-_mmap = _libc.mmap
-_mmap.restype = ctypes.c_void_p
-_mmap.argtypes = [
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_long,  # off_t
-]
-_munmap = _libc.munmap
-_munmap.restype = ctypes.c_int
-_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_msync = _libc.msync
-_msync.restype = ctypes.c_int
-_msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_mlock = _libc.mlock
-_munlock = _libc.munlock
-_madvise = _libc.madvise
-_mlock.argtypes = _munlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_MAP_FAILED = ctypes.c_void_p(-1).value
+_mmap, _munmap, _msync = _libc.mmap, _libc.munmap, _libc.msync
+_mlock, _munlock, _madvise = _libc.mlock, _libc.munlock, _libc.madvise
+_mmap.restype = c_void_p
+_mmap.argtypes = [c_void_p, c_size_t, c_int, c_int, c_int, c_long]  # the last is an off_t
+_munmap.argtypes = _mlock.argtypes = _munlock.argtypes = [c_void_p, c_size_t]
+_msync.argtypes = _madvise.argtypes = [c_void_p, c_size_t, c_int]
+_MAP_FAILED = c_void_p(-1).value
 
 
 def map_shared(descriptor: int, size_bytes: int) -> memoryview:

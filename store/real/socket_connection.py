@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from .sockets import ByteStream, Deadline, PlainStream, SharedSocket, find_addresses, join_address
 
@@ -48,43 +48,34 @@ class SocketConnection:
         """Return what has come, at least a byte; b"" once the other end has ended its stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
+        deadline: Deadline | None = None
         with self.shared as carrier:
-            try:
-                return self._receive_now(carrier, bytes_max)
-            except BlockingIOError:
-                deadline = Deadline(timeout_ms)
             while True:
-                deadline.wait(self.shared.descriptor, select.POLLIN | self._owed_events())
                 try:
                     return self._receive_now(carrier, bytes_max)
                 except BlockingIOError:
-                    continue
+                    deadline = deadline or Deadline(timeout_ms)
+                owed = select.POLLOUT if self._stream.owes_bytes else 0
+                deadline.wait(self.shared.descriptor, select.POLLIN | owed)
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
         """Hand bytes to the network; return how many it took, at least one."""
         view = memoryview(data)
         if not view:
             raise ValueError("data: expected at least a byte, found none")
+        deadline: Deadline | None = None
         with self.shared as carrier:
-            try:
-                return self._send_now(carrier, view)
-            except BlockingIOError:
-                deadline = Deadline(timeout_ms)
             while True:
-                deadline.wait(self.shared.descriptor, select.POLLOUT)
                 try:
                     return self._send_now(carrier, view)
                 except BlockingIOError:
-                    continue
+                    deadline = deadline or Deadline(timeout_ms)
+                deadline.wait(self.shared.descriptor, select.POLLOUT)
 
     def close(self) -> None:
         """Give it up: what was taken is still delivered, whoever waits on it is woken. May be called again."""
-        with suppress(OSError), self.shared as carrier:
-            if self._lock is None:
-                self._say_goodbye(carrier)
-            else:
-                with self._lock:
-                    self._say_goodbye(carrier)
+        with suppress(OSError), self.shared as carrier, self._lock or nullcontext():
+            self._say_goodbye(carrier)
         self.shared.close()
 
     # -- for pollers -------------------------------------------------------------------------------
@@ -139,9 +130,6 @@ class SocketConnection:
         except OSError as error:
             raise _broken(error) from error
 
-    def _owed_events(self) -> int:
-        return select.POLLOUT if self._stream.owes_bytes else 0
-
     def _tell(self) -> None:
         if self.when_changed is not None and (self._stream.holds_bytes or self._stream.owes_bytes):
             self.when_changed()
@@ -155,10 +143,7 @@ class SocketConnection:
             self._stream.end(carrier)
         carrier.shutdown(socket.SHUT_WR)
         drained = 0
-        while drained < _DRAINED_BYTES_MAX:
-            some = carrier.recv(1 << 16)
-            if not some:
-                break
+        while drained < _DRAINED_BYTES_MAX and (some := carrier.recv(1 << 16)):
             drained += len(some)
 
 
@@ -175,9 +160,8 @@ def open_listening(address: str) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        opened.setsockopt(
-            socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES
-        )  # which accepted ones inherit
+        # which accepted ones inherit
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         opened.bind(place)
         opened.listen(_BACKLOG)
     except BaseException:
@@ -204,14 +188,12 @@ class SocketListener:
         OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the system has nothing left for another one, which is then turned
         away: left in the queue, it would be reported at once again.
         """
+        deadline: Deadline | None = None
         with self.shared as listening:
-            deadline: Deadline | None = None
-            while True:
-                connection = self._accept_now(listening)
-                if connection is not None:
-                    return connection
+            while (connection := self._accept_now(listening)) is None:
                 deadline = deadline or Deadline(timeout_ms)
                 deadline.wait(self.shared.descriptor, select.POLLIN)
+            return connection
 
     def close(self) -> None:
         """Accept no more, and end whoever waits. May be called again."""

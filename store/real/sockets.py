@@ -11,7 +11,6 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from ..network import in_brackets
@@ -52,13 +51,9 @@ def find_addresses(address: str) -> list[SocketAddress]:
     Raises OSError (socket.gaierror) if there is no such host. A look-up takes as long as the system lets it.
     """
     host, port = split_address(address)
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = [(each[0], each[4]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     internet = (socket.AF_INET, socket.AF_INET6)
-    return [
-        SocketAddress(family, (str(place[0]), *place[1:]))
-        for family, _, _, _, place in found
-        if family in internet
-    ]
+    return [SocketAddress(family, (str(at[0]), *at[1:])) for family, at in found if family in internet]
 
 
 class ByteStream(Protocol):
@@ -130,9 +125,7 @@ class SharedSocket:
             self._users += 1
         return self._socket
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave()
 
     def check_open(self) -> None:

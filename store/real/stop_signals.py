@@ -8,8 +8,6 @@ import os
 import signal
 import threading
 from contextlib import suppress
-from types import TracebackType
-from typing import Any
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PIPE_BYTES = 1 << 16
@@ -26,12 +24,11 @@ class StopSignals:
         """Whether a thread reads the pipe, which then closes its end of it."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._before: dict[signal.Signals, Any] = {each: signal.signal(each, _ignore) for each in _SIGNALS}
+        # Handlers that do nothing: the byte in the pipe says it all.
+        self._before = {each: signal.signal(each, lambda number, frame: None) for each in _SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._before_fd)
@@ -66,7 +63,3 @@ class StopSignals:
         if number:
             os._exit(_SIGNALLED + number)
         os.close(self._reader)
-
-
-def _ignore(_number: int, _frame: object) -> None:
-    """Do nothing: the byte in the pipe says it all."""

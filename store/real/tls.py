@@ -74,9 +74,8 @@ class TlsStream:
     def __init__(self, context: ssl.SSLContext, *, server_name: str | None = None) -> None:
         """Begin a session: as a client if a server's name is given, as a server otherwise."""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._session = context.wrap_bio(
-            self._incoming, self._outgoing, server_side=server_name is None, server_hostname=server_name
-        )
+        is_server = server_name is None
+        self._session = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
         self._owed = memoryview(b"")
         self._begun = b""
         """What was encrypted for a send that could not be finished."""
@@ -145,9 +144,8 @@ class TlsStream:
         if not self._begun:
             self._encrypt(carrier, data[:_WRITE_BYTES_MAX])
         elif data[: len(self._begun)] != self._begun:
-            raise ConnectionAbortedError(
-                errno.ECONNABORTED, "TLS: other bytes than those that were to be sent again"
-            )
+            why = "TLS: other bytes than those that were to be sent again"
+            raise ConnectionAbortedError(errno.ECONNABORTED, why)
         self.flush(carrier)
         if self._owed:
             raise BlockingIOError(errno.EAGAIN, "no room for all of it")
@@ -192,9 +190,8 @@ class TlsStream:
     def _feed(self, carrier: socket.socket) -> None:
         """Take what the socket has; BlockingIOError if that is nothing."""
         if self._has_ended:
-            raise ConnectionResetError(
-                errno.ECONNRESET, "TLS: the connection ended in the midst of something"
-            )
+            why = "TLS: the connection ended in the midst of something"
+            raise ConnectionResetError(errno.ECONNRESET, why)
         data = carrier.recv(_READ_BYTES)
         if data:
             self._incoming.write(data)
@@ -209,42 +206,40 @@ class FirstByteStream:
     A server that sends first has said itself that it is not.
     """
 
-    __slots__ = ("_context", "_is_required", "_stream")
+    __slots__ = ("_context", "_is_decided", "_stream")
 
     def __init__(self, context: ssl.SSLContext, *, is_required: bool) -> None:
         self._context = context
-        self._is_required = is_required
-        self._stream: ByteStream | None = TlsStream(context) if is_required else None
+        self._is_decided = is_required
+        self._stream: ByteStream = TlsStream(context) if is_required else PlainStream()
 
     @property
     def holds_bytes(self) -> bool:
         """Return whether bytes that have come may be held here."""
-        return self._stream is not None and self._stream.holds_bytes
+        return self._stream.holds_bytes
 
     @property
     def owes_bytes(self) -> bool:
         """Return whether something waits for room in the socket."""
-        return self._stream is not None and self._stream.owes_bytes
+        return self._stream.owes_bytes
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         """Return what has come, b"" at the end of the other's stream."""
-        if self._stream is None:
-            first = carrier.recv(1, socket.MSG_PEEK)
-            self._stream = TlsStream(self._context) if first == _HANDSHAKE else PlainStream()
+        if not self._is_decided:
+            if carrier.recv(1, socket.MSG_PEEK) == _HANDSHAKE:
+                self._stream = TlsStream(self._context)
+            self._is_decided = True
         return self._stream.receive(carrier, bytes_max)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
         """Take bytes; return how many, at least one."""
-        if self._stream is None:
-            self._stream = PlainStream()
+        self._is_decided = True
         return self._stream.send(carrier, data)
 
     def flush(self, carrier: socket.socket) -> None:
         """Hand over what is owed, as much as the socket has room for."""
-        if self._stream is not None:
-            self._stream.flush(carrier)
+        self._stream.flush(carrier)
 
     def end(self, carrier: socket.socket) -> None:
         """Say goodbye, where there is a word for it."""
-        if self._stream is not None:
-            self._stream.end(carrier)
+        self._stream.end(carrier)

@@ -12,7 +12,6 @@ from ..marks import hit
 from ..message_store import MessageStore
 from ..network import Connection, send_all
 from ..service import Service
-from ..world import World
 from .replica_log import ReplicaLog
 
 RECONNECT_MS = 5_000
@@ -26,11 +25,11 @@ class HAClient(Service):
 
     name = "ha-client"
 
-    def __init__(self, world: World, store: MessageStore) -> None:
-        super().__init__(world)
-        assert world.network is not None, "replication needs a network"
+    def __init__(self, store: MessageStore) -> None:
+        super().__init__(store.world)
+        assert store.world.network is not None, "replication needs a network"
         self.on_failure = store.flags.service_failed
-        self._network = world.network
+        self._network = store.world.network
         self._store = store
         self._config = store.config
         self._replica: ReplicaLog | None = None
@@ -40,7 +39,7 @@ class HAClient(Service):
         """Why nobody is followed any more, until another master is named."""
         self.last_error = ""
         """Why the last connection ended, or none came about."""
-        self._lock = world.tasks.lock("ha-client connection")
+        self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
         """Belongs to whoever holds the lock."""
         self._due_ns = 0
@@ -120,9 +119,11 @@ class HAClient(Service):
 
     def _take_all(self, connection: Connection, replica: ReplicaLog) -> None:
         """Take what the master sends. Raises what ends that: OSError, CorruptFileError, DivergedError."""
-        frames = FrameReader(
-            self._config.mapped_file_size_commit_log, f"log from {connection.remote_address}"
+        segment_bytes, stream = (
+            self._config.mapped_file_size_commit_log,
+            f"log from {connection.remote_address}",
         )
+        frames = FrameReader(segment_bytes, stream)
         self._report(connection, replica.begin())
         heard_ns = self._now_ns()
         while True:
@@ -150,9 +151,7 @@ class HAClient(Service):
 
     def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
         """Report what is new, or that nothing is when it is time to; what is not compared yet does not count."""
-        offset = self._reported
-        if replica.is_verified:
-            offset = self._kept_offset()
+        offset = self._kept_offset() if replica.is_verified else self._reported
         if offset > self._reported or self._now_ns() >= self._due_ns:
             self._report(connection, max(offset, self._reported))
 

@@ -13,15 +13,13 @@ Source: RocketMQ HAService, HAConnection.
 
 from collections.abc import Callable
 
-from ..config import BrokerRole, StoreConfig
+from ..config import BrokerRole
 from ..errors import CorruptFileError
 from ..formats.replication import REPORT_BYTES, decode_report, encode_frame_header
-from ..log.segment_queue import SegmentQueue
 from ..marks import hit
 from ..message_store import MessageStore
 from ..network import Connection, Listener, in_brackets, send_all
-from ..world import Task, World
-from .group_transfer import GroupTransfer
+from ..world import Task
 from .ha_client import HAClient
 
 _RECEIVE_BYTES = 1 << 16
@@ -41,33 +39,30 @@ class HAConnection:
 
     def __init__(
         self,
-        world: World,
-        config: StoreConfig,
+        store: MessageStore,
         number: int,
         connection: Connection,
-        log: SegmentQueue,
-        readable_limit: Callable[[], int],
-        group_transfer: GroupTransfer | None,
         on_closed: Callable[["HAConnection"], None],
     ) -> None:
+        tasks = store.world.tasks
         self.number = number
         self.remote_address = connection.remote_address
         self.closed_because = ""
         """Why this connection ended; empty while it has not."""
-        self._world = world
-        self._config = config
+        self._world = store.world
+        self._config = store.config
         self._connection = connection
-        self._log = log
-        self._readable_limit = readable_limit
-        self._group_transfer = group_transfer
+        self._log = store.log
+        self._readable_limit = store.dispatch.readable_limit
+        self._group_transfer = store.commit_log.group_transfer
         self._on_closed = on_closed
-        self._signal = world.tasks.signal(f"ha-writer-{number}")
-        self._closed = world.tasks.cell(f"ha-connection-{number} closed")
-        self._began = world.tasks.cell(f"ha-connection-{number} began", _UNKNOWN)
+        self._signal = tasks.signal(f"ha-writer-{number}")
+        self._closed = tasks.cell(f"ha-connection-{number} closed")
+        self._began = tasks.cell(f"ha-connection-{number} began", _UNKNOWN)
         """Log offset that sending began at."""
-        self._sent = world.tasks.cell(f"ha-connection-{number} sent")
+        self._sent = tasks.cell(f"ha-connection-{number} sent")
         """Up to where it has been sent, or is being."""
-        self._reported = world.tasks.cell(f"ha-connection-{number} reported", _UNKNOWN)
+        self._reported = tasks.cell(f"ha-connection-{number} reported", _UNKNOWN)
         self._tasks: list[Task] = []
 
     def start(self) -> None:
@@ -114,14 +109,12 @@ class HAConnection:
     # -- reports -----------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        received, position = bytearray(), 0
+        received, position, stream = bytearray(), 0, f"reports of {self.remote_address}"
         try:
             while chunk := self._connection.receive(_RECEIVE_BYTES, self._config.ha_housekeeping_interval_ms):
                 received += chunk
                 while len(received) >= REPORT_BYTES:
-                    report = decode_report(
-                        received[:REPORT_BYTES], stream=f"reports of {self.remote_address}", position=position
-                    )
+                    report = decode_report(received[:REPORT_BYTES], stream=stream, position=position)
                     del received[:REPORT_BYTES]
                     position += REPORT_BYTES
                     if not self._take_report(report):
@@ -198,10 +191,8 @@ class HAConnection:
         if segment is None:
             self.close(f"log offset {at}, which was to be sent next, has left the log")
             return True
-        position = at - segment.base_offset
-        end = min(
-            position + self._config.ha_transfer_batch_size, limit - segment.base_offset, segment.size_bytes
-        )
+        position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
+        end = min(position + batch_bytes, limit - segment.base_offset, segment.size_bytes)
         assert 0 <= position < end <= segment.size_bytes, (position, end, segment.size_bytes)
         data = bytes(segment.file.view(position, end))
         self._sent.set(at + len(data))  # before the slave can have it, and say so
@@ -215,17 +206,16 @@ class HAConnection:
 class HAService:
     """Who listens for slaves, the slaves that are connected, and on a slave the client."""
 
-    def __init__(self, world: World, store: MessageStore, listen_host: str = "127.0.0.1") -> None:
-        """world.network is what slaves and master are reached by."""
-        assert world.network is not None, "replication needs a network"
-        self._world = world
-        self._network = world.network
+    def __init__(self, store: MessageStore, listen_host: str = "127.0.0.1") -> None:
+        """The network of the store's world is what slaves and master are reached by."""
+        assert store.world.network is not None, "replication needs a network"
+        self._tasks = store.world.tasks
+        self._network = store.world.network
         self._store = store
-        self._config = store.config
-        self._listen_host = listen_host
+        self._address = f"{in_brackets(listen_host)}:{store.config.ha_listen_port}"
         self._listener: Listener | None = None
         self._accepting: Task | None = None
-        self._lock = world.tasks.lock("ha connections")
+        self._lock = self._tasks.lock("ha connections")
         self.connections: tuple[HAConnection, ...] = ()
         """The slaves that are connected. Replaced, never changed."""
         self._ended: list[HAConnection] = []
@@ -234,16 +224,14 @@ class HAService:
         """Which connection ended last, and why."""
         self._accepted = 0
         self.client: HAClient | None = None
-        if self._config.broker_role is BrokerRole.SLAVE:
-            self.client = HAClient(world, store)
+        if store.config.broker_role is BrokerRole.SLAVE:
+            self.client = HAClient(store)
 
     def start(self) -> None:
         """Listen for slaves at haListenPort, and follow the master on a slave. OSError if it cannot listen."""
-        self._listener = self._network.listen(
-            f"{in_brackets(self._listen_host)}:{self._config.ha_listen_port}"
-        )
+        self._listener = self._network.listen(self._address)
         self._store.follow(self._wake)
-        self._accepting = self._world.tasks.spawn("ha-accept", self._accept)
+        self._accepting = self._tasks.spawn("ha-accept", self._accept)
         if self.client is not None:
             self.client.start()
 
@@ -304,22 +292,13 @@ class HAService:
             except ConnectionError:
                 return  # closed
             except OSError:
-                self._world.tasks.sleep(_ACCEPT_RETRY_MS)  # no descriptor left, say
+                self._tasks.sleep(_ACCEPT_RETRY_MS)  # no descriptor left, say
                 continue
             if len(self.connections) >= CONNECTIONS_MAX:
                 accepted.close()
                 continue
             self._accepted += 1
-            connection = HAConnection(
-                self._world,
-                self._config,
-                self._accepted,
-                accepted,
-                self._store.log,
-                self._store.dispatch.readable_limit,
-                self._store.commit_log.group_transfer,
-                self._on_closed,
-            )
+            connection = HAConnection(self._store, self._accepted, accepted, self._on_closed)
             with self._lock:
                 self.connections = (*self.connections, connection)
                 ended, self._ended = self._ended, []

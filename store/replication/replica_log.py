@@ -11,6 +11,8 @@ bytes of header, topic and properties that changed on the way past TCP's checksu
 where to begin.
 """
 
+from collections import deque
+from collections.abc import Iterable
 from struct import Struct
 
 from ..errors import CorruptFileError, DivergedError
@@ -79,9 +81,8 @@ class ReplicaLog:
             if self._log.max_offset == 0:
                 self._begin_empty(piece)
         if piece.log_offset != self._expected:
-            raise DivergedError(
-                self._expected, "the master's log to go on here", f"that it goes on at {piece.log_offset}"
-            )
+            found = f"that it goes on at {piece.log_offset}"
+            raise DivergedError(self._expected, "the master's log to go on here", found)
         if piece.is_heartbeat:
             self._note_heartbeat()
             return False
@@ -98,9 +99,8 @@ class ReplicaLog:
     def _begin_empty(self, piece: TransferPiece) -> None:
         """Begin where the master's last file does."""
         if piece.log_offset % self._log.segment_bytes:
-            raise DivergedError(
-                piece.log_offset, f"files of {self._log.segment_bytes} bytes", "a file that begins here"
-            )
+            expected = f"files of {self._log.segment_bytes} bytes"
+            raise DivergedError(piece.log_offset, expected, "a file that begins here")
         self._expected = piece.log_offset
         self._forget_pending()
         hit("slave begins empty")
@@ -108,11 +108,9 @@ class ReplicaLog:
     def _note_heartbeat(self) -> None:
         self._heartbeats += 1
         if not self.is_verified and self._heartbeats >= _IDLE_HEARTBEATS:
-            raise DivergedError(
-                self._expected,
-                f"the master to have the bytes up to {self._log.max_offset}, as this log does",
-                "that it has nothing here: its log is shorter, or begins behind",
-            )
+            expected = f"the master to have the bytes up to {self._log.max_offset}, as this log does"
+            found = "that it has nothing here: its log is shorter, or begins behind"
+            raise DivergedError(self._expected, expected, found)
 
     def _compared(self, data: memoryview) -> int:
         """Compare what the log has already; return how many bytes that is."""
@@ -174,19 +172,14 @@ class ReplicaLog:
 
     def _checked(self, whole: memoryview, base: int) -> ScannedRecord | None:
         """Check records; return the last, None if there is only a blank one."""
-        begin = self._padding
-        last = None
+        begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
-            for record in scan_records(
-                whole, begin, len(whole), file="what comes", base_offset=base - begin, check_crc=True
-            ):
-                last = record
+            return _last(
+                scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
+            )
         except CorruptFileError as error:
-            found = f"{error.field} {error.found}"
-            raise DivergedError(
-                base - begin + error.offset, f"{error.field} {error.expected}", found
-            ) from error
-        return last
+            expected, found = f"{error.field} {error.expected}", f"{error.field} {error.found}"
+            raise DivergedError(base_offset + error.offset, expected, found) from error
 
     def _forget_pending(self, end_offset: int | None = None) -> None:
         """Have nothing pending behind the log's end, where sectors count from the file's begin."""
@@ -198,12 +191,13 @@ class ReplicaLog:
 def last_record_offset(log: SegmentQueue) -> int | None:
     """Return where the last record of a log begins; None if it has none. CorruptFileError if damage hides it."""
     for segment in reversed(log.segments):
-        wrote, last = segment.wrote.get(), None
-        view = segment.file.view(0, segment.size_bytes)
-        for record in scan_records(
-            view, 0, wrote, file=segment.file.path, base_offset=segment.base_offset, check_crc=False
-        ):
-            last = record.physical_offset
+        wrote, view = segment.wrote.get(), segment.file.view(0, segment.size_bytes)
+        file, base_offset = segment.file.path, segment.base_offset
+        last = _last(scan_records(view, 0, wrote, file=file, base_offset=base_offset, check_crc=False))
         if last is not None:
-            return last
+            return last.physical_offset
     return None
+
+
+def _last(records: Iterable[ScannedRecord]) -> ScannedRecord | None:
+    return next(iter(deque(records, maxlen=1)), None)

@@ -188,7 +188,7 @@ class ClusterRun(Execution):
         """Load a store, judge what recovery made of the last life, and start it and its replication."""
         store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
         self._start_store(store, disk, machine)
-        node.ha = HAService(store.world, store, listen_host=node.host)
+        node.ha = HAService(store, listen_host=node.host)
         node.ha.start()
 
     def _load(self, node: Node, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:

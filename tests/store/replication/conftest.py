@@ -46,7 +46,7 @@ class Node:
         self.store = MessageStore(real_world(), config)
         self.store.load()
         self.store.start()
-        self.ha = HAService(self.store.world, self.store)
+        self.ha = HAService(self.store)
         self.ha.start()
         self.runs = True
 

@@ -23,7 +23,7 @@ def test_what_the_old_master_was_found_to_be_is_not_held_against_the_new_one(
     node: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slave = node("slave", BrokerRole.SLAVE)
-    client = HAClient(slave.store.world, slave.store)
+    client = HAClient(slave.store)
     client.master_address = "old:1"
 
     def changed_meanwhile(*_: object) -> None:
