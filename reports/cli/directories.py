@@ -28,9 +28,10 @@ from ...store.settings.broker_conf import read_broker_conf
 from ...store.settings.describe_config import config_fields, describe
 from ...store.tools.dump import BodyText, Selection, dump_log
 from ...store.tools.geometry import Geometry, config_of_directory, log_paths, log_statuses
-from ...store.tools.inspect import as_finding, inspect_directory, relative_to
+from ...store.tools.inspect import as_finding, inspect_directory
 from ...store.tools.rebuild import rebuild_directory
 from ...store.tools.verify import verify_directory
+from ...store.tools.violation import relative_to
 from .options import open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
 

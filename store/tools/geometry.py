@@ -127,6 +127,18 @@ class Geometry:
         )
 
 
+def geometry_fields(config: StoreConfig) -> dict[str, Any]:
+    """Return the geometry in use, under RocketMQ's names."""
+    return {
+        "mappedFileSizeCommitLog": config.mapped_file_size_commit_log,
+        "mappedFileSizeConsumeQueue": config.mapped_file_size_consume_queue,
+        "messageDelayLevel": config.message_delay_level,
+        "maxHashSlotNum": config.max_hash_slot_num,
+        "maxIndexNum": config.max_index_num,
+        "enableConsumeQueueExt": config.enable_consume_queue_ext,
+    }
+
+
 def config_of_directory(files: Files, root: str, told: Geometry) -> StoreConfig:
     """Return the settings to open a store directory with: what was told, else what its files say.
 

@@ -40,9 +40,9 @@ from ..log.segment import segment_name
 from ..log.segment_queue import name_of
 from ..message_store import MessageStore
 from ..world import Files, FileStatus, World
-from .geometry import Geometry, config_of_directory, log_statuses, segment_statuses
+from .geometry import Geometry, config_of_directory, geometry_fields, log_statuses, segment_statuses
 from .observed import Fields, entries_of, observe, records_of
-from .violation import is_refusal
+from .violation import is_refusal, relative_to
 
 FORMAT = "tornlog-inspect/1"
 
@@ -68,10 +68,10 @@ class Inspection:
             "load": self.store is not None,
             "findings": [finding_fields(finding, self.root) for finding in self.findings],
         }
-        if self.store is None or self.report is None:
+        store, report = self.store, self.report
+        if store is None or report is None:
             return fields
         fields["notes"] = self.notes
-        config, report = self.store.config, self.report
         fields["recovery"] = {
             "cleanExit": report.clean_exit,
             "startOffset": report.start_offset,
@@ -79,26 +79,17 @@ class Inspection:
             "records": report.records,
             "changedEntries": report.changed_entries,
         }
-        fields["geometry"] = {
-            "mappedFileSizeCommitLog": config.mapped_file_size_commit_log,
-            "mappedFileSizeConsumeQueue": config.mapped_file_size_consume_queue,
-            "maxMessageSize": config.max_message_size,
-            "messageDelayLevel": config.message_delay_level,
-            "maxHashSlotNum": config.max_hash_slot_num,
-            "maxIndexNum": config.max_index_num,
-            "enableConsumeQueueExt": config.enable_consume_queue_ext,
-        }
-        fields["consumeQueueExtFiles"] = self._ext_files()
+        fields["geometry"] = geometry_fields(store.config) | {"maxMessageSize": store.config.max_message_size}
+        extensions = [queue.ext for queue in store.queues.all() if queue.ext is not None]
+        fields["consumeQueueExtFiles"] = sum(len(ext.queue.segments) for ext in extensions)
         return fields | observe(
-            self.store, report, {path: status.mtime_ms for path, status in self.segments.items()}
+            store, report, {path: status.mtime_ms for path, status in self.segments.items()}
         )
 
-    def _ext_files(self) -> int:
-        """Return how many files the extensions of all queues have."""
-        assert self.store is not None
-        return sum(
-            len(queue.ext.queue.segments) for queue in self.store.queues.all() if queue.ext is not None
-        )
+    def note(self, damage: CorruptFileError, consequence: str) -> None:
+        """Add damage that needs nobody's attention, and what comes of it."""
+        place = str(damage).replace(damage.file, relative_to(self.root, damage.file), 1)
+        self.notes.append(f"{place}; {consequence}")
 
     def everything(self) -> Fields:
         """Return the summary with all entries and records in it."""
@@ -139,26 +130,18 @@ def inspect_directory(
     else:
         found.store = store
         found.findings += found.report.findings
-        cut_at = found.report.cut_at
-        is_unclean = not found.report.clean_exit
-        if is_unclean and open_files is not None and cut_at is not None:
-            _note_tail(found, cut_at, open_files(), found.config)
+        cut_at, is_clean = found.report.cut_at, found.report.clean_exit
+        before = None if is_clean or open_files is None else open_files()
+        if before is not None and cut_at is not None and not _is_followed(cut_at, before, found.config):
+            found.findings.remove(cut_at)  # it is the end that a crash has torn
+            found.note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
-            place = str(stray).replace(stray.file, relative_to(found.root, stray.file), 1)
-            found.notes.append(f"{place}; no part of the store: a start leaves it alone")
+            found.note(stray, "no part of the store: a start leaves it alone")
         if store.schedule.file.damage is not None:
             found.findings.append(store.schedule.file.damage)
-        if found.report.clean_exit:
+        if is_clean:
             found.findings += _irregular(found.segments, store.config)
     return found
-
-
-def _note_tail(found: Inspection, cut_at: CorruptFileError, files: Files, config: StoreConfig) -> None:
-    """Make what ended the log a note, if it is the end that a crash has torn."""
-    if not _is_followed(cut_at, files, config):
-        found.findings.remove(cut_at)
-        place = str(cut_at).replace(cut_at.file, relative_to(found.root, cut_at.file), 1)
-        found.notes.append(f"{place}; unclean exit: recovery will end the log there")
 
 
 def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) -> bool:
@@ -210,13 +193,6 @@ def as_finding(error: Exception, root: str) -> CorruptFileError:
     file = getattr(error, "filename", None) or root
     reason = getattr(error, "strerror", None) or str(error)
     return CorruptFileError(str(file), 0, "file", "a readable file", reason)
-
-
-def relative_to(root: str, file: str) -> str:
-    """Return a path below root without root, `.` for root itself."""
-    if file == root:
-        return "."
-    return file.removeprefix(root.rstrip("/") + "/")
 
 
 def finding_fields(finding: CorruptFileError, root: str) -> Fields:

@@ -42,12 +42,12 @@ from ..formats.checkpoint import (
 from ..formats.delay_level import parse_delay_levels
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files
-from .geometry import Geometry, config_of_directory
-from .verify_files import read_segments
+from .geometry import Geometry, config_of_directory, geometry_fields
+from .verify_files import RowReader
 from .verify_index import IndexVerifier
 from .verify_log import LogFacts, LogVerifier
 from .verify_queues import QueueVerifier
-from .violation import DirectoryPromise, DirectoryViolation, Findings
+from .violation import DirectoryPromise, Findings
 
 FORMAT = "tornlog-verify/1"
 _PROMISES = list(DirectoryPromise)
@@ -70,14 +70,7 @@ class Verification:
         """Return everything as plain values: see the contract."""
         fields: dict[str, Any] = {"format": FORMAT, "cleanExit": not self.findings.unclean_exit}
         if self.config is not None:
-            fields["geometry"] = {
-                "mappedFileSizeCommitLog": self.config.mapped_file_size_commit_log,
-                "mappedFileSizeConsumeQueue": self.config.mapped_file_size_consume_queue,
-                "messageDelayLevel": self.config.message_delay_level,
-                "maxHashSlotNum": self.config.max_hash_slot_num,
-                "maxIndexNum": self.config.max_index_num,
-                "enableConsumeQueueExt": self.config.enable_consume_queue_ext,
-            }
+            fields["geometry"] = geometry_fields(self.config)
         fields["counts"] = self.counts
         fields["violations"] = [
             violation._asdict() | {"promise": violation.promise.value}
@@ -110,31 +103,18 @@ def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[
 def _verify(files: Files, found: Verification, config: StoreConfig, advance: Callable[[int], None]) -> None:
     findings, log_bytes = found.findings, config.mapped_file_size_commit_log
     log_directories = SegmentDirectories.of_commit_log(files, config)
-    segments = read_segments(files, log_directories.present(), log_bytes, DirectoryPromise.LOG, findings)
+    reader = RowReader(files, log_bytes, DirectoryPromise.LOG, findings)
+    segments = reader.read(log_directories.present())
     delays_ms, topics = parse_delay_levels(config.message_delay_level), _topics(files, config)
     facts = LogVerifier(log_bytes, delays_ms, findings, topics).verify(segments, advance)
     checkpoint = _read_checkpoint(files, config.checkpoint_path, facts, findings)
     durable_ms = min(checkpoint[:2]) - SAFETY_MARGIN_MS
-    queues = QueueVerifier(
-        files,
-        config.store_path_root_dir,
-        queue_bytes=config.mapped_file_size_consume_queue,
-        ext_bytes=config.mapped_file_size_consume_queue_ext,
-        log_bytes=log_bytes,
-        log_directories=log_directories,
-        facts=facts,
-        durable_ms=durable_ms,
-        findings=findings,
-    )
+    queues = QueueVerifier(files, config, log_directories, facts, durable_ms, findings)
     queues.verify()
     index = IndexVerifier(files, config, facts, checkpoint.index_msg_timestamp_ms, findings)
     index.verify(segments)
-    for error in claims_beyond(
-        checkpoint,
-        facts.last_store_timestamp_ms,
-        unclean_exit=findings.unclean_exit,
-        file=config.checkpoint_path,
-    ):
+    is_unclean, path = findings.unclean_exit, config.checkpoint_path
+    for error in claims_beyond(checkpoint, facts.last_store_timestamp_ms, unclean_exit=is_unclean, file=path):
         findings.corrupt(DirectoryPromise.CKPT, error)
     findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
     found.counts |= {
@@ -143,10 +123,10 @@ def _verify(files: Files, found: Verification, config: StoreConfig, advance: Cal
         "records": facts.records,
         "recordBytes": facts.record_bytes,
         "blanks": facts.blanks,
-        "queues": queues.counts.queues,
-        "entries": queues.counts.entries,
-        "expiredEntries": queues.counts.expired,
-        "blankEntries": queues.counts.blanks,
+        "queues": queues.queues,
+        "entries": queues.entries,
+        "expiredEntries": queues.expired,
+        "blankEntries": queues.blanks,
         "extFiles": queues.ext.file_count,
         "extUnits": queues.ext.unit_count,
         "indexFiles": index.file_count,
@@ -164,28 +144,24 @@ def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
 
 def _read_checkpoint(files: Files, path: str, facts: LogFacts, findings: Findings) -> CheckpointValues:
     """Return the checkpoint's times, 0 where there are none. It is there before the first record is."""
+    promise = DirectoryPromise.CKPT
     try:
         status = files.status(path)
         if status is None:
             if facts.records:
-                violation = DirectoryViolation(
-                    DirectoryPromise.CKPT, findings.relative(path), 0, "file", "a file", "nothing"
-                )
+                violation = findings.violation(promise, path, 0, "file", "a file", "nothing")
                 findings.explained(violation, "trust no queue entry and make the checkpoint anew")
             return CheckpointValues(0, 0, 0)
-        view = files.map(path, status.size_bytes).view(
-            0, status.size_bytes
-        )  # mapping refuses what is no file
-        raw = bytes(view[:CHECKPOINT_BYTES])
+        file = files.map(path, status.size_bytes)  # which refuses what is no file
+        raw = bytes(file.view(0, status.size_bytes)[:CHECKPOINT_BYTES])
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
-            place = findings.relative(path), len(raw)
-            violation = DirectoryViolation(DirectoryPromise.CKPT, *place, "size", expected, found)
+            violation = findings.violation(promise, path, len(raw), "size", expected, found)
             findings.explained(violation, "make the checkpoint whole")
             return CheckpointValues(0, 0, 0)
         return decode_checkpoint(raw, file=path)
     except CorruptFileError as error:
-        findings.corrupt(DirectoryPromise.CKPT, error)
+        findings.corrupt(promise, error)
     except OSError as error:
-        findings.unreadable(DirectoryPromise.CKPT, path, error)
+        findings.unreadable(promise, path, error)
     return CheckpointValues(0, 0, 0)

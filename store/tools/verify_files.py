@@ -5,13 +5,14 @@ end tells the system what it has read, as `RawSegment` does.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..formats.scan import ScannedRecord, scan_records
 from ..log.segment import first_nonzero, is_segment_name, segment_name
 from ..log.segment_queue import name_of
 from ..world import Files, MappedFile
-from .violation import DirectoryPromise, DirectoryViolation, Findings
+from .violation import DirectoryPromise, Findings, relative_to
 
 _GIVE_BACK_BYTES = 16 << 20
 
@@ -50,125 +51,111 @@ class RawSegment(NamedTuple):
             self.file.advise_dont_need(given_back, at)
 
 
-def read_segments(
-    files: Files,
-    directories: Sequence[str],
-    segment_bytes: int,
-    promise: DirectoryPromise,
-    findings: Findings,
-) -> list[RawSegment]:
-    """Return what can be read of the segments in directories, by offset, and report everything odd about the files.
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads rows of segments of one size, and reports everything odd about their files."""
 
-    Files at the end that allocation left unborn (too short or behind a gap, and all zero) are not in the result.
-    """
-    segments: list[RawSegment] = []
-    for path in _paths(files, directories, promise, findings):
-        name = name_of(path)
-        if not is_segment_name(name) and (promise is not DirectoryPromise.LOG or _is_directory(files, path)):
-            findings.stray(promise, path, "file name", "20 digits", name)
-            continue
-        if not is_segment_name(name) or int(name) % segment_bytes:
-            findings.violated(
-                promise, path, 0, "file name", f"20 digits, a multiple of {segment_bytes}", name
-            )
-            continue
-        file = _map(files, path, promise, findings)
-        if file is None:
-            continue
-        segment = RawSegment(path, int(name), file.view(0, file.size_bytes), file)
-        if segments and segments[-1].base_offset == segment.base_offset:
-            segment = _keep_one(segments.pop(), segment, promise, findings)
-        segments.append(segment)
-    _drop_unborn(segments, segment_bytes, promise, findings)
-    _check_row(segments, segment_bytes, promise, findings)
-    return segments
+    files: Files
+    segment_bytes: int
+    promise: DirectoryPromise
+    findings: Findings
 
+    def read(self, directories: Sequence[str]) -> list[RawSegment]:
+        """Return what can be read of the segments of one row in its directories, by offset.
 
-def _paths(
-    files: Files, directories: Sequence[str], promise: DirectoryPromise, findings: Findings
-) -> list[str]:
-    found = []
-    for directory in directories:
-        try:
-            found += [f"{directory}/{name}" for name in files.list_directory(directory)]
-        except OSError as error:
-            findings.unreadable(promise, directory, error)
-    return sorted(found, key=name_of)
+        Files at the end that allocation left unborn (too short or behind a gap, and all zero) are not in the result.
+        """
+        segments: list[RawSegment] = []
+        for path in self._paths(directories):
+            name = name_of(path)
+            if not is_segment_name(name) and (self._is_rebuilt or self._is_directory(path)):
+                self.findings.stray(self.promise, path, "file name", "20 digits", name)
+                continue
+            if not is_segment_name(name) or int(name) % self.segment_bytes:
+                self._violated(path, "file name", f"20 digits, a multiple of {self.segment_bytes}", name)
+                continue
+            file = self._map(path)
+            if file is None:
+                continue
+            segment = RawSegment(path, int(name), file.view(0, file.size_bytes), file)
+            if segments and segments[-1].base_offset == segment.base_offset:
+                segment = self._keep_one(segments.pop(), segment)
+            segments.append(segment)
+        self._drop_unborn(segments)
+        self._check_row(segments)
+        return segments
 
+    @property
+    def _is_rebuilt(self) -> bool:
+        """Return whether recovery makes these files anew from the log."""
+        return self.promise is not DirectoryPromise.LOG
 
-def _is_directory(files: Files, path: str) -> bool:
-    status = files.status(path)
-    return status is not None and status.is_directory
+    def _violated(self, path: str, name: str, expected: object, found: object) -> None:
+        self.findings.violated(self.promise, path, 0, name, expected, found)
 
+    def _paths(self, directories: Sequence[str]) -> list[str]:
+        found = []
+        for directory in directories:
+            try:
+                found += [f"{directory}/{name}" for name in self.files.list_directory(directory)]
+            except OSError as error:
+                self.findings.unreadable(self.promise, directory, error)
+        return sorted(found, key=name_of)
 
-def _keep_one(
-    first: RawSegment, second: RawSegment, promise: DirectoryPromise, findings: Findings
-) -> RawSegment:
-    """Report two files of one name; return the one that has something in it."""
-    twin, kept = (first, second) if first.zeros_from(0) else (second, first)
-    violation = DirectoryViolation(
-        promise,
-        findings.relative(twin.path),
-        0,
-        "file name",
-        "a name that no other directory has",
-        f"{findings.relative(kept.path)} too",
-    )
-    if twin.zeros_from(0):
-        findings.explained(violation, "remove the one that is all zero")
-    else:
-        findings.violations.append(violation)
-    return kept
+    def _is_directory(self, path: str) -> bool:
+        status = self.files.status(path)
+        return status is not None and status.is_directory
 
-
-def _map(files: Files, path: str, promise: DirectoryPromise, findings: Findings) -> MappedFile | None:
-    status = files.status(path)
-    if status is None or status.is_directory:
-        found = "nothing behind the name" if status is None else "a directory"
-        findings.violated(promise, path, 0, "file", "a file", found)
-        return None
-    try:
-        return files.map(path, status.size_bytes)
-    except OSError as error:
-        findings.unreadable(promise, path, error)
-        return None
-
-
-def _drop_unborn(
-    segments: list[RawSegment], segment_bytes: int, promise: DirectoryPromise, findings: Findings
-) -> None:
-    while segments:
-        last = segments[-1]
-        size_bytes = len(last.view)
-        behind_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + segment_bytes
-        if (size_bytes >= segment_bytes and not behind_gap) or not last.zeros_from(0):
-            return
-        segments.pop()
-        violation = DirectoryViolation(
-            promise,
-            findings.relative(last.path),
-            0,
-            "file size",
-            str(segment_bytes),
-            f"{size_bytes}, all zero",
+    def _keep_one(self, first: RawSegment, second: RawSegment) -> RawSegment:
+        """Report two files of one name; return the one that has something in it."""
+        twin, kept = (first, second) if first.zeros_from(0) else (second, first)
+        expected, found = (
+            "a name that no other directory has",
+            f"{relative_to(self.findings.root, kept.path)} too",
         )
-        findings.explained(violation, "remove the unborn segment")
+        violation = self.findings.violation(self.promise, twin.path, 0, "file name", expected, found)
+        if twin.zeros_from(0):
+            self.findings.explained(violation, "remove the one that is all zero")
+        else:
+            self.findings.violations.append(violation)
+        return kept
 
-
-def _check_row(
-    segments: list[RawSegment], segment_bytes: int, promise: DirectoryPromise, findings: Findings
-) -> None:
-    expected = segments[0].base_offset if segments else 0
-    for path, base_offset, view, _ in segments:
-        if len(view) != segment_bytes:
-            found = DirectoryViolation(
-                promise, findings.relative(path), 0, "file size", str(segment_bytes), str(len(view))
+    def _map(self, path: str) -> MappedFile | None:
+        status = self.files.status(path)
+        if status is None or status.is_directory:
+            self._violated(
+                path, "file", "a file", "nothing behind the name" if status is None else "a directory"
             )
-            if promise is not DirectoryPromise.LOG and len(view) < segment_bytes:
-                findings.explained(found, "make it anew from the log")
-            else:
-                findings.violations.append(found)
-        if base_offset != expected:
-            next_name = f"the next segment, {segment_name(expected)}"
-            findings.violated(promise, path, 0, "base offset", next_name, segment_name(base_offset))
-        expected = base_offset + segment_bytes
+            return None
+        try:
+            return self.files.map(path, status.size_bytes)
+        except OSError as error:
+            self.findings.unreadable(self.promise, path, error)
+            return None
+
+    def _drop_unborn(self, segments: list[RawSegment]) -> None:
+        while segments:
+            last = segments[-1]
+            size_bytes, expected = len(last.view), self.segment_bytes
+            behind_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + expected
+            if (size_bytes >= expected and not behind_gap) or not last.zeros_from(0):
+                return
+            segments.pop()
+            found = f"{size_bytes}, all zero"
+            violation = self.findings.violation(self.promise, last.path, 0, "file size", expected, found)
+            self.findings.explained(violation, "remove the unborn segment")
+
+    def _check_row(self, segments: list[RawSegment]) -> None:
+        expected = segments[0].base_offset if segments else 0
+        for path, base_offset, view, _ in segments:
+            if self._is_rebuilt and len(view) < self.segment_bytes:
+                violation = self.findings.violation(
+                    self.promise, path, 0, "file size", self.segment_bytes, len(view)
+                )
+                self.findings.explained(violation, "make it anew from the log")
+            elif len(view) != self.segment_bytes:
+                self._violated(path, "file size", self.segment_bytes, len(view))
+            if base_offset != expected:
+                next_name = f"the next segment, {segment_name(expected)}"
+                self._violated(path, "base offset", next_name, segment_name(base_offset))
+            expected = base_offset + self.segment_bytes

@@ -32,6 +32,7 @@ from .verify_files import RawSegment
 from .verify_log import LogFacts
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 
+_PHY_OFFSET_AT = 4
 _TIME_DIFF_AT = 12
 
 
@@ -97,14 +98,15 @@ class IndexVerifier:
         self, file: str, at: int, name: str, expected: object, found: object, *, durable: bool = True
     ) -> None:
         """Add a violation, or, of what recovery builds again, count it."""
-        violation = DirectoryViolation(
-            DirectoryPromise.IDX, self._findings.relative(file), at, name, str(expected), str(found)
-        )
+        violation = self._findings.violation(DirectoryPromise.IDX, file, at, name, expected, found)
         if durable or not self._findings.unclean_exit:
             self._findings.violations.append(violation)
         else:
             self._first_explained = self._first_explained or violation
             self._explained += 1
+
+    def _add_of(self, file: _File, at: int, name: str, expected: object, found: object) -> None:
+        self._add(file.path, at, name, expected, found, durable=file.is_durable)
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -127,16 +129,13 @@ class IndexVerifier:
             header = decode_header(view)
             is_full = header.next_entry == self._entries_max
             all_durable = all_durable and is_full and header.end_timestamp_ms <= self._durable_ms
-            for defect in defects(view, path, self._slots, self._entries_max):
-                self._take(defect, durable=all_durable)
+            for bad in defects(view, path, self._slots, self._entries_max):
+                self._add(bad.file, bad.offset, bad.field, bad.expected, bad.found, durable=all_durable)
             if next(header_defects(header, path, self._entries_max), None) is None:
                 index.append(_File(path, view, header, all_durable))
                 if all_durable:
                     self._durable_end = max(self._durable_end, header.end_physical_offset)
         return index
-
-    def _take(self, defect: CorruptFileError, *, durable: bool) -> None:
-        self._add(defect.file, defect.offset, defect.field, defect.expected, defect.found, durable=durable)
 
     def _entries(self, index: list[_File]) -> Iterator[_Placed]:
         """Yield all entries in order; one that points in front of those before it is left out, and reported already."""
@@ -152,14 +151,7 @@ class IndexVerifier:
                     yield _Placed(file, number, at, entry)
                 elif number == 1:
                     expected = f"{last}, where the file before it ends, or more"
-                    self._add(
-                        file.path,
-                        at + 4,
-                        "phyOffset",
-                        expected,
-                        entry.physical_offset,
-                        durable=file.is_durable,
-                    )
+                    self._add_of(file, at + _PHY_OFFSET_AT, "phyOffset", expected, entry.physical_offset)
                 at += ENTRY_BYTES
 
     # -- against the log ---------------------------------------------------------------------------
@@ -184,9 +176,7 @@ class IndexVerifier:
         file, _, at, entry = placed
         if entry.physical_offset >= self._facts.min_offset:
             expected = "where a record with a key begins"
-            self._add(
-                file.path, at + 4, "phyOffset", expected, entry.physical_offset, durable=file.is_durable
-            )
+            self._add_of(file, at + _PHY_OFFSET_AT, "phyOffset", expected, entry.physical_offset)
 
     def _compare_record(self, segment: RawSegment, record: ScannedRecord, entries: list[_Placed]) -> None:
         hashes = key_hashes(record.topic, record.properties)
@@ -196,21 +186,14 @@ class IndexVerifier:
                 missing.remove(entry.key_hash)
             elif entry.key_hash in hashes:
                 expected = f"one entry for each key of record {record.physical_offset}"
-                self._add(file.path, at, "keyHash", expected, "one more", durable=file.is_durable)
+                self._add_of(file, at, "keyHash", expected, "one more")
             else:
                 expected = f"the hash of a key of record {record.physical_offset}"
-                self._add(file.path, at, "keyHash", expected, entry.key_hash, durable=file.is_durable)
+                self._add_of(file, at, "keyHash", expected, entry.key_hash)
             # The first entry's is counted from the end of a file that may be gone.
             diff_s = time_diff_s(file.header.begin_timestamp_ms, record.store_timestamp_ms)
             if number > 1 and entry.time_diff_s != diff_s:
-                self._add(
-                    file.path,
-                    at + _TIME_DIFF_AT,
-                    "timeDiff",
-                    diff_s,
-                    entry.time_diff_s,
-                    durable=file.is_durable,
-                )
+                self._add_of(file, at + _TIME_DIFF_AT, "timeDiff", diff_s, entry.time_diff_s)
         for key in missing:
             at = record.physical_offset - segment.base_offset
             durable = record.physical_offset < self._durable_end

@@ -6,6 +6,7 @@ does not hide the rest. Needs 36 bytes of memory for each queued record, and no 
 
 from array import array
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -140,15 +141,9 @@ class LogVerifier:
     # -- taking what was read ----------------------------------------------------------------------
 
     def _take_whole(self, segment: RawSegment, record: ScannedRecord) -> None:
+        expected = "a record or a blank one, as records follow"
         for path, at in self._zero_tails:
-            self._findings.violated(
-                DirectoryPromise.LOG,
-                path,
-                at,
-                "magicCode",
-                "a record or a blank one, as records follow",
-                "zeros",
-            )
+            self._findings.violated(DirectoryPromise.LOG, path, at, "magicCode", expected, "zeros")
         self._zero_tails.clear()
         facts = self.facts
         facts.records += 1
@@ -160,37 +155,26 @@ class LogVerifier:
     def _take_queued(self, segment: RawSegment, record: ScannedRecord, *, damaged: bool) -> None:
         if not is_queued(record):
             return
-        at = record.physical_offset - segment.base_offset
-        tags_code = record_tags_code(record, self._delays_ms)
-        expected = self._queue_of(record).add(record, tags_code, damaged=damaged)
-        if expected is not None:
-            at += _QUEUE_OFFSET_AT
-            self._findings.violated(
-                DirectoryPromise.QOFF, segment.path, at, "queueOffset", expected, record.queue_offset
-            )
+        places = [("queueOffset", _QUEUE_OFFSET_AT, record)]
         if LIGHT_MARK in record.properties:
-            self._take_light(segment, record, tags_code, damaged=damaged)
-
-    def _take_light(
-        self, segment: RawSegment, record: ScannedRecord, tags_code: int, *, damaged: bool
-    ) -> None:
-        for seen in light_records(record, lmq=True):
-            if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
-                expected = self._queue_of(seen).add(seen, tags_code, damaged=damaged)
-                if expected is not None:
-                    at = record.physical_offset - segment.base_offset
-                    name = f"{PROPERTY_INNER_MULTI_QUEUE_OFFSET} for {seen.topic}"
-                    self._findings.violated(
-                        DirectoryPromise.QOFF, segment.path, at, name, expected, seen.queue_offset
-                    )
-
-    def _queue_of(self, record: ScannedRecord) -> QueuedRecords:
-        key = (record.topic, record.queue_id)
-        queue = self.facts.queues.get(key)
-        if queue is None:
-            first = None if self.facts.min_offset else 0  # nothing has expired from a log that begins at 0
-            queue = self.facts.queues[key] = QueuedRecords(first)
-        return queue
+            places += [
+                (f"{PROPERTY_INNER_MULTI_QUEUE_OFFSET} for {seen.topic}", 0, seen)
+                for seen in light_records(record, lmq=True)
+                if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX))
+            ]
+        tags_code = record_tags_code(record, self._delays_ms)
+        for name, field_at, seen in places:
+            queue = self.facts.queues.get((seen.topic, seen.queue_id))
+            if queue is None:
+                first = (
+                    None if self.facts.min_offset else 0
+                )  # nothing has expired from a log that begins at 0
+                queue = self.facts.queues[seen.topic, seen.queue_id] = QueuedRecords(first)
+            expected = queue.add(seen, tags_code, damaged=damaged)
+            if expected is not None:
+                at = record.physical_offset - segment.base_offset + field_at
+                found = seen.queue_offset
+                self._findings.violated(DirectoryPromise.QOFF, segment.path, at, name, expected, found)
 
     def _take_blank(self, segment: RawSegment, at: int) -> None:
         if at == len(segment.view):
@@ -198,38 +182,19 @@ class LogVerifier:
         self.facts.blanks += 1
         size_bytes, _ = _BLANK.unpack_from(segment.view, at)
         if size_bytes != self._segment_bytes - at:
-            self._findings.violated(
-                DirectoryPromise.LOG,
-                segment.path,
-                at,
-                "totalSize",
-                f"{self._segment_bytes - at}, all that is left",
-                size_bytes,
-            )
+            expected = f"{self._segment_bytes - at}, all that is left"
+            self._findings.violated(DirectoryPromise.LOG, segment.path, at, "totalSize", expected, size_bytes)
 
     def _take_damage(self, segment: RawSegment, at: int, error: CorruptFileError) -> int | None:
         """Report what is at position at; return where to go on, None if nothing readable follows in the segment."""
         path, base_offset, view, _ = segment
-        violation = DirectoryViolation(
-            DirectoryPromise.LOG,
-            self._findings.relative(path),
-            error.offset,
-            error.field,
-            error.expected,
-            error.found,
+        violation = self._findings.violation(
+            DirectoryPromise.LOG, path, error.offset, error.field, error.expected, error.found
         )
         self._doubtful.append((base_offset + at, violation))
         if error.field == "bodyCRC":
-            record = _without_crc(segment, at)
-            if record is not None:
-                self._take_queued(segment, record, damaged=True)
-                return at + record.size_bytes
+            with suppress(CorruptFileError):  # unless the checksum alone is wrong
+                for record in segment.records_from(at, len(view), check_crc=False):
+                    self._take_queued(segment, record, damaged=True)
+                    return at + record.size_bytes
         return find_record(view, at + 1, base_offset, self._segment_bytes)
-
-
-def _without_crc(segment: RawSegment, at: int) -> ScannedRecord | None:
-    """Return the record at position at if only its body's checksum is wrong."""
-    try:
-        return next(segment.records_from(at, len(segment.view), check_crc=False), None)
-    except CorruptFileError:
-        return None

@@ -4,8 +4,8 @@ An extension must have whole units up to an end mark or to zeros, in every file.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
 
+from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..formats.consume_queue import (
     END_MARK,
@@ -24,56 +24,45 @@ from ..formats.consume_queue import (
 from ..log.segment import first_nonzero
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files, FileStatus
-from .verify_files import RawSegment, read_segments
+from .verify_files import RawSegment, RowReader
 from .verify_log import LogFacts, QueuedRecords
 from .violation import DirectoryPromise, DirectoryViolation, Findings
-
-_CONSEQUENCE = "write the plain tagsCode into entries that lead there"
 
 _ZEROS = bytes(ENTRY_BYTES)
 
 
-@dataclass(slots=True)
-class ExtFiles:
-    """The extension of one queue."""
+class ExtVerifier:
+    """Reads extensions, one queue's at a time."""
 
-    segments: list[RawSegment] = field(default_factory=list)
+    def __init__(self, files: Files, config: StoreConfig, findings: Findings) -> None:
+        self.file_count = 0
+        self.unit_count = 0
+        self._files = files
+        self._directory = config.consume_queue_ext_directory
+        self._reader = RowReader(
+            files, config.mapped_file_size_consume_queue_ext, DirectoryPromise.CQ_VALID, findings
+        )
+        self._findings = findings
+        self._segments: list[RawSegment] = []
+        """Of the queue that was read last."""
 
-    def unit(self, address: int) -> ExtUnit | None:
-        """Return the unit with an address, None if there is none."""
+    def read(self, topic: str, queue_id: int) -> None:
+        """Check the extension of a queue, which may have none."""
+        directory = f"{self._directory}/{topic}/{queue_id}"
+        self._segments = [] if self._files.status(directory) is None else self._reader.read([directory])
+        for segment in self._segments:
+            self._verify_file(segment, is_last=segment is self._segments[-1])
+        self.file_count += len(self._segments)
+
+    def _unit(self, address: int) -> ExtUnit | None:
         offset = offset_of(address)
-        for path, base_offset, view, _ in self.segments:
+        for path, base_offset, view, _ in self._segments:
             if base_offset <= offset < base_offset + len(view):
                 try:
                     return decode_unit(view, offset - base_offset, len(view), file=path)
                 except CorruptFileError:
                     return None
         return None
-
-
-class ExtVerifier:
-    """Reads extensions, one queue's at a time."""
-
-    def __init__(self, files: Files, directory: str, segment_bytes: int, findings: Findings) -> None:
-        self.file_count = 0
-        self.unit_count = 0
-        self._files = files
-        self._directory = directory
-        self._segment_bytes = segment_bytes
-        self._findings = findings
-
-    def read(self, topic: str, queue_id: int) -> ExtFiles:
-        """Check and return the extension of a queue, which may have none."""
-        directory = f"{self._directory}/{topic}/{queue_id}"
-        if self._files.status(directory) is None:
-            return ExtFiles()
-        segments = read_segments(
-            self._files, [directory], self._segment_bytes, DirectoryPromise.CQ_VALID, self._findings
-        )
-        for segment in segments:
-            self._verify_file(segment, is_last=segment is segments[-1])
-        self.file_count += len(segments)
-        return ExtFiles(segments)
 
     def _verify_file(self, segment: RawSegment, *, is_last: bool) -> None:
         path, _, view, _ = segment
@@ -93,15 +82,14 @@ class ExtVerifier:
             self._explained(path, at + behind, "size", "zeros behind the last unit", "something else")
 
     def _explained(self, path: str, at: int, name: str, expected: str, found: str) -> None:
-        violation = DirectoryViolation(
-            DirectoryPromise.CQ_VALID, self._findings.relative(path), at, name, expected, found
-        )
-        self._findings.explained(violation, _CONSEQUENCE)
+        violation = self._findings.violation(DirectoryPromise.CQ_VALID, path, at, name, expected, found)
+        self._findings.explained(violation, "write the plain tagsCode into entries that lead there")
 
     def compare(
-        self, entry_file: str, at: int, unit: ExtUnit | None, tags_code: int, store_timestamp_ms: int
+        self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int
     ) -> None:
         """Check that an entry's address, which is at position at of its file, leads to its record's unit."""
+        unit = self._unit(address)
         expected = f"the address of a unit with tagsCode {tags_code} and storeTimestamp {store_timestamp_ms}"
         if unit is None:
             self._explained(entry_file, at, "tagsCode", expected, "one that leads nowhere")
@@ -110,42 +98,29 @@ class ExtVerifier:
             self._explained(entry_file, at, "tagsCode", expected, found)
 
 
-@dataclass(slots=True)
-class QueueCounts:
-    """How much was checked."""
-
-    queues: int = 0
-    entries: int = 0
-    expired: int = 0
-    """Entries whose records are no longer in the log."""
-    blanks: int = 0
-
-
 class QueueVerifier:
     """One pass over all queues of a store."""
 
     def __init__(
         self,
         files: Files,
-        root: str,
-        *,
-        queue_bytes: int,
-        ext_bytes: int,
-        log_bytes: int,
+        config: StoreConfig,
         log_directories: SegmentDirectories,
         facts: LogFacts,
         durable_ms: int,
         findings: Findings,
     ) -> None:
-        self.counts = QueueCounts()
+        self.queues = self.entries = self.blanks = 0
+        self.expired = 0
+        """Entries whose records are no longer in the log."""
+        self.ext = ExtVerifier(files, config, findings)
         self._files = files
-        self._directory = f"{root}/consumequeue"
-        self.ext = ExtVerifier(files, f"{root}/consumequeue_ext", ext_bytes, findings)
-        self._ext_files = ExtFiles()
-        """Of the queue that is being verified."""
+        self._directory = config.consume_queue_directory
+        self._reader = RowReader(
+            files, config.mapped_file_size_consume_queue, DirectoryPromise.CQ_VALID, findings
+        )
         self._log_directories = log_directories
-        self._queue_bytes = queue_bytes
-        self._log_bytes = log_bytes
+        self._log_bytes = config.mapped_file_size_commit_log
         self._facts = facts
         self._durable_ms = durable_ms
         """Store time up to which no unclean exit can have taken an entry."""
@@ -197,11 +172,9 @@ class QueueVerifier:
     # -- one queue ---------------------------------------------------------------------------------
 
     def _verify_queue(self, topic: str, queue_id: int, directory: str) -> None:
-        self.counts.queues += 1
-        segments = read_segments(
-            self._files, (directory,), self._queue_bytes, DirectoryPromise.CQ_VALID, self._findings
-        )
-        self._ext_files = self.ext.read(topic, queue_id)
+        self.queues += 1
+        segments = self._reader.read([directory])
+        self.ext.read(topic, queue_id)
         records = self._facts.queues.pop((topic, queue_id), None) or QueuedRecords()
         covered = bytearray(len(records))
         end = beyond = 0
@@ -233,32 +206,27 @@ class QueueVerifier:
         self, segment: RawSegment, at: int, index: int, records: QueuedRecords, covered: bytearray
     ) -> DirectoryViolation | None:
         """Check one entry; return it as a violation if it points behind the log's end."""
-        self.counts.entries += 1
+        self.entries += 1
         if len(segment.view) - at < ENTRY_BYTES:
             self._violated(segment.path, at, "entry", f"{ENTRY_BYTES} bytes", f"{len(segment.view) - at}")
             return None
         entry = decode_entry(segment.view, at)
         if is_blank(entry):
-            self.counts.blanks += 1
+            self.blanks += 1
         elif not is_valid(entry):
             field, offset = ("phyOffset", at) if entry.physical_offset < 0 else ("size", at + 8)
             self._violated(segment.path, offset, field, "more than 0", min(entry[:2]))
         elif entry.physical_offset < self._facts.min_offset:
-            self.counts.expired += 1
+            self.expired += 1
         else:
             position = bisect_left(records.physical_offsets, entry.physical_offset)
             if position < len(records) and records.physical_offsets[position] == entry.physical_offset:
                 covered[position] = 1
                 self._compare(segment, at, index, entry, records, position)
             elif entry.physical_offset >= self._facts.end_offset:
-                return DirectoryViolation(
-                    DirectoryPromise.CQ_VALID,
-                    self._findings.relative(segment.path),
-                    at,
-                    "phyOffset",
-                    f"below {self._facts.end_offset}, the log's end",
-                    str(entry.physical_offset),
-                )
+                place = DirectoryPromise.CQ_VALID, segment.path, at
+                expected = f"below {self._facts.end_offset}, the log's end"
+                return self._findings.violation(*place, "phyOffset", expected, entry.physical_offset)
             else:
                 expected = "where a record of this queue begins"
                 self._violated(segment.path, at, "phyOffset", expected, entry.physical_offset)
@@ -277,8 +245,8 @@ class QueueVerifier:
             self._violated(segment.path, at + 8, "size", records.sizes[position], entry.size_bytes)
         code = records.tags_codes[position]
         if is_ext_address(entry.tags_code) and entry.tags_code != code:
-            unit = self._ext_files.unit(entry.tags_code)
-            self.ext.compare(segment.path, at + 12, unit, code, records.stored_ms[position])
+            stored_ms = records.stored_ms[position]
+            self.ext.compare(segment.path, at + 12, entry.tags_code, code, stored_ms)
         elif entry.tags_code != code:
             self._violated(segment.path, at + 12, "tagsCode", code, entry.tags_code)
         if index != records.queue_offsets[position]:
@@ -296,9 +264,8 @@ class QueueVerifier:
         while position >= 0:
             if position not in records.damaged:
                 violation = self._without_entry(topic, queue_id, records, position)
-                is_tail = (
-                    records.queue_offsets[position] >= end and records.stored_ms[position] > self._durable_ms
-                )
+                is_late = records.stored_ms[position] > self._durable_ms
+                is_tail = is_late and records.queue_offsets[position] >= end
                 if is_tail:
                     first = first or violation
                     missing += 1
@@ -313,13 +280,10 @@ class QueueVerifier:
     ) -> DirectoryViolation:
         at = records.physical_offsets[position] % self._log_bytes
         base_offset = records.physical_offsets[position] - at
-        return DirectoryViolation(
-            DirectoryPromise.CQ_COMPLETE,
-            self._findings.relative(self._log_directories.path(base_offset, self._log_bytes)),
-            at,
-            "queue entry",
-            f"entry {records.queue_offsets[position]} in consumequeue/{topic}/{queue_id}",
-            "none",
+        path = self._log_directories.path(base_offset, self._log_bytes)
+        expected = f"entry {records.queue_offsets[position]} in consumequeue/{topic}/{queue_id}"
+        return self._findings.violation(
+            DirectoryPromise.CQ_COMPLETE, path, at, "queue entry", expected, "none"
         )
 
 

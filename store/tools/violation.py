@@ -15,6 +15,11 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _REFUSALS
 
 
+def relative_to(root: str, file: str) -> str:
+    """Return a path below root without root, `.` for root itself."""
+    return "." if file == root else file.removeprefix(root.rstrip("/") + "/")
+
+
 class DirectoryPromise(Enum):
     """Which promise is broken."""
 
@@ -56,17 +61,18 @@ class Findings:
     violations: list[DirectoryViolation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def relative(self, file: str) -> str:
-        """Return a path below the store directory without the directory."""
-        return "." if file == self.root else file.removeprefix(self.root.rstrip("/") + "/")
+    def violation(
+        self, promise: DirectoryPromise, file: str, offset: int, name: str, expected: object, found: object
+    ) -> DirectoryViolation:
+        """Return a violation; file as the world spells it."""
+        place = relative_to(self.root, file), offset
+        return DirectoryViolation(promise, *place, name, str(expected), str(found))
 
     def violated(
         self, promise: DirectoryPromise, file: str, offset: int, name: str, expected: object, found: object
     ) -> None:
         """Add a violation; file as the world spells it."""
-        self.violations.append(
-            DirectoryViolation(promise, self.relative(file), offset, name, str(expected), str(found))
-        )
+        self.violations.append(self.violation(promise, file, offset, name, expected, found))
 
     def corrupt(self, promise: DirectoryPromise, error: CorruptFileError) -> None:
         """Add what a decoder complained about."""
@@ -81,7 +87,7 @@ class Findings:
 
     def stray(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
         """Add, as a note, what is among the store's files and not the store's."""
-        violation = DirectoryViolation(promise, self.relative(file), 0, name, str(expected), str(found))
+        violation = self.violation(promise, file, 0, name, expected, found)
         self.notes.append(f"{violation}; no part of the store: a start leaves it alone")
 
     def explained(self, violation: DirectoryViolation, consequence: str) -> None:
