@@ -14,18 +14,9 @@ from .kinds import FaultKind
 FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 """Whose way a sync fails in."""
 _PASSING = (
-    "failed_sync_chance",
-    "failed_directory_sync_chance",
-    "slow_sync_chance",
-    "failed_write_chance",
-    "short_write_chance",
-    "failed_read_chance",
-    "failed_map_chance",
-    "failed_lookup_chance",
-    "failed_creation_chance",
-    "failed_extend_chance",
-    "slow_io_chance",
-    "stall_chance",
+    *("failed_sync_chance", "failed_directory_sync_chance", "slow_sync_chance", "failed_write_chance"),
+    *("short_write_chance", "failed_read_chance", "failed_map_chance", "failed_lookup_chance"),
+    *("failed_creation_chance", "failed_extend_chance", "slow_io_chance", "stall_chance"),
 )
 """What an operation meets or does not, and the next one need not."""
 
@@ -84,9 +75,8 @@ class FaultPlan:
 
     def __post_init__(self) -> None:
         if self.failing_sync not in FAILING_SYNCS:
-            raise ValueError(
-                f"failing_sync: expected one of {', '.join(FAILING_SYNCS)}, found {self.failing_sync}"
-            )
+            expected = ", ".join(FAILING_SYNCS)
+            raise ValueError(f"failing_sync: expected one of {expected}, found {self.failing_sync}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +113,11 @@ class NetworkPlan:
 
     def __post_init__(self) -> None:
         if not 0 < self.latency_us_min <= self.latency_us_max:
-            raise ValueError(
-                f"latency_us: expected 0 < min <= max, found {self.latency_us_min} and {self.latency_us_max}"
-            )
+            found = f"{self.latency_us_min} and {self.latency_us_max}"
+            raise ValueError(f"latency_us: expected 0 < min <= max, found {found}")
         if self.slow_link_bytes_per_s <= 0:
-            raise ValueError(
-                f"slow_link_bytes_per_s: expected more than 0, found {self.slow_link_bytes_per_s}"
-            )
+            found = str(self.slow_link_bytes_per_s)
+            raise ValueError(f"slow_link_bytes_per_s: expected more than 0, found {found}")
 
 
 def enabled_kinds(plan: FaultPlan | NetworkPlan) -> Iterator[str]:

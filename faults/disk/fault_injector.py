@@ -14,8 +14,9 @@ et al., "Fail-Slow at Scale", FAST 2018, for devices and firmware that stop for 
 import errno
 import re
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeVar
 
 from isal.isal_zlib import crc32
 
@@ -27,6 +28,7 @@ from ..kinds import FaultKind
 from ..plan import FaultPlan
 from .image import DamagedRange
 
+T = TypeVar("T")
 _NOTE_OPERATION = 3 << 56
 _POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*) #(?P<nth>[1-9]\d*)")
 _STOPPED_TEXTS = {errno.EROFS: "Read-only file system", errno.EIO: "Input/output error"}
@@ -179,6 +181,11 @@ class FaultInjector:
             if delay_ns:
                 self.kernel.park(Waiting(label), self.kernel.now_ns + delay_ns)
 
+    def pause_for_device(self, machine: Machine, kind: str, path: str) -> None:
+        """Pass a scheduling point, and wait for the device if it is slow."""
+        self.pause(machine, kind)
+        self.wait_for_device(kind, path)
+
     def stalled_ns(self, label: str) -> int:
         """Return how long who arrives now has to wait before the device does anything."""
         faults, now_ns = self.faults, self.kernel.now_ns
@@ -231,6 +238,11 @@ class FaultInjector:
         if self.stopped == errno.EIO:
             raise self.stopped_error(path)
 
+    def check_look_up(self, path: str) -> None:
+        """Raise the error of a look-up that fails, by chance or because the file system has shut down."""
+        self.check_readable(path)
+        self.fail_by_chance(self.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path)
+
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
         """Begin an operation that has no middle: a crash during it is drawn to be before or after its effect."""
         number = self.begin(machine, kind, path)
@@ -238,6 +250,15 @@ class FaultInjector:
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
             self.crash_now(machine, kind)
         return number
+
+    def carry_out(
+        self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object
+    ) -> T:
+        """Carry out an operation that has no middle; change takes its number, and the arguments."""
+        number = self.begin_atomic(machine, kind, path)
+        result = change(number, *arguments)
+        self.end(machine, kind, number)
+        return result
 
     def begin_growth(
         self, machine: Machine, path: str, before_bytes: int, after_bytes: int

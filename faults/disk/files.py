@@ -5,8 +5,7 @@ opened under stays the path in traces, draws and errors.
 """
 
 import errno
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from isal.isal_zlib import crc32
 
@@ -19,7 +18,6 @@ from .page_cache import Inode
 from .syncs import Syncs, SyncWait
 from .volume import SimFileLock, SimulatedDiskSpace, Volume
 
-T = TypeVar("T")
 _NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the injector, maps and syncs
 
 
@@ -60,8 +58,7 @@ class SimDescriptor:
     def read(self, at: int, size_bytes: int) -> bytes:
         """Return up to size_bytes from a position on; fewer only where the file ends first. OSError(EIO) by chance."""
         injector = self._injector
-        injector.pause(self._machine, "read")
-        injector.wait_for_device("read", self.path)
+        injector.pause_for_device(self._machine, "read", self.path)
         injector.check_readable(self.path)
         inode = self._inode
         injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, self.path)
@@ -78,8 +75,7 @@ class SimDescriptor:
         What lies between the old end and the position is zeros. OSError(ENOSPC) if there is no room to grow.
         """
         injector = self._injector
-        injector.pause(self._machine, "write")
-        injector.wait_for_device("write", self.path)
+        injector.pause_for_device(self._machine, "write", self.path)
         inode = self._inode
         data = bytes(data[: injector.writable_bytes(self.path, len(data))])
         self._volume.check_growth(self.path, at + len(data) - inode.size_bytes)
@@ -113,10 +109,10 @@ class SimDescriptor:
             self._names.extend(number, self.path, inode, size_bytes)
             injector.end(self._machine, "extend", number)
         elif size_bytes < self.size_bytes:
-            number = injector.begin_atomic(self._machine, "truncate", self.path)
-            wall_ns = injector.wall_ns(self._machine)
-            self._names.truncate(number, self.path, self._file, size_bytes, wall_ns)
-            injector.end(self._machine, "truncate", number)
+            change, wall_ns = self._names.truncate, injector.wall_ns(self._machine)
+            injector.carry_out(
+                self._machine, "truncate", self.path, change, self.path, self._file, size_bytes, wall_ns
+            )
 
     def sync(self) -> None:
         """Make everything written so far, and the size, durable. OSError(EIO): its data never will be."""
@@ -165,8 +161,8 @@ class SimFiles:
 
     def status(self, path: str) -> SimulatedFileStatus | None:
         """Return what is at path, None if nothing is."""
-        self._pause("status", path)
-        self._check_look_up(path)
+        self._injector.pause_for_device(self._machine, "status", path)
+        self._injector.check_look_up(path)
         inode = self._names.current.inode(path)
         if inode is not None:
             mtime_ms = inode.mtime_ms(self._injector.kernel.wall_start_ms)
@@ -175,8 +171,8 @@ class SimFiles:
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
-        self._pause("list", path)
-        self._check_look_up(path)
+        self._injector.pause_for_device(self._machine, "list", path)
+        self._injector.check_look_up(path)
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
@@ -193,12 +189,14 @@ class SimFiles:
             if directory in self._names.current.directories:  # another task has made it since
                 continue
             self._names.check_parent(directory)
-            self._carry_out("make directory", directory, self._names.make_directory, directory)
+            self._injector.carry_out(
+                self._machine, "make directory", directory, self._names.make_directory, directory
+            )
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
         injector = self._injector
-        self._pause("map", path)
+        self._injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(injector.faults.failed_map_chance, FaultKind.FAILED_MAP, path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
@@ -241,7 +239,7 @@ class SimFiles:
     def read(self, path: str) -> bytes:
         """Return a small file's whole content."""
         injector = self._injector
-        self._pause("read", path)
+        self._injector.pause_for_device(self._machine, "read", path)
         injector.check_readable(path)
         inode = self._names.find(path)
         injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, path)
@@ -257,16 +255,16 @@ class SimFiles:
         then takes as many of them as it has room for, and raises OSError(ENOSPC). After a short write the rest is
         written by a further operation; one that fails leaves what was written before.
         """
-        self._pause("write", path)
+        self._injector.pause_for_device(self._machine, "write", path)
         if self._open(path).size_bytes:
             wall_ns = self._injector.wall_ns(self._machine)
-            self._carry_out("empty", path, self._names.empty, path, wall_ns)
+            self._injector.carry_out(self._machine, "empty", path, self._names.empty, path, wall_ns)
         file = self._names.current.names[path]
         injector = self._injector
         at = 0
         while at < len(data):
             injector.pause(self._machine, "write")
-            fitting = data[at : at + self._volume.space().usable_bytes]
+            fitting = data[at : at + self._volume.usable_bytes]
             chunk = fitting[: injector.writable_bytes(path, len(fitting))] if fitting else fitting
             inode = self._names.current.files[file]
             write_through(injector, self._machine, self._names, path, inode, at, chunk)
@@ -278,7 +276,7 @@ class SimFiles:
 
     def open(self, path: str) -> SimDescriptor:
         """Open a file, created if there is none, to write anywhere in it, to cut and to sync it."""
-        self._pause("open", path)
+        self._injector.pause_for_device(self._machine, "open", path)
         self._open(path)
         file = self._names.current.names[path]
         return SimDescriptor(path, file, self._machine, self._volume, self._syncs)
@@ -317,13 +315,13 @@ class SimFiles:
         if new in self._names.current.names or new in self._names.current.directories:
             raise FileExistsError(errno.EEXIST, "File exists", new)
         self._names.check_parent(new)
-        self._carry_out("link", new, self._names.link, path, new)
+        self._injector.carry_out(self._machine, "link", new, self._names.link, path, new)
 
     def unlink(self, path: str) -> None:
         """Remove a name; maps of the file stay usable."""
         self._injector.pause(self._machine, "unlink")
         self._names.find(path)
-        self._carry_out("unlink", path, self._names.unlink, path)
+        self._injector.carry_out(self._machine, "unlink", path, self._names.unlink, path)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
@@ -332,7 +330,7 @@ class SimFiles:
             raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
         if path == "/":
             raise OSError(errno.EBUSY, "Device or resource busy", path)
-        self._carry_out("remove directory", path, self._names.remove_directory, path)
+        self._injector.carry_out(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
         """Create path if needed and lock it; BlockingIOError if a living machine, this one included, holds it.
@@ -352,22 +350,5 @@ class SimFiles:
             self._names.check_parent(path)
             self._volume.check_creation(path)
             wall_ns = self._injector.wall_ns(self._machine)
-            inode = self._carry_out("create", path, self._names.create, path, wall_ns)
+            inode = self._injector.carry_out(self._machine, "create", path, self._names.create, path, wall_ns)
         return inode
-
-    def _pause(self, kind: str, path: str) -> None:
-        """Pass a scheduling point, and wait for the device if it is slow."""
-        self._injector.pause(self._machine, kind)
-        self._injector.wait_for_device(kind, path)
-
-    def _check_look_up(self, path: str) -> None:
-        injector = self._injector
-        injector.check_readable(path)
-        injector.fail_by_chance(injector.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path)
-
-    def _carry_out(self, kind: str, path: str, change: Callable[..., T], *arguments: object) -> T:
-        """Change names by an operation that has no middle; change takes its number, and the arguments."""
-        number = self._injector.begin_atomic(self._machine, kind, path)
-        result = change(number, *arguments)
-        self._injector.end(self._machine, kind, number)
-        return result

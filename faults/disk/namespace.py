@@ -26,12 +26,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from ..kinds import FaultKind
 from .image import DamagedRange, Image
 from .page_cache import Inode
 
+K = TypeVar("K", int, str)
 Lost = Mapping[int, int]
 """The changes that a crash takes, by number, and how many bytes of its growth each leaves a file: 0, or some."""
 
@@ -315,6 +316,7 @@ class Namespace:
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
         self._unsynced: dict[int, list[Change]] = {}
+        """The changes to each file's size and content that no sync of it covers, by `Inode.identity`."""
         self._in_directory: dict[str, list[Change]] = {}
         """The changes to the names in each directory that no sync of it covers."""
 
@@ -444,29 +446,25 @@ class Namespace:
 
     def sync_file(self, inode: Inode, upto: int) -> None:
         """Make a file's size durable, as far as operations up to number upto made it."""
-        self.committed = max(self.committed, upto)
         inode.synced_upto = max(inode.synced_upto, upto)
-        changes = self._unsynced.pop(inode.identity, None)
-        if changes is None:
-            return
-        later = [change for change in changes if change.number > upto]
-        if later:
-            self._unsynced[inode.identity] = later
-        for change in changes:
-            change.synced = change.number <= upto
-        self._retire_synced()
+        self._sync(self._unsynced, inode.identity, upto)
 
     def sync_directory(self, path: str, upto: int) -> None:
         """Make durable what operations up to number upto did to the names in one directory."""
-        self.committed = max(self.committed, upto)
-        changes = self._in_directory.pop(path, ())
+        self._sync(self._in_directory, path, upto)
+
+    def _sync(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
+        self.committed = max(self.committed, upto)  # a journal commits in order, so all that came before goes with it
+            self.committed, upto
+        )  # a journal commits in order: all that came before, whatever is synced
+        changes = unsynced.pop(key, ())
         later = [change for change in changes if change.number > upto]
         if later:
-            self._in_directory[path] = later
+            unsynced[key] = later
         for change in changes:
-            if change.number <= upto:
-                change.synced = True
-        self._retire_synced()
+            change.synced = change.number <= upto
+        if changes:
+            self._retire_synced()
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
         """Note that sync_file would have been told to have worked; return whether it would have changed anything."""

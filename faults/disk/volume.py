@@ -46,13 +46,19 @@ class Volume:
         limit_bytes = _UNLIMITED_BYTES if self.limit_bytes is None else self.limit_bytes
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
+    @property
+    def usable_bytes(self) -> int:
+        """Return how much more the files can have."""
+        # Without a limit the files are not summed up: writes ask each time, and there is room for any.
+        return _UNLIMITED_BYTES if self.limit_bytes is None else self.space().usable_bytes
+
     def has_room(self, more_bytes: int) -> bool:
         """Return whether the files can have more_bytes more."""
-        return self.limit_bytes is None or self.space().usable_bytes >= more_bytes
+        return self.usable_bytes >= more_bytes
 
     def check_creation(self, path: str) -> None:
         """Raise OSError(ENOSPC) if nothing at all is left, or with the chance given for it; a new file begins empty."""
-        if self.limit_bytes is not None and self.space().usable_bytes == 0:
+        if self.usable_bytes == 0:
             raise self.full(path)
         injector = self.injector
         chance = injector.faults.failed_creation_chance

@@ -58,29 +58,27 @@ class OsCalls:
             self._recorder.opened(descriptor, where, flags)
             return descriptor
 
+    def _change(
+        self, real: Callable[..., Any], note: Callable[[str], None], dir_fd: int | None, path: Any, *more: Any
+    ) -> None:
+        """Call a real function of one path, and note that if the path is on the disk."""
+        where = self._disk_path(path, dir_fd)  # before the call: what is gone leads nowhere
+        with self._lock:
+            self._call(real, path, *more, dir_fd=dir_fd)
+            if where is not None:
+                note(where)
+
     def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         """Stand for os.mkdir."""
-        where = self._disk_path(path, dir_fd)
-        with self._lock:
-            self._call(_mkdir, path, mode, dir_fd=dir_fd)
-            if where is not None:
-                self._recorder.made_directory(where)
+        self._change(_mkdir, self._recorder.made_directory, dir_fd, path, mode)
 
     def rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
         """Stand for os.rmdir."""
-        where = self._disk_path(path, dir_fd)
-        with self._lock:
-            self._call(_rmdir, path, dir_fd=dir_fd)
-            if where is not None:
-                self._recorder.removed_directory(where)
+        self._change(_rmdir, self._recorder.removed_directory, dir_fd, path)
 
     def unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
         """Stand for os.unlink and os.remove."""
-        where = self._disk_path(path, dir_fd)
-        with self._lock:
-            self._call(_unlink, path, dir_fd=dir_fd)
-            if where is not None:
-                self._recorder.unlinked(where)
+        self._change(_unlink, self._recorder.unlinked, dir_fd, path)
 
     def rename(
         self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
@@ -132,48 +130,42 @@ class OsCalls:
 
     def write(self, fd: int, data: Any, /) -> int:
         """Stand for os.write."""
-        file = self._file_of(fd)
-        if file is None:
-            return _write(fd, data)
-        with self._lock:
-            written = _write(fd, data)
-            self._recorder.wrote(
-                fd, file, _lseek(fd, 0, os.SEEK_CUR) - written, bytes(memoryview(data).cast("B")[:written])
-            )
-            return written
+        return self._written(fd, [data], lambda: _write(fd, data))
 
     def pwrite(self, fd: int, data: Any, offset: int, /) -> int:
         """Stand for os.pwrite, which appends to what was opened for that, whatever the offset."""
-        file = self._file_of(fd)
-        if file is None:
-            return _pwrite(fd, data, offset)
-        with self._lock:
-            written = _pwrite(fd, data, offset)
-            at = self._at(fd, offset, written)
-            self._recorder.wrote(fd, file, at, bytes(memoryview(data).cast("B")[:written]))
-            return written
+        return self._written(fd, [data], lambda: _pwrite(fd, data, offset), offset)
 
     def writev(self, fd: int, buffers: Sequence[Any], /) -> int:
         """Stand for os.writev."""
-        file = self._file_of(fd)
-        if file is None:
-            return _writev(fd, buffers)
-        with self._lock:
-            written = _writev(fd, buffers)
-            at = _lseek(fd, 0, os.SEEK_CUR) - written
-            self._recorder.wrote(fd, file, at, _joined(buffers)[:written])
-            return written
+        return self._written(fd, buffers, lambda: _writev(fd, buffers))
 
     def pwritev(self, fd: int, buffers: Sequence[Any], offset: int, flags: int = 0, /) -> int:
         """Stand for os.pwritev, with its flags to append and to sync."""
+        return self._written(fd, buffers, lambda: _pwritev(fd, buffers, offset, flags), offset, flags)
+
+    def _written(
+        self,
+        fd: int,
+        buffers: Sequence[Any],
+        real: Callable[[], int],
+        offset: int | None = None,
+        flags: int = 0,
+    ) -> int:
+        """Call a real function that writes buffers, and note where they have really gone, as far as they have."""
         file = self._file_of(fd)
         if file is None:
-            return _pwritev(fd, buffers, offset, flags)
+            return real()
         with self._lock:
-            written = _pwritev(fd, buffers, offset, flags)
-            appends = bool(flags & getattr(os, "RWF_APPEND", 0))
-            at = self._at(fd, offset, written, appends=appends)
-            self._recorder.wrote(fd, file, at, _joined(buffers)[:written])
+            written = real()
+            if offset is None:  # only the kernel knows where: positions are shared, and O_APPEND moves them
+                at = _lseek(fd, 0, os.SEEK_CUR) - written
+            elif flags & getattr(os, "RWF_APPEND", 0) or fcntl(fd, F_GETFL) & os.O_APPEND:
+                at = os.fstat(fd).st_size - written
+            else:
+                at = offset
+            data = b"".join(bytes(memoryview(buffer).cast("B")) for buffer in buffers)
+            self._recorder.wrote(fd, file, at, data[:written])
             if flags & (os.RWF_SYNC | os.RWF_DSYNC):
                 self._recorder.add(SYNC, file=file)
             return written
@@ -217,13 +209,6 @@ class OsCalls:
         for done in range(0, size_bytes, _CHUNK_BYTES):
             data = os.pread(source, min(_CHUNK_BYTES, size_bytes - done), start + done)
             self._recorder.wrote(fd, file, at + done, data)
-
-    @staticmethod
-    def _at(fd: int, offset: int, written: int, *, appends: bool = False) -> int:
-        """Return where a write with an offset has really gone."""
-        if appends or fcntl(fd, F_GETFL) & os.O_APPEND:
-            return os.fstat(fd).st_size - written
-        return offset
 
     def truncate(self, path: Any, length: int) -> None:
         """Stand for os.truncate, of a path or a descriptor."""
@@ -329,7 +314,3 @@ def install(twins: dict[Any, Any]) -> None:
     for name in ("supports_dir_fd", "supports_fd", "supports_follow_symlinks"):
         able = getattr(os, name)
         able.update(twin for real, twin in twins.items() if real in able)
-
-
-def _joined(buffers: Sequence[Any]) -> bytes:
-    return b"".join(bytes(memoryview(buffer).cast("B")) for buffer in buffers)
