@@ -6,7 +6,6 @@ shape                what is where in an input, by kind of file
 mutation             chance, from one seed; how an input is broken, by its shape
 container, stores,   store directories as inputs: as bytes, made by the store itself, broken by files and names
 directory_changes
-served               what a store may serve, by the oracle's own reader
 engine               the loop: which inputs are broken next, which are kept, what was found; a smaller input
 judging              time and memory of one input; what came of it, as a file too
 campaign             one format from its corpus to its findings

@@ -17,7 +17,6 @@ from ..claims.scenario import Scenario
 from ..mutants.known import find_mutant
 from .facts import Facts
 from .mark_arguments import MarkArguments, SeedBudget, WrongMark
-from .simulated import within_time
 
 SHRINK_TRIES = 300
 """Runs at most, so that what is told does not depend on the machine's speed."""
@@ -36,7 +35,7 @@ def run_scenario(
         return f"a failure of a scenario is replayed by: tornlog replay {campaign.replay}"
     tally = Tally(scenario)
     with guard():  # inside of it, the guards of the runs cost next to nothing
-        for seed in within_time(campaign, facts):
+        for seed in facts.seeds_of(campaign):
             result = run_seed(scenario, seed, mutant=wanted.mutant, in_detail=True)
             tally.add(result)
             facts.add(result.injected, result.crashes)

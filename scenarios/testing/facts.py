@@ -1,21 +1,32 @@
-"""Test facts: what was run, what happened in it, and how to see again what broke."""
+"""Test facts: what was run, what happened in it, how to see again what broke; and the report of a session.
+
+The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds",
+"time_up", "crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure":
+path or null, "again": command or null}]}`. It has no times in it and tests stand in the order of their ids, so it is
+the same wherever and in whatever order they ran.
+"""
 
 import hashlib
+import json
 import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os.path import relpath
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
 
 from ...faults.simulation.artefact import ArtefactError, envelope_of
-from .mark_arguments import CRASH, MarkArguments
+from .mark_arguments import CRASH, MarkArguments, SeedBudget
 
+FORMAT = "tornlog-pytest/1"
+_MOST = 5
+"""Faults that the summary names."""
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX, _DIGEST_BYTES = 80, 4
 
@@ -58,6 +69,16 @@ class Facts:
         happened = self.injected | {CRASH: self.crash_points}
         return [name for name in self.enabled if not happened.get(name)]
 
+    def seeds_of(self, campaign: SeedBudget) -> Iterator[int]:
+        """Yield seeds for as long as there is time, the first one in any case."""
+        began = perf_counter()
+        for seed in campaign.seeds:
+            if campaign.seconds is not None and self.seeds and perf_counter() - began >= campaign.seconds:
+                self.time_up = True
+                return
+            self.last_seed = seed
+            yield seed
+
     def replay_command(self, *options: str) -> str:
         """Return the command that runs this test alone, with options."""
         return f"{self.command} {shlex.join((self.id, *options))}"
@@ -73,7 +94,7 @@ class Facts:
         return path
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as `report` describes them."""
+        """Return the facts as the report has them."""
         return {
             "id": self.id,
             "scenario": self.scenario,
@@ -112,3 +133,36 @@ def _file_name(test_id: str) -> str:
     """Return a name that no other test has, however long and odd its own is."""
     digest = hashlib.blake2b(test_id.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return f"{_PLAIN.sub('-', test_id)[-_NAME_MAX:].strip('-')}-{digest}"
+
+
+def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what was run, how often it crashed, the injected faults, what broke; behind it what never happened."""
+    injected: Counter[str] = Counter()
+    for one in facts:
+        injected.update(one["injected"])
+    most = ", ".join(f"{kind} {times:,}" for kind, times in injected.most_common(_MOST))
+    broken = sum(one["signature"] is not None for one in facts)
+    parts = [
+        _counted(len(facts), "test"),
+        _counted(sum(one["seeds"] for one in facts), "seed"),
+        _counted(sum(one["crash_points"] for one in facts), "crash point"),
+        f"{_counted(injected.total(), 'fault')} injected" + (f" ({most})" if most else ""),
+    ]
+    if any(one["time_up"] for one in facts):
+        parts.append(f"time was up in {_counted(sum(one['time_up'] for one in facts), 'test')}")
+    if broken:
+        parts.append(f"{broken} broken")
+    silent = dict.fromkeys(name for one in facts for name in one["never_injected"])
+    never = [name for name in silent if not injected[name] and name != "crash"]
+    return [", ".join(parts), *([f"never injected in any test: {', '.join(never)}"] if never else [])]
+
+
+def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:
+    """Write the document."""
+    document = {"format": FORMAT, "tests": sorted(facts, key=lambda one: str(one["id"]))}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -67,7 +67,7 @@ def wanted_by(mark: pytest.Mark | None) -> MarkArguments:
     try:
         return MarkArguments(*mark.args, **mark.kwargs)
     except TypeError as error:
-        raise WrongMark(str(error).replace("Wanted.__init__()", "the mark")) from error
+        raise WrongMark(str(error).replace("MarkArguments.__init__()", "the mark")) from error
 
 
 @dataclass(frozen=True, slots=True)

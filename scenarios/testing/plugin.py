@@ -121,7 +121,7 @@ class SessionResults:
             file = self._config.getoption("--tornlog-replay")
             terminalreporter.write_line(f"{file}: none of the tests that were run is the one that it is of")
         if self._facts:
-            from .report import summary_of
+            from .facts import summary_of
 
             terminalreporter.section("tornlog", sep="-")
             for line in summary_of(self._facts):
@@ -134,6 +134,6 @@ class SessionResults:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         out = self._config.getoption("--tornlog-out")
         if out is not None and not hasattr(self._config, "workerinput"):
-            from .report import write_report
+            from .facts import write_report
 
             write_report(self._facts, self._config.invocation_params.dir / Path(out))

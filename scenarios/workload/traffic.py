@@ -20,7 +20,7 @@ from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import iso, live, status
 from ..oracle.ledger import HALF_TOPIC, Ledger
 from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry
-from . import headers, operators, options, transaction_traffic
+from . import operators, options, transaction_traffic
 from .consuming import Consumer
 from .transaction_traffic import TransactionTraffic
 
@@ -215,7 +215,7 @@ class Traffic:
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
         about = self.streams(f"{stream.name}/headers").within(name)
         now_ms = self.store.world.clock.now_ms()
-        given = headers.draw_given(about, now_ms, one_size=plan.messages.equal_sizes)
+        given = options.draw_given(about, now_ms, one_size=plan.messages.equal_sizes)
         if self.transactions is not None and stream.chance(plan.transactions.chance, "transaction"):
             behaviour = transaction_traffic.draw_behaviour(stream)
             added = behaviour.properties
@@ -234,9 +234,9 @@ class Traffic:
             ]
             for number, entry in enumerate(entries):  # each has a flag of its own
                 if given is not PLAIN and number:
-                    entry.given = given._replace(flag=headers.draw_flag(about.within(entry.name)))
+                    entry.given = given._replace(flag=options.draw_flag(about.within(entry.name)))
             units = encode_batch(BatchUnit(one.given.flag, one.body, one.properties) for one in entries)
-            head = headers.message_of(topic, b"", queue_id, "", given, wait=wait)
+            head = options.message_of(topic, b"", queue_id, "", given, wait=wait)
             result = self.store.put_messages(MessageBatch(head, units))
         else:
             level = options.draw_level(stream, plan) if plan.delay.chance else 0
@@ -245,7 +245,7 @@ class Traffic:
                 stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
             )
             entries, properties = [entry], entry.properties.decode()
-            message = headers.message_of(topic, entry.body, queue_id, properties, given, wait=wait)
+            message = options.message_of(topic, entry.body, queue_id, properties, given, wait=wait)
             result = self.store.put_message(message)
         widest_bytes = sum([options.widest_bytes(entry) for entry in entries])
         fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
@@ -278,7 +278,7 @@ class Traffic:
             extra_bytes = stream.below(extra_bytes + 1, "property bytes")
         tags = "TagA" if fixed else stream.pick(TAGS, "tags")
         pieces = [f"KEYS\1{name:<10}"]
-        odd = headers.NO_ODDITIES if fixed else headers.draw_oddities(about)
+        odd = options.NO_ODDITIES if fixed else options.draw_oddities(about)
         tags = tags if odd.tags is None else odd.tags
         if tags:
             pieces.append(f"TAGS\1{tags}")

@@ -29,7 +29,7 @@ from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Ledger
 from ..oracle.put_entry import PutEntry
 from ..oracle.recovered import read_store
 from ..oracle.transactions import GROUP, Behaviour, Transaction, TransactionDecision
-from .headers import message_of
+from .options import message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
 _NEVER = 1_000

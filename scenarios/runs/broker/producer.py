@@ -17,7 +17,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from ...workload.headers import draw_given
+from ...workload.options import draw_given
 from .client_ledger import ClientLedger, MessagePlace, Send, body_of, topic_of_users
 from .commands import end_transaction_command, heartbeat_command, send_command
 
