@@ -454,9 +454,9 @@ class Namespace:
         self._sync(self._in_directory, path, upto)
 
     def _sync(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
-        self.committed = max(self.committed, upto)  # a journal commits in order, so all that came before goes with it
+        self.committed = max(
             self.committed, upto
-        )  # a journal commits in order: all that came before, whatever is synced
+        )  # a journal commits in order, so all that came before goes with it
         changes = unsynced.pop(key, ())
         later = [change for change in changes if change.number > upto]
         if later:
