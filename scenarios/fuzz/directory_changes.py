@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, unpack
 from .mutation import Draw, mutated
 from .shape import mend_records, shape_of_file
-from .stores import INDEX_SLOTS, LOG_FILE_BYTES, QUEUE_FILE_BYTES
+from .stores import LOG_FILE_BYTES, QUEUE_FILE_BYTES
 
 CHANGES_MAX = 3
 _FILE_BYTES_MAX = 4 * LOG_FILE_BYTES
@@ -58,7 +58,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
     kind = "commitlog" if "commitlog" in kinds and draw.chance(0.4) else draw.pick(list(kinds))
     path = draw.pick(kinds[kind])
     before = entries[path] or b""
-    data = mutated(before, shape_of_file(path, before, INDEX_SLOTS), draw, (), _FILE_BYTES_MAX)
+    data = mutated(before, shape_of_file(path, before), draw, (), _FILE_BYTES_MAX)
     if kind != "config" and draw.chance(0.9):  # a file of another length is a case of its own
         data = data[: len(before)].ljust(len(before), b"\0")
     if kind == "commitlog" and draw.chance(0.5):

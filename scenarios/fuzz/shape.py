@@ -108,6 +108,8 @@ def mend_records(data: bytearray, base_offset: int) -> None:
             data[start + 8 : start + 12] = (crc32(data[body_at:body_end]) & 0x7FFFFFFF).to_bytes(4, "big")
 
 
+INDEX_SLOTS = 5
+"""Of every index file that is fuzzed."""
 QUEUE_ENTRY_BYTES = 20
 INDEX_HEADER_BYTES, INDEX_SLOT_BYTES, INDEX_ENTRY_BYTES = 40, 4, 20
 _INDEX_COUNT_AT = 36
@@ -191,12 +193,9 @@ def text_shape(raw: bytes) -> Shape:
     return Shape(tuple(fields), tuple(parts))
 
 
-def shape_of_file(path: str, raw: bytes, index_slots: int) -> Shape:
+def shape_of_file(path: str, raw: bytes) -> Shape:
     """Return the shape of a file of a store's directory, by the first part of its path."""
-    kind = path.partition("/")[0]
-    if kind == "index":
-        return index_shape(raw, index_slots)
-    shape = _SHAPES.get(kind)
+    shape = _SHAPES.get(path.partition("/")[0])
     return PLAIN if shape is None else shape(raw)
 
 
@@ -204,6 +203,7 @@ _SHAPES: dict[str, Callable[[bytes], Shape]] = {
     "commitlog": log_shape,
     "consumequeue": queue_shape,
     "consumequeue_ext": ext_shape,
+    "index": lambda raw: index_shape(raw, INDEX_SLOTS),
     "checkpoint": checkpoint_shape,
     "config": text_shape,
 }

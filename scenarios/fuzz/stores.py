@@ -22,10 +22,11 @@ from ..claims.machine import CONFIG, ROOT, world_of
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, directory_of_image
 from .material import KEYS, TAGS, TOPICS, body_of
 from .mutation import Draw
+from .shape import INDEX_SLOTS
 from .target import TargetViolation
 
 LOG_FILE_BYTES, QUEUE_FILE_BYTES, EXT_FILE_BYTES = 2048, 200, 512
-INDEX_SLOTS, INDEX_ENTRIES = 5, 12
+INDEX_ENTRIES = 12
 STORES = 24
 """How many there are to choose from."""
 _DELAY_LEVELS = "1s 3s 20s"

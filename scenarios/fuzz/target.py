@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from ...store.errors import CorruptFileError
 from .mutation import Draw, mutated
-from .shape import PLAIN, Shape
+from .shape import Shape, shape_of_file
 
 MENDED_CHANCE = 0.5
 """Of broken inputs, how many have their checksums made right again."""
@@ -40,6 +40,8 @@ class Target(ABC):
     """One thing to fuzz."""
 
     name: ClassVar[str]
+    file: ClassVar[str] = ""
+    """The path in a store's directory of what the input is taken for."""
     children: ClassVar[int] = 32
     """How many broken copies of one input are made in a row."""
     size_bytes_max: ClassVar[int] = 4096
@@ -63,7 +65,7 @@ class Target(ABC):
 
     def shape(self, raw: bytes) -> Shape:
         """Return what is where in an input, as far as it can be read."""
-        return PLAIN
+        return shape_of_file(self.file, raw)
 
     def mend(self, data: bytearray) -> None:  # noqa: B027 - most formats have nothing to mend
         """Make checksums, and what else nobody gets past, right again in a broken input, in place."""

@@ -6,7 +6,6 @@ from ....store.errors import CorruptFileError
 from ....store.formats import checkpoint
 from ..material import BORN_MS
 from ..mutation import Draw
-from ..shape import Shape, checkpoint_shape
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "checkpoint"
@@ -17,6 +16,7 @@ class CheckpointTarget(Target):
     """The file's beginning."""
 
     name = "checkpoint"
+    file = FILE
     size_bytes_max = 256
 
     def valid(self, draw: Draw) -> bytes:
@@ -24,10 +24,6 @@ class CheckpointTarget(Target):
         times = (draw.pick((0, 1, BORN_MS, BORN_MS + draw.below(1 << 30))) for _ in range(3))
         values = checkpoint.CheckpointValues(*times)
         return checkpoint.encode_checkpoint(values) + bytes(8 * draw.below(4))
-
-    def shape(self, raw: bytes) -> Shape:
-        """Return the three times."""
-        return checkpoint_shape(raw)
 
     def check(self, raw: bytes) -> InputOutcome:
         """Decode, and encode again."""

@@ -10,7 +10,7 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, whole_at
 from ..material import record
 from ..mutation import Draw
-from ..shape import Shape, log_shape, mend_records
+from ..shape import mend_records
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "commitlog/00000000000000065536"
@@ -24,6 +24,7 @@ class CommitLogTarget(Target):
     """The beginning of a segment."""
 
     name = "commitlog"
+    file = FILE
 
     def valid(self, draw: Draw) -> bytes:
         """Make one to three records, with a blank one behind them or not."""
@@ -36,10 +37,6 @@ class CommitLogTarget(Target):
         if draw.chance(0.2):
             raw += message.encode_blank(draw.between(8, 64)) + bytes(draw.below(16))
         return raw
-
-    def shape(self, raw: bytes) -> Shape:
-        """Return the fields of its records, and where they lie."""
-        return log_shape(raw)
 
     def mend(self, data: bytearray) -> None:
         """Give records their places and checksums."""

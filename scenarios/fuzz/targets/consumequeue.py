@@ -8,7 +8,6 @@ from ....store.formats import consume_queue
 from ....store.formats import consume_queue as ext
 from ..material import BORN_MS, TAGS
 from ..mutation import Draw
-from ..shape import Shape, ext_shape, queue_shape
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 _ENTRY = Struct(">qiq")
@@ -21,6 +20,7 @@ class ConsumeQueueTarget(Target):
     """A piece of a queue's file."""
 
     name = "consumequeue"
+    file = "consumequeue/T1/0/00000000000000000000"
     size_bytes_max = 400
 
     def valid(self, draw: Draw) -> bytes:
@@ -33,10 +33,6 @@ class ConsumeQueueTarget(Target):
             raw += consume_queue.encode_entry(physical_offset, size_bytes, code)
             physical_offset += size_bytes
         return raw + bytes(_ENTRY_BYTES * draw.below(2))
-
-    def shape(self, raw: bytes) -> Shape:
-        """Return the three fields of each entry."""
-        return queue_shape(raw)
 
     def check(self, raw: bytes) -> InputOutcome:
         """Read each whole entry."""
@@ -66,6 +62,7 @@ class ConsumeQueueExtTarget(Target):
     """The beginning of a file."""
 
     name = "consumequeue-ext"
+    file = FILE
     size_bytes_max = 1024
 
     def valid(self, draw: Draw) -> bytes:
@@ -75,10 +72,6 @@ class ConsumeQueueExtTarget(Target):
             for _ in range(draw.between(1, _UNITS_MAX))
         ]
         return b"".join(units) + draw.pick((b"", ext.END_MARK, bytes(ext.END_BYTES)))
-
-    def shape(self, raw: bytes) -> Shape:
-        """Return the units that lengths lead to, and the end mark."""
-        return ext_shape(raw)
 
     def check(self, raw: bytes) -> InputOutcome:
         """Read unit after unit."""

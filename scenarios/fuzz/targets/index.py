@@ -12,11 +12,11 @@ from ....store.index import index_file
 from ....store.world import MappedFile, Tasks
 from ..material import BORN_MS
 from ..mutation import Draw
-from ..shape import Shape, index_shape
+from ..shape import INDEX_SLOTS as SLOTS
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
 FILE = "index/20200913122640123"
-SLOTS, ENTRIES_MAX = 5, 10
+ENTRIES_MAX = 10
 HASHES = (0, 3, 8, 79_072_524, 0x7FFFFFFF)
 """Some of them of one slot."""
 _NAME = FILE.rpartition("/")[2]
@@ -74,6 +74,7 @@ class IndexTarget(Target):
     """A whole file of a small geometry; what has another length is made to fit, as a file's is when it is mapped."""
 
     name = "index"
+    file = FILE
     size_bytes_max = _FILE_BYTES
 
     def valid(self, draw: Draw) -> bytes:
@@ -86,10 +87,6 @@ class IndexTarget(Target):
             physical_offset += 100 * draw.below(2)
             stored_ms += draw.pick((0, 1, 999, 5000))
         return bytes(raw)
-
-    def shape(self, raw: bytes) -> Shape:
-        """Return header, slots and the entries that the header counts."""
-        return index_shape(raw, SLOTS)
 
     def check(self, raw: bytes) -> InputOutcome:
         """Check the file as recovery does, and look up in it whatever that finds."""

@@ -18,7 +18,7 @@ from ....store.world import World
 from ...claims.machine import CONFIG, ROOT
 from ..material import BORN_MS, TOPICS
 from ..mutation import Draw
-from ..shape import Shape, text_shape
+from ..shape import Shape
 from ..stores import run_on
 from ..target import InputOutcome, Target, TargetViolation, field_of
 
@@ -57,6 +57,7 @@ class SideJsonTarget(Target):
     """One of the files."""
 
     name = "json"
+    file = "config/"
     size_bytes_max = 1 << 16
     cpu_seconds_max = 0.5
     memory_bytes_max = 8 << 20
@@ -65,10 +66,6 @@ class SideJsonTarget(Target):
         """Make one of the files, as it is written."""
         name = draw.pick(NAMES)
         return f"{name}\n".encode() + _content(name, draw)
-
-    def shape(self, raw: bytes) -> Shape:
-        """Return tokens as fields, and lines as parts."""
-        return text_shape(raw)
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
         """Break it as any input, and strew pieces of JSON into it, now and then one many times over."""

@@ -1,15 +1,16 @@
 """Bugs of the transient pool: commits from its buffers to the file."""
 
+from functools import wraps
+from typing import Any
+
 from ....store.log.segment import Segment
 from ....store.log.transient_pool import (
     BufferedSegment,
     BufferedSegmentQueue,
     CommitRealTimeService,
-    TransientStorePool,
 )
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
-from ....store.world import MappedFile, Tasks
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch
 
@@ -35,17 +36,9 @@ TRANSIENT_FAKE_COMMIT = Mutant(
 _original_init = BufferedSegment.__init__
 
 
-def _init_with_wrote_readable(
-    self: BufferedSegment,
-    tasks: Tasks,
-    file: MappedFile,
-    base_offset: int,
-    label: str,
-    *,
-    pool: TransientStorePool,
-    buffer: memoryview,
-) -> None:
-    _original_init(self, tasks, file, base_offset, label, pool=pool, buffer=buffer)
+@wraps(_original_init)
+def _init_with_wrote_readable(self: BufferedSegment, *given: Any, **named: Any) -> None:
+    _original_init(self, *given, **named)
     self.readable = self.wrote
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
+from typing import Any
 
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records
 from ....store.formats.host import Host
@@ -13,33 +15,11 @@ from ..mutant import Mutant, Patch
 
 
 # batch-shares-first-flag: the records of a batch all have the flag of its first message.
-def _encode_batch_with_first_flag(
-    units: bytes,
-    *,
-    topic: bytes,
-    shared_properties: bytes,
-    queue_id: int,
-    sys_flag: int,
-    born_timestamp_ms: int,
-    born_host: Host,
-    store_host: Host,
-    reconsume_times: int,
-    clean: Callable[[bytes], bytes] | None,
-) -> tuple[bytearray, tuple[int, ...]]:
+@wraps(encode_batch_records)
+def _encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
     first, *others = decode_batch(units)
     alike = [first, *(BatchUnit(first.flag, unit.body, unit.properties) for unit in others)]
-    return encode_batch_records(
-        encode_batch(alike),
-        topic=topic,
-        shared_properties=shared_properties,
-        queue_id=queue_id,
-        sys_flag=sys_flag,
-        born_timestamp_ms=born_timestamp_ms,
-        born_host=born_host,
-        store_host=store_host,
-        reconsume_times=reconsume_times,
-        clean=clean,
-    )
+    return encode_batch_records(encode_batch(alike), **given)
 
 
 BATCH_SHARES_FIRST_FLAG = Mutant(

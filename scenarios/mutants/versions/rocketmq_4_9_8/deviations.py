@@ -11,14 +11,13 @@ there is no current version, and none of the steps is made durable. What is copi
 file replaces the good backup it was passed over for.
 """
 
-from collections.abc import Mapping
+from functools import wraps
+from typing import Any
 
-from .....store.config import StoreConfig
 from .....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from .....store.formats.delay_level import SCHEDULE_TOPIC
 from .....store.index.index_service import IndexFiles
 from .....store.log.allocate import AllocateMappedFileService
-from .....store.log.checkpoint import StoreCheckpoint
 from .....store.log.recovery import Recovery
 from .....store.log.segment import Segment
 from .....store.log.segment_queue import SegmentQueue
@@ -233,18 +232,10 @@ create = Recovery.__init__
 add = QueueReplay.add
 
 
-def _init(
-    self: Recovery,
-    config: StoreConfig,
-    log: SegmentQueue,
-    queues: ConsumeQueueTable,
-    checkpoint: StoreCheckpoint,
-    delays_ms: Mapping[int, int],
-    *,
-    clean_exit: bool,
-) -> None:
-    known_ms = delays_ms if clean_exit else {}
-    create(self, config, log, queues, checkpoint, known_ms, clean_exit=clean_exit)
+@wraps(create)
+def _init(self: Recovery, *parts: Any, clean_exit: bool) -> None:
+    *others, delays_ms = parts
+    create(self, *others, delays_ms if clean_exit else {}, clean_exit=clean_exit)
 
 
 def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
