@@ -233,9 +233,10 @@ add = QueueReplay.add
 
 
 @wraps(create)
-def _init(self: Recovery, *parts: Any, clean_exit: bool) -> None:
-    *others, delays_ms = parts
-    create(self, *others, delays_ms if clean_exit else {}, clean_exit=clean_exit)
+def _init(self: Recovery, *given: Any, clean_exit: bool) -> None:
+    create(self, *given, clean_exit=clean_exit)
+    if not clean_exit:
+        self._delays_ms = {}
 
 
 def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
