@@ -6,20 +6,20 @@ Source: RocketMQ BrokerConfig.
 """
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..config import ConfigError, Key
 from ..formats.host import Host
 from ..settings.broker_conf import value_of
+from ..settings.describe_config import spelled
+from .requests import INT_MAX, LONG_MAX
 from .topic_names import PERM_READ_WRITE
 
 MASTER_ID = 0
-_INT_MAX = 0x7FFFFFFF
-_LONG_MAX = (1 << 63) - 1
 
 
-def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
+def _key(default: Any, name: str, minimum: int = 0, maximum: int = INT_MAX, *, own: bool = False) -> Any:
     return field(default=default, metadata={"key": Key(name, minimum, maximum, own)})
 
 
@@ -30,7 +30,7 @@ class BrokerConfig:
     # -- who it is ---------------------------------------------------------------------------------
     broker_name: str = _key("broker-a", "brokerName")
     broker_cluster_name: str = _key("DefaultCluster", "brokerClusterName")
-    broker_id: int = _key(MASTER_ID, "brokerId", 0, _LONG_MAX)
+    broker_id: int = _key(MASTER_ID, "brokerId", 0, LONG_MAX)
     broker_ip1: str = _key("127.0.0.1", "brokerIP1")
     """The address that clients are told, and that records have as their storeHost."""
     listen_port: int = _key(10911, "listenPort", 0, 65535)
@@ -59,15 +59,15 @@ class BrokerConfig:
     validate_system_topic_when_update_topic: bool = _key(True, "validateSystemTopicWhenUpdateTopic")
 
     # -- sending -----------------------------------------------------------------------------------
-    start_accept_send_request_time_stamp_ms: int = _key(0, "startAcceptSendRequestTimeStamp", 0, _LONG_MAX)
+    start_accept_send_request_time_stamp_ms: int = _key(0, "startAcceptSendRequestTimeStamp", 0, LONG_MAX)
     reject_transaction_message: bool = _key(False, "rejectTransactionMessage")
-    transaction_timeout_ms: int = _key(6_000, "transactionTimeOut", 0, _LONG_MAX)
+    transaction_timeout_ms: int = _key(6_000, "transactionTimeOut", 0, LONG_MAX)
     transaction_check_max: int = _key(15, "transactionCheckMax")
-    transaction_check_interval_ms: int = _key(60_000, "transactionCheckInterval", 1, _LONG_MAX)
+    transaction_check_interval_ms: int = _key(60_000, "transactionCheckInterval", 1, LONG_MAX)
     store_reply_message_enable: bool = _key(True, "storeReplyMessageEnable")
 
     # -- consuming ---------------------------------------------------------------------------------
-    short_polling_time_ms: int = _key(1_000, "shortPollingTimeMills", 1, _LONG_MAX)
+    short_polling_time_ms: int = _key(1_000, "shortPollingTimeMills", 1, LONG_MAX)
     notify_consumer_ids_changed_enable: bool = _key(True, "notifyConsumerIdsChangedEnable")
     slave_read_enable: bool = _key(False, "slaveReadEnable")
     enable_property_filter: bool = _key(False, "enablePropertyFilter")
@@ -94,11 +94,8 @@ class BrokerConfig:
     @classmethod
     def of(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
         """Return what the keys of a broker.conf say, with settings in place of what it does. Raises ConfigError."""
-        said = {
-            one.name: value_of(one, key, others[key])
-            for one in fields(cls)
-            if (key := one.metadata["key"].name) in others
-        }
+        keys = {one.metadata["key"].name: one for one in fields(cls)}
+        said = {one.name: value_of(one, key, others[key]) for key, one in keys.items() if key in others}
         return cls(**{**said, **settings})
 
     @property
@@ -120,12 +117,4 @@ class BrokerConfig:
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:
     """Return every setting by its key, as a broker.conf has it."""
-    return {_name(one): _spelled(getattr(config, one.name)) for one in fields(BrokerConfig)}
-
-
-def _name(one: "Field[Any]") -> str:
-    return str(one.metadata["key"].name)
-
-
-def _spelled(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return {one.metadata["key"].name: spelled(getattr(config, one.name)) for one in fields(config)}

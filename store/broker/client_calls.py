@@ -5,7 +5,7 @@ Source: RocketMQ Broker2Client, DefaultConsumerIdsChangeListener, AbstractTransa
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..delivery.half_message import HalfMessage
 from ..delivery.redirect import delivered
@@ -26,12 +26,10 @@ _OPAQUE_MASK = _OPAQUE_BASE - 1
 _PUSH_OPAQUE_MASK = 0x7FFFFFFF
 
 
+@dataclass(slots=True)
 class _Call:
-    __slots__ = ("answered", "response")
-
-    def __init__(self, answered: Signal) -> None:
-        self.answered = answered
-        self.response: RemotingCommand | None = None
+    answered: Signal
+    response: RemotingCommand | None = None
 
 
 class ClientCalls:
@@ -52,17 +50,14 @@ class ClientCalls:
         key = channel, opaque
         with self._lock:
             if len(self._calls) >= CALLS_MAX:
-                raise RequestRefusedError(
-                    "other clients are being asked: try again", ResponseCode.SYSTEM_BUSY
-                )
+                remark = "other clients are being asked: try again"
+                raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
             self._calls[key] = call
         try:
             request = RemotingCommand(code, opaque, version=BROKER_VERSION, ext_fields=fields, body=body)
             if not channel.send(request) or not call.answered.wait(TIMEOUT_MS):
-                raise RequestRefusedError(
-                    f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms",
-                    ResponseCode.CONSUME_MSG_TIMEOUT,
-                )
+                remark = f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms"
+                raise RequestRefusedError(remark, ResponseCode.CONSUME_MSG_TIMEOUT)
         finally:
             with self._lock:
                 del self._calls[key]

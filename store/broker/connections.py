@@ -217,7 +217,6 @@ class Connections(Service):
         return [first.take() for _ in range(min(count, len(first)))], doors, [each for _, each in turns]
 
     def _attend(self, what: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
-        """Do what can be done for one connection or listener."""
         if (session := self._sessions.get(what)) is not None:
             session.heard_turn = self._turn
             if sends:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..config import KIB, MIB, ConfigError
+from .requests import INT_MAX, LONG_MAX
 from .router import Pool
 
 
@@ -105,14 +106,12 @@ _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.END_TRANSACTION: "waitTimeMillsInTransactionQueue",
 }
 """RocketMQ's keys for the longest wait of those kinds that have one."""
-_LONG_MAX = (1 << 63) - 1
-_INT_MAX = 0x7FFFFFFF
 _OWN_KEYS = {
-    "serverConnectionsMax": ("connections_max", _INT_MAX),
-    "serverConnectionsPerHostMax": ("connections_per_host_max", _INT_MAX),
-    "serverFrameTimeoutMillis": ("frame_ms_max", _INT_MAX),
-    "serverOutputTimeoutMillis": ("output_ms_max", _INT_MAX),
-    "serverHeldBytesMax": ("held_bytes_max", _LONG_MAX),
+    "serverConnectionsMax": ("connections_max", INT_MAX),
+    "serverConnectionsPerHostMax": ("connections_per_host_max", INT_MAX),
+    "serverFrameTimeoutMillis": ("frame_ms_max", INT_MAX),
+    "serverOutputTimeoutMillis": ("output_ms_max", INT_MAX),
+    "serverHeldBytesMax": ("held_bytes_max", LONG_MAX),
 }
 """This server's own keys: the field each stands for, and the most it may be."""
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
@@ -128,9 +127,9 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
         one = limits.pools[pool]
         wait_ms_max, capacity = one.wait_ms_max, one.queue_capacity
         if wait_ms_max is not None and pool in _WAIT_KEYS:
-            wait_ms_max = _number(others, _WAIT_KEYS[pool], wait_ms_max, _INT_MAX) if ages else None
+            wait_ms_max = _number(others, _WAIT_KEYS[pool], wait_ms_max, INT_MAX) if ages else None
         if capacity_key is not None:
-            capacity = _number(others, capacity_key, capacity, _INT_MAX)
+            capacity = _number(others, capacity_key, capacity, INT_MAX)
         tasks = _number(others, tasks_key, one.tasks, _TASKS_MAX)
         limits = limits.with_pool(pool, PoolLimits(tasks, capacity, wait_ms_max, one.pipelined_tasks))
     idle_ms_max = 1_000 * _number(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)

@@ -162,7 +162,6 @@ class SlaveSynchronize(Service):
         self.synchronized += 1
 
     def _asked(self, code: RequestCode) -> bytes:
-        """Return the body of the master's answer."""
         client = self._client
         if client is None or client.address != self.master_address:
             if client is not None:

@@ -38,28 +38,23 @@ class BrokerParts:
         self.world = world
         self.config = config
         self.own_store = MessageStore(world, store_config)
-        self.store: AnyMessageStore = build_message_store(
-            config.message_store_plug_in, PluginContext(world, store_config), self.own_store
-        )
+        context, plug_ins = PluginContext(world, store_config), config.message_store_plug_in
+        self.store: AnyMessageStore = build_message_store(plug_ins, context, self.own_store)
         directory = store_config.config_directory
         self.topics = TopicConfigManager(world, directory, config)
         self.groups = SubscriptionGroupManager(world, directory, config)
+        interval_ms, light_queues = config.flush_consumer_offset_interval_ms, store_config.enable_lmq
         self.offsets = ConsumerOffsetManager(
-            world,
-            directory,
-            flush_interval_ms=config.flush_consumer_offset_interval_ms,
-            light_queues=store_config.enable_lmq,
+            world, directory, flush_interval_ms=interval_ms, light_queues=light_queues
+        )
+        transaction_config = TransactionConfig(
+            config.transaction_timeout_ms,
+            config.transaction_check_max,
+            config.transaction_check_interval_ms,
+            config.store_host,
         )
         self.transactions = TransactionalMessageService(
-            world,
-            self.own_store,
-            self.offsets,
-            TransactionConfig(
-                config.transaction_timeout_ms,
-                config.transaction_check_max,
-                config.transaction_check_interval_ms,
-                config.store_host,
-            ),
+            world, self.own_store, self.offsets, transaction_config
         )
         self.filters: ConsumerFilterManager | None = None
         """Whose SQL expressions are known before messages are dispatched, if settings ask for that."""
@@ -124,9 +119,8 @@ class BrokerParts:
     def check_filters_by(self, subscription: SubscriptionData) -> None:
         """Refuse a subscription by properties where settings do not allow these."""
         if not subscription.is_tag and not self.config.enable_property_filter:
-            raise RequestRefusedError(
-                f"expressionType {subscription.expression_type}: enablePropertyFilter is false on this broker"
-            )
+            kind, why = subscription.expression_type, "enablePropertyFilter is false on this broker"
+            raise RequestRefusedError(f"expressionType {kind}: {why}")
 
     # -- queues ------------------------------------------------------------------------------------
 

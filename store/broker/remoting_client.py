@@ -23,6 +23,8 @@ _OPAQUE_MASK = 0x7FFFFFFF
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
 """Returns a command with what proves who sent it."""
+OnRequest = Callable[[RemotingCommand], None]
+"""Called with what the server sends unasked, in the receiving task."""
 
 
 class Invocation:
@@ -36,14 +38,13 @@ class Invocation:
 
     def wait(self, timeout_ms: int) -> RemotingCommand:
         """Return the response. TimeoutError if none comes in time, and it is given up; ConnectionError if none will."""
+        address = self._link.address
         if not self._answered.wait(timeout_ms):
             self._link.give_up(self._opaque)
-            raise TimeoutError(
-                f"{self._link.address}: no response to request {self._opaque} in {timeout_ms} ms"
-            )
+            raise TimeoutError(f"{address}: no response to request {self._opaque} in {timeout_ms} ms")
         if self._response is None:
             raise ConnectionError(
-                f"{self._link.address}: the connection broke before request {self._opaque} was answered"
+                f"{address}: the connection broke before request {self._opaque} was answered"
             )
         return self._response
 
@@ -56,16 +57,11 @@ class Invocation:
 class RemotingClient:
     """Requests to one server. Any task may use it.
 
-    sign: adds a signature to each command. on_request: told of what the server sends unasked, in the receiving task.
+    sign: adds a signature to each command.
     """
 
     def __init__(
-        self,
-        world: World,
-        address: str,
-        *,
-        sign: Sign | None = None,
-        on_request: Callable[[RemotingCommand], None] | None = None,
+        self, world: World, address: str, *, sign: Sign | None = None, on_request: OnRequest | None = None
     ) -> None:
         self.address = address
         self._world = world
@@ -130,11 +126,7 @@ class _Link:
     """One connection: who waits for what over it."""
 
     def __init__(
-        self,
-        world: World,
-        address: str,
-        connection: Connection,
-        on_request: Callable[[RemotingCommand], None] | None,
+        self, world: World, address: str, connection: Connection, on_request: OnRequest | None
     ) -> None:
         self.world = world
         self.address = address

@@ -43,8 +43,11 @@ class PooledRequest:
     """Whether its client has asked for more than it has taken answers to."""
 
 
+Handle = Callable[[PooledRequest], None]
 Refuse = Callable[[PooledRequest, RequestRefusal, str], None]
 """Answers a request SYSTEM_BUSY, in these words."""
+OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+_TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 
 
 class RequestPool:
@@ -53,14 +56,7 @@ class RequestPool:
     Invariant: as many requests wait as the queue may hold or fewer, and 0 <= pipelined tasks <= their limit.
     """
 
-    def __init__(
-        self,
-        world: World,
-        pool: Pool,
-        limits: PoolLimits,
-        handle: Callable[[PooledRequest], None],
-        refuse: Refuse,
-    ) -> None:
+    def __init__(self, world: World, pool: Pool, limits: PoolLimits, handle: Handle, refuse: Refuse) -> None:
         self.limits = limits
         self._pool = pool
         self._name = pool.value
@@ -91,8 +87,8 @@ class RequestPool:
 
     def await_end(self, until_ns: int) -> bool:
         """Wait for that, until a moment at the most; return whether it has come to its end."""
-        clock = self._world.clock
-        ended = [task.join(max((until_ns - clock.monotonic_ns()) // 1_000_000, 0)) for task in self._tasks]
+        now_ns = self._world.clock.monotonic_ns
+        ended = [task.join(max((until_ns - now_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
 
     def offer(self, request: PooledRequest) -> None:
@@ -105,8 +101,7 @@ class RequestPool:
                 if self._ages is not None:
                     self._ages.set(request, request.arrived_ns)
         if is_full:
-            words = "[OVERLOAD]system busy, start flow control for a while"
-            self._refuse(request, RequestRefusal.QUEUE_FULL, words)
+            self._refuse(request, RequestRefusal.QUEUE_FULL, OVERLOAD)
 
     def wake(self) -> None:
         """Have what was queued taken: once for all that came together, for tasks get in each other's way."""
@@ -161,7 +156,8 @@ class RequestPool:
         request: PooledRequest | None = None
         while (request := self._take(request)) is not None:
             now_ns = self._world.clock.monotonic_ns()
-            if self._is_old(request, now_ns):
+            wait_ms_max = self.limits.wait_ms_max
+            if wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000:
                 self._refuse_old(request, now_ns)
             else:
                 self._handle(request)
@@ -188,9 +184,8 @@ class RequestPool:
     @property
     def _may_go_on(self) -> bool:
         """Return whether there is a request that may be taken now."""
-        return bool(self._awaited) or (
-            bool(self._pipelined) and self._pipelined_tasks < self.limits.pipelined_tasks_max
-        )
+        has_task = self._pipelined_tasks < self.limits.pipelined_tasks_max
+        return bool(self._awaited) or (bool(self._pipelined) and has_task)
 
     def _next(self) -> PooledRequest | None:
         """Take the request whose turn it is; None if there is none, or none that may be taken yet."""
@@ -209,14 +204,7 @@ class RequestPool:
             self._ages.drop(request)
         return request
 
-    def _is_old(self, request: PooledRequest, now_ns: int) -> bool:
-        wait_ms_max = self.limits.wait_ms_max
-        return wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000
-
     def _refuse_old(self, request: PooledRequest, now_ns: int) -> None:
         waited_ms = (now_ns - request.arrived_ns) // 1_000_000
-        words = (
-            "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
-            f"period in queue: {waited_ms}ms, size of queue: {self.count}"
-        )
+        words = f"{_TOO_OLD}, period in queue: {waited_ms}ms, size of queue: {self.count}"
         self._refuse(request, RequestRefusal.TOO_OLD, words)

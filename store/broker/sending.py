@@ -25,22 +25,21 @@ from .router import Channel
 from .topic_names import PERM_READ_WRITE, PERM_WRITE, RETRY_GROUP_PREFIX, is_closed_topic, topic_fault
 from .topics import MULTI_TAG, TopicConfig, unit_flag
 
-_LETTERS = {
-    "producerGroup": "a",
-    "topic": "b",
-    "defaultTopic": "c",
-    "defaultTopicQueueNums": "d",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-    "reconsumeTimes": "j",
-    "unitMode": "k",
-    "maxReconsumeTimes": "l",
-    "batch": "m",
-}
-_NAMES = {name: name for name in _LETTERS}
+_FIELDS = (
+    *(
+        "producerGroup",
+        "topic",
+        "defaultTopic",
+        "defaultTopicQueueNums",
+        "queueId",
+        "sysFlag",
+        "bornTimestamp",
+    ),
+    *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
+)
+"""In the order of their letters, from a on."""
+_NAMES = {name: name for name in _FIELDS}
+_LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 NO_LIMIT = -1
 
@@ -71,6 +70,7 @@ _REMARKS = {
 }
 _TIMER_PROPERTIES = (PROPERTY_TIMER_DELAY_SEC, PROPERTY_TIMER_DELAY_MS, PROPERTY_TIMER_DELIVER_MS)
 _TIMER_MARK = "TIMER_DEL"
+_NO_TIMERS = "this broker delivers at no time of a message's own; it has delay levels (setDelayTimeLevel)"
 _UNKNOWN_HOST = b"\0\0\0\0"
 
 
@@ -143,10 +143,7 @@ def refuse_timed(properties: str) -> None:
     named = decode_properties(properties)
     for name in _TIMER_PROPERTIES:
         if name in named:
-            can = (
-                "this broker delivers at no time of a message's own; it has delay levels (setDelayTimeLevel)"
-            )
-            raise RequestRefusedError(f"property {name}: {can}", ResponseCode.MESSAGE_ILLEGAL)
+            raise RequestRefusedError(f"property {name}: {_NO_TIMERS}", ResponseCode.MESSAGE_ILLEGAL)
 
 
 def refuse_timed_batch(body: bytes) -> None:
@@ -176,9 +173,8 @@ class SendChecks:
     def check_queues(self, topic: TopicConfig) -> None:
         """Refuse what is put to a topic without queues: nobody could pull it."""
         if topic.write_queue_nums <= 0:
-            raise RequestRefusedError(
-                f"writeQueueNums of topic {topic.topic!r}: expected 1 or more, found {topic.write_queue_nums}"
-            )
+            found = f"expected 1 or more, found {topic.write_queue_nums}"
+            raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")
 
     def topic(self, send: SendRequest) -> TopicConfig:
         """Return the topic of a send, made if that is possible, after all checks of it."""
@@ -196,10 +192,8 @@ class SendChecks:
             raise RequestRefusedError(remark, ResponseCode.NO_PERMISSION)
         self.check_queues(config)
         if send.queue_id >= config.queue_nums:
-            expected = f"below {config.queue_nums}"
-            raise RequestRefusedError(
-                f"queueId of topic {name!r}: expected {expected}, found {send.queue_id}"
-            )
+            found = f"expected below {config.queue_nums}, found {send.queue_id}"
+            raise RequestRefusedError(f"queueId of topic {name!r}: {found}")
         return config
 
     def _created(self, send: SendRequest) -> TopicConfig | None:

@@ -104,7 +104,6 @@ class ServedBroker:
             )
 
     def _info(self) -> dict[str, str]:
-        """Return what there is to tell of the server, as runtime information has it."""
         connections, counts = self.server.connections, self.server.counts
         now_ns = self._world.clock.monotonic_ns()
         info = {key: value for pool in self.server.pools for key, value in pool.fields(now_ns).items()}
@@ -191,9 +190,9 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
     if store.broker_role is BrokerRole.SLAVE and not store.ha_master_address:
         if master is None:
             raise typer.BadParameter("a slave needs one", param_hint="--master")
-        master_host, master_port = _split_master(master, "--master")
+        master_host, master_port = _split_master(master)
         ha_address = f"{in_brackets(master_host)}:{master_port + 1}"
-        _split_master(ha_address, "--master")
+        _split_master(ha_address)
         store = replace(store, ha_master_address=ha_address)
     return store
 
@@ -223,7 +222,7 @@ def broker_config_of(
     config = BrokerConfig.of(others, **settings)
     if config.master_addr:
         if master is not None:
-            _split_master(config.master_addr, "--master")
+            _split_master(config.master_addr)
         try:
             split_address(config.master_addr)
         except ValueError as error:
@@ -231,12 +230,12 @@ def broker_config_of(
     return config
 
 
-def _split_master(address: str, hint: str) -> tuple[str, int]:
-    """Return host and port. A usage error that names the setting if it is none."""
+def _split_master(address: str) -> tuple[str, int]:
+    """Return host and port. A usage error that names the option if it is none."""
     try:
         return split_address(address)
     except ValueError as error:
-        raise typer.BadParameter(f"expected HOST:PORT, {error}", param_hint=hint) from error
+        raise typer.BadParameter(f"expected HOST:PORT, {error}", param_hint="--master") from error
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:

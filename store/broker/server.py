@@ -13,7 +13,7 @@ from ..service import Service
 from ..world import World
 from .connections import Connections
 from .limits import ServerLimits
-from .request_pool import PooledRequest, RequestPool
+from .request_pool import OVERLOAD, PooledRequest, RequestPool
 from .requests import ResponseCode, response_to
 from .router import Channel, Routes
 from .server_counts import RequestRefusal, ServerCounts
@@ -130,8 +130,7 @@ class RemotingServer:
         session.began_request(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.has_room():
-            words = "[OVERLOAD]system busy, start flow control for a while"
-            self._refuse(request, RequestRefusal.TOO_MUCH_HELD, words)
+            self._refuse(request, RequestRefusal.TOO_MUCH_HELD, OVERLOAD)
         else:
             self._pools[route.pool].offer(request)
 
@@ -151,7 +150,6 @@ class RemotingServer:
     # -- in a task of a pool -----------------------------------------------------------------------
 
     def _handle(self, request: PooledRequest) -> None:
-        """Process a request and send what it is answered."""
         command, session = request.command, request.session
         try:
             response = self._response(request)

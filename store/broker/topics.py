@@ -6,12 +6,10 @@ Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGrou
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from ..delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.delay_level import SCHEDULE_TOPIC
-from ..formats.remoting.json_body import Members
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
 from .topic_names import (
@@ -28,7 +26,7 @@ from .topic_names import (
     is_system_topic,
     topic_fault,
 )
-from .versioned_table import VersionedTable
+from .versioned_table import TableEntry, VersionedTable, member
 
 SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
@@ -41,47 +39,21 @@ _SCHEDULE_QUEUES = 18
 
 
 @dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(TableEntry):
     """One topic."""
 
-    topic: str
-    read_queue_nums: int = 16
-    write_queue_nums: int = 16
-    perm: int = PERM_READ_WRITE
-    filter_type: str = SINGLE_TAG
-    sys_flag: int = 0
-    order: bool = False
+    topic: str = field(metadata={"name": "topicName"})
+    read_queue_nums: int = member("readQueueNums", 16, bits=32)
+    write_queue_nums: int = member("writeQueueNums", 16, bits=32)
+    perm: int = member("perm", PERM_READ_WRITE, bits=32)
+    filter_type: str = member("topicFilterType", SINGLE_TAG)
+    sys_flag: int = member("topicSysFlag", 0, bits=32)
+    order: bool = member("order", False)
 
     @property
     def queue_nums(self) -> int:
         """Return how many queues can be named."""
         return max(self.read_queue_nums, self.write_queue_nums)
-
-    @property
-    def members(self) -> dict[str, Any]:
-        """Return it as an object."""
-        return {
-            "order": self.order,
-            "perm": self.perm,
-            "readQueueNums": self.read_queue_nums,
-            "topicFilterType": self.filter_type,
-            "topicName": self.topic,
-            "topicSysFlag": self.sys_flag,
-            "writeQueueNums": self.write_queue_nums,
-        }
-
-    @classmethod
-    def of(cls, name: str, members: Members) -> "TopicConfig":
-        """Read it from an object."""
-        return cls(
-            members.text("topicName", name),
-            members.integer("readQueueNums", 16, bits=32),
-            members.integer("writeQueueNums", 16, bits=32),
-            members.integer("perm", PERM_READ_WRITE, bits=32),
-            members.text("topicFilterType", SINGLE_TAG),
-            members.integer("topicSysFlag", 0, bits=32),
-            members.boolean("order", False),
-        )
 
 
 def unit_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
@@ -94,7 +66,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
 
     def __init__(self, world: World, config_directory: str, config: BrokerConfig) -> None:
         path = f"{config_directory}/topics.json"
-        super().__init__(world, path, "topicConfigTable", TopicConfig.of, lambda topic: topic.members)
+        super().__init__(world, path, "topicConfigTable", TopicConfig)
         self._config = config
         self._own = frozenset(topic.topic for topic in _system_topics(config))
 
@@ -120,15 +92,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
             return known
         queues = max(1, min(queue_nums, like.write_queue_nums))
-        made = replace(
-            like,
-            topic=topic,
-            read_queue_nums=queues,
-            write_queue_nums=queues,
-            perm=like.perm & ~PERM_INHERIT,
-            sys_flag=sys_flag,
-            order=False,
-        )
+        made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
         return self.get_or_put(topic, lambda: made)
 
     def create(
@@ -140,10 +104,8 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         """
         if topic_fault(topic):
             return None
-        queue_nums = max(0, min(queue_nums, QUEUES_MAX))
-        return self.get_or_put(
-            topic, lambda: TopicConfig(topic, queue_nums, queue_nums, perm, sys_flag=sys_flag)
-        )
+        queues = max(0, min(queue_nums, QUEUES_MAX))
+        return self.get_or_put(topic, lambda: TopicConfig(topic, queues, queues, perm, sys_flag=sys_flag))
 
 
 def _system_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
@@ -166,50 +128,20 @@ def _system_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionGroupConfig:
+class SubscriptionGroupConfig(TableEntry):
     """One group."""
 
-    group: str
-    consume_enable: bool = True
-    consume_from_min_enable: bool = True
-    consume_broadcast_enable: bool = True
-    retry_queue_nums: int = 1
-    retry_max_times: int = 16
-    broker_id: int = MASTER_ID
+    group: str = field(metadata={"name": "groupName"})
+    consume_enable: bool = member("consumeEnable", True)
+    consume_from_min_enable: bool = member("consumeFromMinEnable", True)
+    consume_broadcast_enable: bool = member("consumeBroadcastEnable", True)
+    retry_queue_nums: int = member("retryQueueNums", 1, bits=32)
+    retry_max_times: int = member("retryMaxTimes", 16, bits=32)
+    broker_id: int = member("brokerId", MASTER_ID)
     """Where it is to pull from while it keeps up, on a broker whose slaves may be read."""
-    which_broker_when_consume_slowly: int = 1
+    which_broker_when_consume_slowly: int = member("whichBrokerWhenConsumeSlowly", 1)
     """Where from when it does not."""
-    notify_consumer_ids_changed_enable: bool = True
-
-    @property
-    def members(self) -> dict[str, Any]:
-        """Return it as an object."""
-        return {
-            "brokerId": self.broker_id,
-            "consumeBroadcastEnable": self.consume_broadcast_enable,
-            "consumeEnable": self.consume_enable,
-            "consumeFromMinEnable": self.consume_from_min_enable,
-            "groupName": self.group,
-            "notifyConsumerIdsChangedEnable": self.notify_consumer_ids_changed_enable,
-            "retryMaxTimes": self.retry_max_times,
-            "retryQueueNums": self.retry_queue_nums,
-            "whichBrokerWhenConsumeSlowly": self.which_broker_when_consume_slowly,
-        }
-
-    @classmethod
-    def of(cls, name: str, members: Members) -> "SubscriptionGroupConfig":
-        """Read it from an object; name is its group's unless the object says another."""
-        return cls(
-            members.text("groupName", name),
-            members.boolean("consumeEnable", True),
-            members.boolean("consumeFromMinEnable", True),
-            members.boolean("consumeBroadcastEnable", True),
-            members.integer("retryQueueNums", 1, bits=32),
-            members.integer("retryMaxTimes", 16, bits=32),
-            members.integer("brokerId", MASTER_ID),
-            members.integer("whichBrokerWhenConsumeSlowly", 1),
-            members.boolean("notifyConsumerIdsChangedEnable", True),
-        )
+    notify_consumer_ids_changed_enable: bool = member("notifyConsumerIdsChangedEnable", True)
 
 
 class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
@@ -217,9 +149,7 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
 
     def __init__(self, world: World, config_directory: str, config: BrokerConfig) -> None:
         path = f"{config_directory}/subscriptionGroup.json"
-        super().__init__(
-            world, path, "subscriptionGroupTable", SubscriptionGroupConfig.of, lambda group: group.members
-        )
+        super().__init__(world, path, "subscriptionGroupTable", SubscriptionGroupConfig)
         self._config = config
 
     def add_system_groups(self) -> None:

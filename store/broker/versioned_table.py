@@ -7,14 +7,13 @@ Source: RocketMQ ConfigManager, DataVersion.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from ..formats.remoting.json_body import Members
 from ..formats.side_json import decode_side_json, encode_side_json
 from ..side_file import SideFile
 from ..world import World
-
-Value = TypeVar("Value")
 
 
 class DataVersion(NamedTuple):
@@ -34,30 +33,52 @@ class DataVersion(NamedTuple):
         return cls(members.integer("timestamp", 0), members.integer("counter", 0))
 
 
-class VersionedTable(Generic[Value]):
+def member(name: str, default: Any, *, bits: int = 64) -> Any:
+    """Return an entry's field, by its name in the file; bits: of an integer."""
+    return field(default=default, metadata={"name": name, "bits": bits})
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One entry: its name, then members that each have a default."""
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Return it as an object, members in order of their names."""
+        return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
+
+    @classmethod
+    def of(cls, name: str, members: Members) -> Self:
+        """Read it from an object; its name is this unless the object says another."""
+        values: list[str | int | bool] = []
+        for one in fields(cls):
+            key = one.metadata["name"]
+            default: Any = name if one.default is MISSING else one.default
+            if one.type is bool:
+                values.append(members.boolean(key, default))
+            elif one.type is int:
+                values.append(members.integer(key, default, bits=one.metadata["bits"]))
+            else:
+                values.append(members.text(key, default))
+        return cls(*values)
+
+
+Entry = TypeVar("Entry", bound=TableEntry)
+
+
+class VersionedTable(Generic[Entry]):
     """One table and its file. Any task may call it."""
 
-    def __init__(
-        self,
-        world: World,
-        path: str,
-        name: str,
-        read: Callable[[str, Members], Value],
-        write: Callable[[Value], Mapping[str, Any]],
-    ) -> None:
-        """Begin empty. name is the table's in the file; read and write turn an entry's members into a value and back.
-
-        read is given the entry's name too.
-        """
+    def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
+        """Begin empty. name is the table's in the file."""
         self.file = SideFile(world.files, path)
         self.version = DataVersion(world.clock.now_ms())
         self.on_changed: Callable[[], None] | None = None
         """Called after each change, in the task that has made it, which it must not keep waiting."""
         self._clock = world.clock
         self._name = name
-        self._read = read
-        self._write = write
-        self._table: dict[str, Value] = {}
+        self._entry = entry
+        self._table: dict[str, Entry] = {}
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
@@ -66,23 +87,21 @@ class VersionedTable(Generic[Value]):
         if loaded is not None:
             self.version, self._table = loaded
 
-    def _parse(self, raw: bytes, file: str) -> tuple[DataVersion, dict[str, Value]]:
+    def _parse(self, raw: bytes, file: str) -> tuple[DataVersion, dict[str, Entry]]:
         return self._of_members(Members(decode_side_json(raw, file=file), "", file))
 
-    def _of_members(self, members: Members) -> tuple[DataVersion, dict[str, Value]]:
-        entries = members.inner(self._name).table()
-        return DataVersion.of(members.inner("dataVersion")), {
-            name: self._read(name, entry) for name, entry in entries
-        }
+    def _of_members(self, members: Members) -> tuple[DataVersion, dict[str, Entry]]:
+        table = {name: self._entry.of(name, entry) for name, entry in members.inner(self._name).table()}
+        return DataVersion.of(members.inner("dataVersion")), table
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def get(self, name: str) -> Value | None:
+    def get(self, name: str) -> Entry | None:
         """Return an entry, None if there is none."""
         return self._table.get(name)
 
     @property
-    def table(self) -> Mapping[str, Value]:
+    def table(self) -> Mapping[str, Entry]:
         """Return all entries as they are now; what changes later is not in it."""
         return self._table
 
@@ -93,18 +112,18 @@ class VersionedTable(Generic[Value]):
 
     # -- changing ----------------------------------------------------------------------------------
 
-    def put(self, name: str, value: Value) -> None:
+    def put(self, name: str, entry: Entry) -> None:
         """Make or replace an entry, durably. Raises OSError, and nothing has changed, if the disk fails."""
-        self.change(lambda table: {**table, name: value})
+        self.change(lambda table: {**table, name: entry})
 
-    def get_or_put(self, name: str, make: Callable[[], Value]) -> Value:
+    def get_or_put(self, name: str, make: Callable[[], Entry]) -> Entry:
         """Return an entry, made if there is none. Raises OSError likewise."""
         found = self._table.get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
 
-    def add_missing(self, entries: Iterable[tuple[str, Value]]) -> None:
+    def add_missing(self, entries: Iterable[tuple[str, Entry]]) -> None:
         """Make those of some entries that are not there."""
         made = dict(entries)
         self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
@@ -113,7 +132,7 @@ class VersionedTable(Generic[Value]):
         """Remove an entry, if it is there. Raises OSError likewise."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
-    def change(self, changed: Callable[[dict[str, Value]], dict[str, Value]]) -> Mapping[str, Value]:
+    def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
         """Put in place of the table what is made of it, and return that. Raises OSError likewise."""
         with self._lock:
             table = changed(self._table)
@@ -138,11 +157,11 @@ class VersionedTable(Generic[Value]):
             self.on_changed()
         return True
 
-    def _store(self, version: DataVersion, table: dict[str, Value]) -> None:
+    def _store(self, version: DataVersion, table: dict[str, Entry]) -> None:
         # Nobody may build on an entry that a crash would take: it is durable before it is seen.
         self.file.store(encode_side_json(self._members_of(version, table)))
         self.version, self._table = version, table
 
-    def _members_of(self, version: DataVersion, table: Mapping[str, Value]) -> dict[str, Any]:
-        entries = {name: self._write(value) for name, value in sorted(table.items())}
+    def _members_of(self, version: DataVersion, table: Mapping[str, Entry]) -> dict[str, Any]:
+        entries = {name: entry.members for name, entry in sorted(table.items())}
         return {"dataVersion": version.members, self._name: entries}

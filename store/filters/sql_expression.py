@@ -69,7 +69,6 @@ def compare_as_doubles(left: str, right: str) -> int:
 
 
 def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
-    """Turn a string into what the other value is."""
     if isinstance(other, bool):
         return text.lower() == "true"
     if isinstance(other, float):

@@ -82,7 +82,6 @@ class GroupTransfer:
         return request
 
     def _status_of(self, request: GroupTransferRequest) -> PutMessageStatus | None:
-        """Return the answer that need not be waited for."""
         start, end = request.start_offset, request.end_offset
         if any(replica.has(start, end) for replica in self.replicas):
             return PutMessageStatus.PUT_OK  # it was faster than this request

@@ -71,7 +71,6 @@ class BrokerConsumer:
             self._world.tasks.sleep(_RETRY_MS)
 
     def _pull(self, queue: Queue, position: int) -> None:
-        """Pull once, and take in what comes."""
         broker, tasks = self._plan.broker, self._world.tasks
         commits = broker.commits_with_pulls
         most, suspend_ms = broker.pull_messages_max, broker.suspend_ms
@@ -118,7 +117,6 @@ class BrokerConsumer:
             self.positions[queue] = after
 
     def _invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand | None:
-        """Return the answer, None if there is none."""
         insisted = self.insists
         try:
             return self._client.invoke(command, timeout_ms)

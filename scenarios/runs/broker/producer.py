@@ -146,7 +146,6 @@ class Producer:
             self._send(self._names.popleft())
 
     def _send(self, name: str) -> None:
-        """Send one message until it is answered SUCCESS, or given up."""
         plan, stream, tasks = self._plan, self._stream.within(name), self._world.tasks
         if stream.chance(plan.pauses.chance, "pause"):
             tasks.sleep(stream.between(1, plan.pauses.ms_max, "ms of a pause"))

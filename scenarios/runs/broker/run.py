@@ -66,7 +66,6 @@ class BrokerRun(Execution):
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
     def _conduct(self) -> None:
-        """Let it all happen, as the director."""
         self._start_clients()
         self._disturbances.start()
         stream = self._choices.stream("between lives")
@@ -193,7 +192,6 @@ class BrokerRun(Execution):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _unanswered(self) -> str:
-        """Return how many producers still wait for answers, if any do."""
         count = sum(not producer.is_idle for producer in self._producers)
         return f"{count} not" if count else ""
 

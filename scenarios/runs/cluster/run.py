@@ -65,7 +65,6 @@ class ClusterRun(Execution):
         return [self._master, *self._slaves]
 
     def _conduct(self) -> None:
-        """Let it all happen, as the referee."""
         for number, life in enumerate(self._lives):
             self._live(number, life)
         self._heal()

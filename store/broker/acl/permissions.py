@@ -6,12 +6,13 @@ single messages need, and whatever changes a broker needs an administrator.
 
 from collections.abc import Iterator, Mapping
 from enum import Flag
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...errors import CorruptFileError
 from ...formats.remoting.command import RemotingCommand
+from ...formats.remoting.json_body import Members
 from ...formats.side_json import decode_side_json
 from ..requests import RequestCode
+from ..subscriptions import GROUPS_MAX, TOPICS_MAX
 
 RETRY_PREFIX = "%RETRY%"
 
@@ -122,22 +123,8 @@ def _to_send(topic: str | None) -> list[Need]:
 
 
 def _to_subscribe(heartbeat: RemotingCommand) -> Iterator[Need]:
-    members = decode_side_json(heartbeat.body, file="heartbeat")
-    for consumer in _objects(members, "consumerDataSet"):
-        yield Need(group_resource(_text(consumer, "groupName")), Permission.SUB)
-        for subscription in _objects(consumer, "subscriptionDataSet"):
-            yield Need(_text(subscription, "topic"), Permission.SUB)
-
-
-def _objects(members: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    found = members.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise CorruptFileError("heartbeat", 0, name, "a list of objects", type(found).__name__)
-    return found
-
-
-def _text(members: Mapping[str, Any], name: str) -> str:
-    found = members.get(name)
-    if not isinstance(found, str):
-        raise CorruptFileError("heartbeat", 0, name, "a text", type(found).__name__)
-    return found
+    members = Members(decode_side_json(heartbeat.body, file="heartbeat"), "", "heartbeat")
+    for consumer in members.objects("consumerDataSet", GROUPS_MAX):
+        yield Need(group_resource(consumer.text("groupName")), Permission.SUB)
+        for subscription in consumer.objects("subscriptionDataSet", TOPICS_MAX):
+            yield Need(subscription.text("topic"), Permission.SUB)

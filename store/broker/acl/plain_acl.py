@@ -21,7 +21,7 @@ they know their lines.
 Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms, AclFileWatchService.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ...errors import brings
@@ -35,16 +35,8 @@ from .rules import NOBODY, AccessRules, Account, AddressPattern, AddressPatternE
 KEY_CHARACTERS_MIN = 7
 """Of access and secret keys; RocketMQ's own bound."""
 _KEYS = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
-_ACCOUNT_KEYS = (
-    "accessKey",
-    "secretKey",
-    "whiteRemoteAddress",
-    "admin",
-    "defaultTopicPerm",
-    "defaultGroupPerm",
-    "topicPerms",
-    "groupPerms",
-)
+_PERM_KEYS = ("defaultTopicPerm", "defaultGroupPerm", "topicPerms", "groupPerms")
+_ACCOUNT_KEYS = ("accessKey", "secretKey", "whiteRemoteAddress", "admin", *_PERM_KEYS)
 _BOOLEANS = {"true": True, "false": False}
 _Node = Any  # PyYAML's: a tag, a value, and a mark of where it stands
 _Value = TypeVar("_Value")
@@ -86,9 +78,8 @@ def _compose(text: str) -> _Node:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise PlainAclError(
-            1 if mark is None else mark.line + 1, "file", "YAML", f"{error.problem or error.context}"
-        ) from error
+        line = 1 if mark is None else mark.line + 1
+        raise PlainAclError(line, "file", "YAML", f"{error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise PlainAclError(1, "file", "YAML", str(error)) from error
 
@@ -96,10 +87,13 @@ def _compose(text: str) -> _Node:
 def _account(node: _Node) -> Account:
     members = _members(node, "an account", _ACCOUNT_KEYS)
     perms: dict[str, Permission] = {}
-    for name, permission, at in _perms(members.get("topicPerms"), "topicPerms"):
-        _add(perms, name, permission, at, "topicPerms")
-    for name, permission, at in _perms(members.get("groupPerms"), "groupPerms"):
-        _add(perms, group_resource(name), permission, at, "groupPerms")
+    for list_name, resource_of in (("topicPerms", str), ("groupPerms", group_resource)):
+        for item in _items(members.get(list_name), list_name):
+            name, permission = _permission(item, list_name)
+            resource = resource_of(name)
+            if resource in perms:
+                raise PlainAclError(_line(item), list_name, "each name once", repr(resource))
+            perms[resource] = permission
     white = members.get("whiteRemoteAddress")
     return Account(
         _key(node, members, "accessKey"),
@@ -121,22 +115,13 @@ def _key(account: _Node, members: Mapping[str, _Node], name: str) -> str:
     return text
 
 
-def _perms(node: _Node, name: str) -> Iterator[tuple[str, Permission, _Node]]:
-    for item in _items(node, name):
-        text = _text(item, name)
-        resource, equals, permission = (part.strip() for part in text.partition("="))
-        if not equals or not resource or permission not in PERMISSIONS:
-            expected = f"NAME=PERMISSION with one of {', '.join(PERMISSIONS)}"
-            raise PlainAclError(_line(item), name, expected, repr(text))
-        yield resource, PERMISSIONS[permission], item
-
-
-def _add(
-    perms: dict[str, Permission], name: str, permission: Permission, node: _Node, list_name: str
-) -> None:
-    if name in perms:
-        raise PlainAclError(_line(node), list_name, "each name once", repr(name))
-    perms[name] = permission
+def _permission(item: _Node, list_name: str) -> tuple[str, Permission]:
+    text = _text(item, list_name)
+    name, equals, permission = (part.strip() for part in text.partition("="))
+    if not equals or not name or permission not in PERMISSIONS:
+        expected = f"NAME=PERMISSION with one of {', '.join(PERMISSIONS)}"
+        raise PlainAclError(_line(item), list_name, expected, repr(text))
+    return name, PERMISSIONS[permission]
 
 
 # -- nodes -----------------------------------------------------------------------------------------

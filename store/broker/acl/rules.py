@@ -101,9 +101,8 @@ def _row(one: str, pattern: str) -> tuple[Container[int], ...]:
         parts, base, most = one.split("."), 10, 0xFF
         if len(parts) != 4:
             raise AddressPatternError(pattern, "four parts")
-    row = tuple(
-        _allowed(part, base, most, pattern, is_last=n == len(parts) - 1) for n, part in enumerate(parts)
-    )
+    last = len(parts) - 1
+    row = tuple(_allowed(part, base, most, pattern, is_last=n == last) for n, part in enumerate(parts))
     first_range = next((n for n, part in enumerate(parts) if part == "*" or "-" in part), len(parts))
     if any(part != "*" for part in parts[first_range + 1 :]):
         raise AddressPatternError(pattern, "nothing but * after a range")
@@ -135,9 +134,8 @@ def _allowed(part: str, base: int, most: int, pattern: str, *, is_last: bool) ->
 def _number(text: str, base: int, most: int, pattern: str) -> int:
     digits = "0123456789abcdefABCDEF" if base == 16 else "0123456789"
     if not 1 <= len(text) <= 4 or any(digit not in digits for digit in text) or int(text, base) > most:
-        raise AddressPatternError(
-            pattern, f"parts of 0 to {most:x}" if base == 16 else f"parts of 0 to {most}"
-        )
+        shown = f"{most:x}" if base == 16 else f"{most}"
+        raise AddressPatternError(pattern, f"parts of 0 to {shown}")
     return int(text, base)
 
 

@@ -117,7 +117,6 @@ class PullMessageProcessor:
     def _filter(
         self, fields: ExtFields, group: SubscriptionGroupConfig, topic: str, sys_flag: int
     ) -> MessageFilter:
-        """Return what tells the messages that the consumer wants."""
         version = fields.int64("subVersion")
         if sys_flag & SUBSCRIPTION_FLAG:
             text, kind = fields.text("subscription", ""), fields.text("expressionType", TAG)
@@ -164,7 +163,6 @@ class PullMessageProcessor:
         return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, MASTER_ID, nothing)
 
     def _suggested_broker(self, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
-        """Return from which broker the consumer is to pull next."""
         if not self._parts.config.slave_read_enable:
             return MASTER_ID
         is_slow = result.suggest_pulling_from_slave
