@@ -73,9 +73,8 @@ class NetworkFaults(LinkConditions):
 
     def refuses(self, source: str, target: str) -> bool:
         """Return whether a connection that could be made is refused."""
-        return source != target and self._inject_if(
-            self._plan.refused_chance, FaultKind.REFUSED_CONNECTION, f"{source}>{target}"
-        )
+        chance, link = self._plan.refused_chance, f"{source}>{target}"
+        return source != target and self._inject_if(chance, FaultKind.REFUSED_CONNECTION, link)
 
     def is_silent_death(self, host: str, told: bool | None) -> bool:
         """Return whether a machine that dies now is off, and says nothing."""

@@ -216,9 +216,8 @@ class Choices:
     def changed(self) -> list[tuple[Decision, int]]:
         """Return the decisions that a replay has followed out of another number of options, and out of how many."""
         streams = (self._streams[name] for name in sorted(self._streams))
-        return [
-            change for stream in streams if isinstance(stream, ReplayedStream) for change in stream.changed
-        ]
+        replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
+        return [change for stream in replayed for change in stream.changed]
 
     def recorded(self) -> dict[str, list[list[Any]]]:
         """Return decisions() for JSON: name -> [[label, nth, options, value], ...]; none for streams without any."""

@@ -69,9 +69,7 @@ def first_difference(first: TraceRecording, second: TraceRecording) -> str | Non
     if event is None and word is None:
         return None
     if word is not None:
-        shown = bisect_right(
-            first.words_before, word
-        )  # how many events came before it; the next may tell of it
+        shown = bisect_right(first.words_before, word)  # events that came before it; the next may tell of it
         if event is None or shown < event:
             return (
                 f"they part right after {_event_text(first.events, shown - 1)}: "

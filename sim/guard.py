@@ -220,8 +220,6 @@ def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
     def make(cls: type, *args: Any, **kwargs: Any) -> Any:
         return real(*args, **kwargs)
 
-    guarded = {
-        name: staticmethod(_guarded(getattr(real, name), f"datetime.{real.__name__}.{name}"))
-        for name in names
-    }
+    prefix = f"datetime.{real.__name__}"
+    guarded = {name: staticmethod(_guarded(getattr(real, name), f"{prefix}.{name}")) for name in names}
     return _Kind(real.__name__, (real,), {"__new__": make, "__doc__": real.__doc__, **guarded})

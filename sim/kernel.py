@@ -85,9 +85,8 @@ class Timers:
 
     def _compact(self) -> None:
         """Drop stale entries: tasks that are always woken in time leave one behind each time."""
-        self._heap = [
-            entry for entry in self._heap if entry[2].waiting is not None and entry[2].park_number == entry[3]
-        ]
+        live = (entry for entry in self._heap if entry[2].waiting is not None)
+        self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
         self._compact_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so that a push costs O(log n) all in all
 
@@ -409,9 +408,8 @@ class Kernel:
             self._ready.remove(task)
         failure = task.failure
         if failure is not None and machine.alive and self._failed is None:
-            self._failed = (
-                None if isinstance(failure, InjectedError) else task
-            )  # the first one is what is reported
+            # The first one is what is reported.
+            self._failed = None if isinstance(failure, InjectedError) else task
         self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
             self.trace.add("end", task.name if failure is None else f"{task.name}: {failure!r}")

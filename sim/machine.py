@@ -101,9 +101,7 @@ class SimTask(greenlet):
             joiner = kernel.current
             self.joiners.append(joiner)
             if not kernel.park(why, due_ns):
-                self.joiners.remove(
-                    joiner
-                )  # else an ending task would wake it from whatever it waits for then
+                self.joiners.remove(joiner)  # else the end of the task would wake it from another wait
         return self.ended
 
     def describe_wait(self, now_ns: int) -> str:
@@ -306,9 +304,8 @@ class Processor:
         if cost_ns <= 0:
             return
         kernel = self._kernel
-        self._free_at_ns = (
-            max(kernel.now_ns, self._free_at_ns) + cost_ns
-        )  # a queue needs no more than its end
+        # A queue needs no more than its end: who comes next begins there.
+        self._free_at_ns = max(kernel.now_ns, self._free_at_ns) + cost_ns
         self.busy_ns += cost_ns
         assert self.busy_ns <= self._free_at_ns, "one processor is never taken twice"
         kernel.park(_COMPUTING, self._free_at_ns)

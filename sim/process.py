@@ -12,9 +12,7 @@ from functools import partial
 from types import FrameType
 
 CPU_SECONDS_MAX = 10.0  # some thousand times what honest runs take, so that a slow machine changes no outcome
-_SWALLOWED_SECONDS = (
-    0.001  # until the next try, where the first came upon a finalizer or a callback of the collector
-)
+_SWALLOWED_SECONDS = 0.001  # until the next try, where a finalizer or a callback would swallow the first
 
 
 class NoEndInSight(BaseException):  # no Exception: a service would take it for a failed disk, and go on

@@ -152,9 +152,8 @@ class Bounded:
         if self._open is None:
             return
         stands_there = not granted.ended and granted.park_number == self._granted_parks
-        passed = (
-            step - 1 if stands_there else step
-        )  # standing at a point, it is asked about, or lost to a kill
+        # Standing at a point, it is asked about it, or was lost to a kill there.
+        passed = step - 1 if stands_there else step
         self._decisions.append(self._open._replace(silent_to=max(passed, self._open.step)))
         self._open = None
 
@@ -288,8 +287,5 @@ def explore_schedules(
 
 
 def _deviations(decisions: list[SwitchPoint]) -> tuple[ScheduleDeviation, ...]:
-    return tuple(
-        ScheduleDeviation(decision.step, decision.forced, decision.option)
-        for decision in decisions
-        if decision.option
-    )
+    kept = [decision for decision in decisions if decision.option]
+    return tuple(ScheduleDeviation(one.step, one.forced, one.option) for one in kept)

@@ -102,9 +102,7 @@ class Search(Generic[C]):
         least = max(1, len(left) // _COARSE_PARTS) if self.is_coarse else 1
         while left and chunk >= least and not self.is_over:
             has_dropped = False
-            end = len(
-                left
-            )  # from the end: what comes last depends on the rest, and seldom the other way round
+            end = len(left)  # from the end: what comes last depends on the rest
             while end > 0 and not self.is_over:
                 start = max(0, end - chunk)
                 if self.attempt(keeping(self.best, left[:start] + left[end:])):

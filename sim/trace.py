@@ -25,9 +25,8 @@ class RollingDigest:
         self._hash = hashlib.blake2b(digest_size=16)
         self.pending: list[int] = []
         self._kept: array[int] | None = None
-        self.note: Callable[[tuple[int, int]], None] = (
-            self.pending.extend
-        )  # a method in C: no call of Python's
+        # A method in C, so that a note is no call of Python's.
+        self.note: Callable[[tuple[int, int]], None] = self.pending.extend
         """Takes two integers, 0 <= x < 2**64. Others are an OverflowError, a little later."""
 
     def fold(self) -> None:

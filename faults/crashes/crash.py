@@ -97,9 +97,8 @@ class PowerCut:
         size_bytes = entries.sizes.get(inode.identity, 0)
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         for page, writes in inode.dirty_pages(size_bytes):
-            least = (
-                0  # with data before size, the length that is there vouches for what was appended up to it
-            )
+            least = 0
+            # With data before size, the length that is there vouches for what was appended up to it.
             while least < len(writes) and writes[least][0] <= written:
                 least += 1
             if inode.in_drive and self._profile.drive_cache_survives:

@@ -72,9 +72,7 @@ _BYTES_PER_SECOND = 200_000_000
 _TRACK_BLOCKS = _BYTES_PER_SECOND * _TURN_NS // 1_000_000_000 // BLOCK_BYTES
 _BLOCK_NS = _TURN_NS // _TRACK_BLOCKS
 _TRACK_TO_TRACK_NS = 600_000
-_THIRD_OF_STROKE_NS = (
-    8_500_000  # the average seek of data sheets: two random tracks are a third of the stroke apart
-)
+_THIRD_OF_STROKE_NS = 8_500_000  # the average seek of data sheets: that far are two random tracks apart
 _COMMAND_NS = 50_000
 
 
@@ -117,9 +115,7 @@ class HardDisk:
         first, count = run
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
         angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
-        at_ns += (angle_ns - at_ns) % (
-            _TRACK_BLOCKS * _BLOCK_NS
-        )  # until the sector comes by; % is never negative
+        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # until the sector comes by: never negative
         self._head = first + count
         self._idle_ns = at_ns + count * _BLOCK_NS
         return self._idle_ns

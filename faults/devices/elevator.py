@@ -164,9 +164,7 @@ class Elevator:
             end = queued[0] + queued[2]
             blocks += queued[2]
             taken += 1
-        wrapped = max(
-            0, at + taken - len(queue)
-        )  # of those in front of the head, which are at the queue's start
+        wrapped = max(0, at + taken - len(queue))  # of those in front of the head, at the queue's start
         del queue[at : at + taken]
         del queue[:wrapped]
         self._head = end

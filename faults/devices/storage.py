@@ -107,9 +107,7 @@ class JournalledStorage:
         if runs:
             done_ns = device.write(done_ns, runs)
         done_ns = device.write(done_ns, [self._journal.next(DESCRIPTION_BLOCKS)])
-        done_ns = device.flush(
-            done_ns
-        )  # the commit block must not be on the medium before what it vouches for
+        done_ns = device.flush(done_ns)  # the commit block must not be durable before what it vouches for
         done_ns = device.write(done_ns, [self._journal.next(COMMIT_BLOCKS)])
         self._idle_ns = device.flush(done_ns)
         return self._idle_ns
@@ -130,9 +128,7 @@ class MeasuredStorage:
         if not syncs_ns:
             raise ValueError("expected the times of syncs, at least one")
         self._syncs_ns = cycle(syncs_ns)
-        self._usual_ns: int | None = sorted(syncs_ns)[
-            len(syncs_ns) // 2
-        ]  # the median: tails are for measuring
+        self._usual_ns: int | None = sorted(syncs_ns)[len(syncs_ns) // 2]  # the median
         self._free = 0
         self._idle_ns = 0
 

@@ -194,9 +194,8 @@ class WriteBack:
             for file, pages in batch
             for at in range(0, len(pages), _PAGES_OF_REQUEST)
         ]
-        requests = [
-            self._begin(file, pages) for file, pages in pieces
-        ]  # all queued first, for the elevator to sort
+        # All are queued before the first is waited for, for the elevator to sort.
+        requests = [self._begin(file, pages) for file, pages in pieces]
         for (file, pages), request in zip(pieces, requests, strict=True):
             self._elevator.wait(request)
             self._in_flight -= len(pages)

@@ -173,9 +173,7 @@ class Disk:
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
         self._finish()
-        if (
-            not self._was_killed
-        ):  # else this only makes an image of what a kill has left, which is no second crash
+        if not self._was_killed:  # else this makes an image of what a kill has left, which is no second crash
             self._count_crash(profile)
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:

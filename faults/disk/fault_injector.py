@@ -189,9 +189,8 @@ class FaultInjector:
     def stalled_ns(self, label: str) -> int:
         """Return how long who arrives now has to wait before the device does anything."""
         faults, now_ns = self.faults, self.kernel.now_ns
-        if now_ns >= self._stalled_until_ns and self.inject_if(
-            faults.stall_chance, FaultKind.STALLED_DEVICE, label
-        ):
+        is_free, chance = now_ns >= self._stalled_until_ns, faults.stall_chance
+        if is_free and self.inject_if(chance, FaultKind.STALLED_DEVICE, label):
             most_ns = max(_STALL_NS_MIN, faults.stall_ms_max * 1_000_000)
             lasts_ns = draw_tail(self.stream, _STALL_NS_MIN, most_ns, f"stall {label}")
             assert lasts_ns > 0, lasts_ns

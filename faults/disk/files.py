@@ -110,9 +110,8 @@ class SimDescriptor:
             injector.end(self._machine, "extend", number)
         elif size_bytes < self.size_bytes:
             change, wall_ns = self._names.truncate, injector.wall_ns(self._machine)
-            injector.carry_out(
-                self._machine, "truncate", self.path, change, self.path, self._file, size_bytes, wall_ns
-            )
+            path, machine = self.path, self._machine
+            injector.carry_out(machine, "truncate", path, change, path, self._file, size_bytes, wall_ns)
 
     def sync(self) -> None:
         """Make everything written so far, and the size, durable. OSError(EIO): its data never will be."""
@@ -189,9 +188,8 @@ class SimFiles:
             if directory in self._names.current.directories:  # another task has made it since
                 continue
             self._names.check_parent(directory)
-            self._injector.carry_out(
-                self._machine, "make directory", directory, self._names.make_directory, directory
-            )
+            change = self._names.make_directory
+            self._injector.carry_out(self._machine, "make directory", directory, change, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
@@ -269,9 +267,7 @@ class SimFiles:
             inode = self._names.current.files[file]
             write_through(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
-            if at < len(data) and len(chunk) == len(
-                fitting
-            ):  # else it was a short write, and is gone on with
+            if at < len(data) and len(chunk) == len(fitting):  # else it was a short write, and goes on
                 raise self._volume.full(path)
 
     def open(self, path: str) -> SimDescriptor:

@@ -454,9 +454,7 @@ class Namespace:
         self._sync(self._in_directory, path, upto)
 
     def _sync(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
-        self.committed = max(
-            self.committed, upto
-        )  # a journal commits in order, so all that came before goes with it
+        self.committed = max(self.committed, upto)  # a journal commits in order, with all that came before
         changes = unsynced.pop(key, ())
         later = [change for change in changes if change.number > upto]
         if later:
@@ -493,22 +491,17 @@ class Namespace:
         nothing = bytes(page_bytes)
         for _, inode in self.current.contents():
             content = inode.content()
-            holes = {
-                at // page_bytes
-                for at in range(0, len(content), page_bytes)
-                if nothing.startswith(content[at : at + page_bytes])
-            }
+            starts = range(0, len(content), page_bytes)
+            holes = {at // page_bytes for at in starts if nothing.startswith(content[at : at + page_bytes])}
             if holes:
                 inode.with_flaws(sector_bytes).holes = holes
 
     def bad_sectors(self) -> list[DamagedRange]:
         """Return the sectors that cannot be read of the files that have a name, by path and place."""
-        return [
-            damage
-            for path, inode in self.current.contents()
-            if inode.flaws is not None
-            for damage in inode.flaws.ranges(path, inode.size_bytes)
+        flawed = [
+            (path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None
         ]
+        return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
     def logged(self) -> set[int]:
         """Return the numbers of the changes that the syncs of files have logged, as some file systems do.

@@ -132,9 +132,7 @@ class Inode:
         """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
-            return bytes(
-                durable
-            )  # of bytes, the same object, by which images share the files that did not change
+            return bytes(durable)  # of bytes, the same object: so images share the files that did not change
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def thaw(self, size_bytes: int) -> bytearray:

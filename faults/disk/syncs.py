@@ -168,11 +168,8 @@ class Syncs:
             faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end)
         ):
             self._fail(machine, why, number)
-        if (
-            faults.lying_sync_chance > 0.0
-            and self._lies(why)
-            and self._drive.hold_file(inode, number, start, end)
-        ):
+        lies = faults.lying_sync_chance > 0.0 and self._lies(why)
+        if lies and self._drive.hold_file(inode, number, start, end):
             self._note_lie(number)
         else:
             self._drive.flush()  # an honest answer is a cache flush command, which secures all that the drive holds
@@ -192,11 +189,8 @@ class Syncs:
         chance = faults.failed_directory_sync_chance
         if injector.inject_if(chance, FaultKind.FAILED_DIRECTORY_SYNC, why.label):
             self._fail(machine, why, number)
-        if (
-            faults.lying_sync_chance > 0.0
-            and self._lies(why)
-            and self._drive.hold_directory(why.path, number)
-        ):
+        lies = faults.lying_sync_chance > 0.0 and self._lies(why)
+        if lies and self._drive.hold_directory(why.path, number):
             self._note_lie(number)
         else:
             self._drive.flush()

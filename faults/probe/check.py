@@ -160,9 +160,8 @@ class Checkers:
         self._function = load_check(check)
         self._jobs = jobs
         self._seconds_max = seconds_max
-        self._scratch = TemporaryDirectory(
-            prefix="tornlog-probe-", dir=_scratch_parent(), ignore_cleanup_errors=True
-        )
+        parent = _scratch_parent()
+        self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
         self._idle: list[_CheckWorker] = []
         self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
         """Those with a question: its number, and until when they have time for it, on the monotonic clock."""
@@ -221,9 +220,8 @@ class Checkers:
         ours, theirs = _FORK.Pipe()
         others = [ours, *self._busy]
         scratch = Path(self._scratch.name)
-        process = _FORK.Process(
-            target=_work, args=(theirs, others, self._function, scratch, self._said), daemon=True
-        )
+        arguments = (theirs, others, self._function, scratch, self._said)
+        process = _FORK.Process(target=_work, args=arguments, daemon=True)
         process.start()
         theirs.close()
         return _CheckWorker(process, ours)

@@ -54,13 +54,8 @@ class CrashCase:
         """Return what makes one case smaller: fewer losses, less that was done and promised, then a milder disk."""
         profile = PROFILES[self.disk]
         loses_any = profile.metadata is Metadata.ANY
-        return (
-            self.losses,
-            self.point.operations,
-            self.point.acknowledged,
-            not profile.page_cache_survives,
-            loses_any,
-        )
+        outlives = profile.page_cache_survives
+        return (self.losses, self.point.operations, self.point.acknowledged, not outlives, loses_any)
 
 
 @dataclass(slots=True)

@@ -99,9 +99,8 @@ class Replayer:
                 self._act(step)
                 yield False
         except (OSError, IndexError, KeyError) as error:
-            raise RecordError(
-                f"step {number}: {step.kind} cannot be: {type(error).__name__}: {error}"
-            ) from error
+            why = f"{type(error).__name__}: {error}"
+            raise RecordError(f"step {number}: {step.kind} cannot be: {why}") from error
 
     def _act(self, step: Step) -> None:
         """Carry out a step that is one operation."""

@@ -35,9 +35,8 @@ class Scene:
     def __init__(self, record: ProgramRecord, start: Image, case: CrashCase) -> None:
         self._replayer = Replayer(record, start)
         self._replayer.upto(case.point)
-        self._states = self._replayer.disk.crash_states(
-            PROFILES[case.disk], 1, Choices("").stream(DISK_STREAM)
-        )
+        stream = Choices("").stream(DISK_STREAM)
+        self._states = self._replayer.disk.crash_states(PROFILES[case.disk], 1, stream)
 
     def state(self, decisions: tuple[Decision, ...]) -> tuple[CrashState, tuple[Decision, ...]]:
         """Return the state that decisions lead to, and those of them that were followed."""

@@ -88,9 +88,8 @@ def _short(file: str) -> str:
 def _libraries() -> tuple[str, ...]:
     """Return where installed packages lie, then where the standard library does."""
     paths = sysconfig.get_paths()
-    return tuple(
-        dict.fromkeys(paths[name] + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib"))
-    )
+    names = ("purelib", "platlib", "stdlib", "platstdlib")
+    return tuple(dict.fromkeys(paths[name] + os.sep for name in names))
 
 
 def _is_library(file: str) -> bool:
@@ -134,27 +133,17 @@ def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[int, 
     which_page = f"page {page.page} of {_named(page.path)}"
     if page_outcome.torn_at and page_outcome.other != page_outcome.version:
         first = min(page_outcome.version, page_outcome.other)
-        yield (
-            writes[first][0],
-            f"{which_page} torn inside a sector: newer only up to its byte {page_outcome.torn_at}",
-        )
+        what = f"torn inside a sector: newer only up to its byte {page_outcome.torn_at}"
+        yield writes[first][0], f"{which_page} {what}"
     elif page_outcome.sectors and page_outcome.other != page_outcome.version:
         first = min(page_outcome.version, page_outcome.other)
-        sectors = [
-            str(bit) for bit in range(page_outcome.sectors.bit_length()) if page_outcome.sectors >> bit & 1
-        ]
+        bits = page_outcome.sectors
+        sectors = [str(bit) for bit in range(bits.bit_length()) if bits >> bit & 1]
         age = "older" if page_outcome.other < page_outcome.version else "newer"
-        yield (
-            writes[first][0],
-            f"{which_page} torn: {'sector' if len(sectors) == 1 else 'sectors'} {', '.join(sectors)} {age}",
-        )
+        noun = "sector" if len(sectors) == 1 else "sectors"
+        yield writes[first][0], f"{which_page} torn: {noun} {', '.join(sectors)} {age}"
     elif page_outcome.version < latest:
         gone = latest - page_outcome.version
-        which = (
-            "its write"
-            if latest == 1
-            else f"its last {gone} of {latest} writes"
-            if page_outcome.version
-            else f"all {latest} writes"
-        )
+        some = f"its last {gone} of {latest} writes" if page_outcome.version else f"all {latest} writes"
+        which = "its write" if latest == 1 else some
         yield writes[page_outcome.version][0], f"{which_page} lost: {which}"

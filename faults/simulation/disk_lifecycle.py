@@ -115,9 +115,7 @@ class DiskLifecycle:
         A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
         """
         assert self._kept is None, "the last life's disk was found before this one was left"
-        if (
-            profile.name == PROCESS_KILL and not disk.is_stopped
-        ):  # a stopped file system has to be mounted anew
+        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped one has to be mounted anew
             disk.note_kill()
             self._kept = disk
         else:

@@ -260,9 +260,7 @@ class Simulation:
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
         """Return how a life is to end, and arm the disk for it; which operation that is turns out later."""
         self.crash_profiles.update(dict.fromkeys(profiles))
-        draw = self.choices.stream(
-            "crash"
-        ).raw_random  # raw: what it comes to is recorded as a crash, by name
+        draw = self.choices.stream("crash").raw_random  # raw: what it comes to is recorded, by name
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
         harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")

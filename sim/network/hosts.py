@@ -8,6 +8,7 @@ Not modelled: bytes that arrive changed, hosts of several addresses, a reader's 
 """
 
 import errno
+from functools import partial
 
 from ..kernel import Kernel
 from ..machine import Machine, Waiting
@@ -92,9 +93,9 @@ class HostNetwork:
         if port in self._listeners:
             raise OSError(errno.EADDRINUSE, "Address already in use", address)
         at = f"{_LOOPBACK[0] if is_loopback else name}:{port}"
-        listener = self._listeners[port] = SimListener(
-            self._medium, self._machine, at, lambda: self._listeners.pop(port, None), is_loopback
-        )
+        give_back = partial(self._listeners.pop, port, None)
+        listener = SimListener(self._medium, self._machine, at, give_back, is_loopback)
+        self._listeners[port] = listener
         self._medium.note("listen", f"{self.host} {at}", b"")
         return listener
 
@@ -176,9 +177,8 @@ class HostNetwork:
         """
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
-                end.peer.learn(
-                    self._medium.kernel.now_ns + 2 * self._round_ns(end)
-                )  # a try again, and its reset
+                # A try again, and its reset.
+                end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_ns(end))
 
     def heal(self) -> None:
         """Let what is under way to this host arrive soon, and lost connections be found out."""

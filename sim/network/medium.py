@@ -82,9 +82,7 @@ class Medium:
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(label)
-            if (
-                not machine.alive
-            ):  # a task of a dead machine has not come back; outside of tasks one is not refused
+            if not machine.alive:  # outside of tasks nothing was refused
                 raise MachineDied(machine.name)
 
     def due_ns(self, timeout_ms: int | None) -> int | None:

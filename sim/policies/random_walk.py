@@ -14,10 +14,7 @@ _QUANTILES = 4096  # looked up: a logarithm for each quantum would be slower
 _AROUND = 1 << 60  # more than tasks are ever made
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
-_HORIZON_DIGITS = (
-    1.5,
-    4.0,
-)  # how long a run will be is not known beforehand, so its magnitude is drawn: 30 to 10,000
+_HORIZON_DIGITS = (1.5, 4.0)  # how long a run will be is not known: any magnitude from 30 to 10,000 points
 
 
 class RandomWalk:

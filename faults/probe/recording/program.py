@@ -118,15 +118,8 @@ class ProgramRecording:
         recorder = self.recorder
         calls = OsCalls(recorder)
         RecordedFile.recorder, RecordedFile.calls = recorder, calls
-        install(
-            {
-                **calls.twins,
-                builtins.open: recorded_open,
-                io.FileIO: RecordedFile,
-                os._exit: self._exit,
-                _fork_exec: self._start_process,
-            }
-        )
+        own = {builtins.open: recorded_open, io.FileIO: RecordedFile, os._exit: self._exit}
+        install({**calls.twins, **own, _fork_exec: self._start_process})
         sys.addaudithook(AuditHook(recorder))
         listen(recorder.acknowledged)
         printed = NotedOutput(sys.stdout.buffer, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)

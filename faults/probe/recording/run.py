@@ -55,14 +55,8 @@ def _run(arguments: list[str], seconds_max: float) -> None:
     """Run the recorder. Its process ends with 0 as soon as there is a record."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=None,
-            timeout=seconds_max,
-            check=False,
-        )
+        nothing = subprocess.DEVNULL
+        done = subprocess.run(command, stdin=nothing, stdout=nothing, timeout=seconds_max, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error
     if done.returncode:
