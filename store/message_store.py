@@ -126,7 +126,7 @@ class MessageStore:
             world, config, self.commit_log, self.queues, self.flags, self.flush_queues
         )
         if self.index is not None:
-            self.retention.queues.expirers.append(self.index.delete_expired)
+            self.retention.queues.expirers.append(self.index.table.delete_expired)
         for service in self.services:
             service.on_failure = self.flags.service_failed
         self._on_readable: Callable[[], None] = self.dispatch.wake
@@ -186,16 +186,6 @@ class MessageStore:
         self._on_readable()
         if not self.config.flush_commit_log_timed:
             self.flush.wake()
-
-    def _close_files(self) -> None:
-        """Give every map back, without a word to the disk."""
-        self.checkpoint.close()
-        if self.pool is not None:
-            self.pool.drain()
-        self.log.close()
-        self.queues.close()
-        if self.index is not None:
-            self.index.close()
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -322,7 +312,13 @@ class MessageStore:
 
     def close(self) -> None:
         """Give maps and lock back, without a word to the disk."""
-        self._close_files()
+        self.checkpoint.close()
+        if self.pool is not None:
+            self.pool.drain()
+        self.log.close()
+        self.queues.close()
+        if self.index is not None:
+            self.index.table.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

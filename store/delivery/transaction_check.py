@@ -14,7 +14,7 @@ Source: RocketMQ TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSki
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..config import BrokerRole
 from ..errors import StoreError
@@ -23,6 +23,7 @@ from ..formats.message import MessageRecord
 from ..marks import hit
 from ..message import LOOPBACK_BROKER, AppendMessageResult, Message, PutMessageResult, PutMessageStatus
 from ..message_store import MessageStore
+from ..queues.consumer_offsets import ConsumerOffsetManager
 from ..service import Service, do_nothing
 from ..world import World
 from .half_message import (
@@ -43,16 +44,6 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 _PASS_MS_MAX = 60_000
 _HOUR_MS = 3_600_000
 _NEVER_STORED = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
-
-
-class OffsetStore(Protocol):
-    """Where consumer groups keep their progress: a ConsumerOffsetManager."""
-
-    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note the offset of the message that a group wants next."""
-
-    def query_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the offset a group last committed for a queue, -1 if it never did."""
 
 
 class _Progress(NamedTuple):
@@ -86,7 +77,7 @@ class TransactionalMessageCheckService(Service):
         self,
         world: World,
         store: MessageStore,
-        offsets: OffsetStore,
+        offsets: ConsumerOffsetManager,
         config: TransactionConfig,
         decisions: Decisions,
     ) -> None:

@@ -21,6 +21,7 @@ from ..formats.message import MessageRecord
 from ..formats.properties import PROPERTY_PGROUP
 from ..message import Message, PutMessageResult, PutMessageStatus
 from ..message_store import MessageStore
+from ..queues.consumer_offsets import ConsumerOffsetManager
 from ..world import World
 from .half_message import (
     HALF_TOPIC,
@@ -33,7 +34,7 @@ from .half_message import (
     prepared,
     widest_forms,
 )
-from .transaction_check import OffsetStore, TransactionalMessageCheckService, TransactionConfig
+from .transaction_check import TransactionalMessageCheckService, TransactionConfig
 from .transaction_queues import Decisions
 
 
@@ -66,7 +67,7 @@ class TransactionalMessageService:
         self,
         world: World,
         store: MessageStore,
-        offsets: OffsetStore,
+        offsets: ConsumerOffsetManager,
         config: TransactionConfig | None = None,
     ) -> None:
         self.config = config or TransactionConfig()

@@ -28,6 +28,7 @@ Source: RocketMQ IndexHeader.java, IndexFile.putKey, UtilAll.timeMillisToHumanSt
 Hinnant, "chrono-compatible low-level date algorithms".
 """
 
+from calendar import timegm
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
@@ -189,14 +190,12 @@ def parse_index_file_name(name: str) -> int | None:
     """
     if len(name) != _NAME_CHARACTERS or not (name.isascii() and name.isdecimal()):
         return None
-    year, month, day = int(name[:4]), int(name[4:6]), int(name[6:8])
-    hour, minute, second, ms = int(name[8:10]), int(name[10:12]), int(name[12:14]), int(name[14:])
-    if not 1 <= month <= 12:
+    year, month, *rest = int(name[:4]), *(int(name[at : at + 2]) for at in range(4, 14, 2))
+    if year < 1970 or not 1 <= month <= 12:
         return None
-    local_ms = _days(year, month, day) * _DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + ms
-    if local_ms < 0 or local_ms > LOCAL_MS_MAX or index_file_name(local_ms) != name:
-        return None
-    return local_ms
+    local_ms = timegm((year, month, *rest)) * 1000 + int(name[14:])
+    # Days that their month does not have, hours from 24 on and the like are counted on, and give another name.
+    return local_ms if local_ms <= LOCAL_MS_MAX and index_file_name(local_ms) == name else None
 
 
 def _civil(days: int) -> tuple[int, int, int]:
@@ -208,12 +207,3 @@ def _civil(days: int) -> tuple[int, int, int]:
     day = day_of_year - (153 * month_from_march + 2) // 5 + 1
     month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
     return era * 400 + year_of_era + (month <= 2), month, day
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Return the day counted from 1970-01-01; a day that its month does not have is one of the next."""
-    year -= month <= 2
-    era, year_of_era = divmod(year, 400)
-    day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * _ERA_DAYS + day_of_era - _EPOCH_DAYS

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from isal.isal_zlib import crc32
 
@@ -272,44 +272,13 @@ def decode_record(
     """
     bounds = check_record(view, at, len(view), file=file, file_offset=file_offset, check_crc=True)
     (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)
-    (
-        size_bytes,
-        magic,
-        crc,
-        queue_id,
-        flag,
-        queue_offset,
-        physical_offset,
-        sys_flag,
-        born_timestamp_ms,
-        born_address,
-        born_port,
-        store_timestamp_ms,
-        store_address,
-        store_port,
-        reconsume_times,
-        prepared_transaction_offset,
-        _,
-    ) = _HEADS[sys_flag & HOST_V6_MASK].unpack_from(view, at)
-    return MessageRecord(
-        size_bytes,
-        magic,
-        crc,
-        queue_id,
-        flag,
-        queue_offset,
-        physical_offset,
-        sys_flag,
-        born_timestamp_ms,
-        Host(born_address, born_port),
-        store_timestamp_ms,
-        Host(store_address, store_port),
-        reconsume_times,
-        prepared_transaction_offset,
-        bytes(view[bounds.body_at : bounds.body_end]),
-        decode_topic(view, bounds, file=file, file_offset=file_offset),
-        bytes(view[bounds.properties_at : bounds.end]).decode(errors="surrogateescape"),
-    )
+    head = _HEADS[sys_flag & HOST_V6_MASK].unpack_from(view, at)  # fields 1 to 15, each host two of them
+    body = bytes(view[bounds.body_at : bounds.body_end])
+    topic = decode_topic(view, bounds, file=file, file_offset=file_offset)
+    properties = bytes(view[bounds.properties_at : bounds.end]).decode(errors="surrogateescape")
+    hosts = Host(head[9], head[10]), head[11], Host(head[12], head[13])
+    fields: tuple[Any, ...] = (*head[:9], *hosts, head[14], head[15], body, topic, properties)
+    return MessageRecord(*fields)
 
 
 def decode_topic(

@@ -49,26 +49,6 @@ class IndexFile:
     to these; otherwise both are empty.
     """
 
-    __slots__ = (
-        "_begin_offset",
-        "_entries_at",
-        "_entries_max",
-        "_newest",
-        "_next",
-        "_slots",
-        "_unwritten",
-        "_used_slots",
-        "begin_timestamp_ms",
-        "count",
-        "end_physical_offset",
-        "end_timestamp_ms",
-        "file",
-        "is_building",
-        "is_durable",
-        "name",
-        "view",
-    )
-
     def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:
         """Go on with what the file holds, which may be anything: see index.structure."""
         self.file = file

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.index import FIELDS_AT, IndexEntry, header_defects, time_diff_s
+from ..formats.index import IndexEntry, header_defects, header_error, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord, behind_damage, scan_records
 from ..log.checkpoint import StoreCheckpoint
@@ -55,7 +55,7 @@ class IndexRecovery:
 
     def begin(self) -> list[CorruptFileError]:
         """Find the files, and remove those that are not kept. Return the damage that no crash explains."""
-        odd = self._service.load()
+        odd = self._table.load()
         findings = list(odd)
         place = _NOTHING
         for file in self._table.files:
@@ -133,12 +133,11 @@ class IndexRecovery:
             found = (header.begin_physical_offset, first.physical_offset, first.key_hash)
             if found != (due, due, due_hash):
                 expected = f"{due}, the next record with a key to index" if due >= 0 else "no file"
-                return None, _in_header(path, "beginPhyOffset", expected, header.begin_physical_offset)
+                return None, header_error(path, "beginPhyOffset", expected, header.begin_physical_offset)
         end = self._end_place(file, begin)
         if end is None:
-            return None, _in_header(
-                path, "endPhyOffset", "a record with these keys", header.end_physical_offset
-            )
+            expected = "a record with these keys"
+            return None, header_error(path, "endPhyOffset", expected, header.end_physical_offset)
         return end, None
 
     def _due_behind(self, place: Place) -> tuple[int, int]:
@@ -192,10 +191,6 @@ class IndexRecovery:
                     behind = None
                 except CorruptFileError:
                     behind = behind_damage(view, at, segment.base_offset)
-
-
-def _in_header(path: str, field: str, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(path, FIELDS_AT[field], field, expected, found)
 
 
 def _is_entry_of(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:

@@ -308,20 +308,6 @@ class IndexService:
         files = self.table.files
         return (files[-1].end_timestamp_ms, files[-1].end_physical_offset) if files else (0, 0)
 
-    # -- keeping -----------------------------------------------------------------------------------
-
-    def load(self) -> list[CorruptFileError]:
-        """Map the files; return what is odd in the directory."""
-        return self.table.load()
-
-    def delete_expired(self, log_min_offset: int) -> int:
-        """Remove the files that lead only to records in front of log_min_offset; return how many."""
-        return self.table.delete_expired(log_min_offset)
-
-    def close(self) -> None:
-        """Give every mapping back."""
-        self.table.close()
-
 
 @dataclass(slots=True)
 class QueryMessageResult:
@@ -332,37 +318,6 @@ class QueryMessageResult:
     index_last_update_timestamp_ms: int = 0
     """Store time of the last record in the index; 0 if nothing was found."""
     index_last_update_physical_offset: int = 0
-
-
-class _Matches:
-    """The records that a query asks for, of those the index leads it to."""
-
-    def __init__(self, commit_log: CommitLog, limit: int, topic: str, key: bytes, begin_ms: int) -> None:
-        self.found: dict[int, bytes] = {}
-        """Records by log offset."""
-        self._commit_log = commit_log
-        self._limit = limit
-        self._topic = topic
-        self._key = key
-        self._begin_ms = begin_ms
-
-    def accept(self, physical_offset: int) -> bool:
-        """Return whether there is a record that is asked for at a log offset, and not found before."""
-        if physical_offset in self.found or physical_offset < 0:
-            return False
-        record = self._commit_log.record_at(physical_offset, self._limit)
-        if (
-            record is None
-            or record.topic != self._topic
-            or record.store_timestamp_ms < self._begin_ms
-            or self._key not in keys_of(record.properties.encode(errors="surrogateescape"))
-        ):
-            return False
-        raw = self._commit_log.record_bytes(physical_offset, record.size_bytes, self._limit)
-        if raw is None:
-            return False  # its segment was removed a moment ago
-        self.found[physical_offset] = raw
-        return True
 
 
 def query_message(
@@ -386,8 +341,24 @@ def query_message(
         raw_key = key.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         return QueryMessageResult()  # half of a character, which no record can hold
-    matches = _Matches(commit_log, limit, topic, raw_key, begin_ms)
-    offsets = sorted(service.query_offset(topic, raw_key, max_num, begin_ms, end_ms, matches.accept))
+    found: dict[int, bytes] = {}
+
+    def accept(physical_offset: int) -> bool:
+        """Return whether there is a record that is asked for at a log offset, and not found before."""
+        if physical_offset in found or physical_offset < 0:
+            return False
+        record = commit_log.record_at(physical_offset, limit)
+        if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
+            return False
+        if raw_key not in keys_of(record.properties.encode(errors="surrogateescape")):
+            return False
+        raw = commit_log.record_bytes(physical_offset, record.size_bytes, limit)
+        if raw is None:
+            return False  # its segment was removed a moment ago
+        found[physical_offset] = raw
+        return True
+
+    offsets = sorted(service.query_offset(topic, raw_key, max_num, begin_ms, end_ms, accept))
     if not offsets:
         return QueryMessageResult()
-    return QueryMessageResult([matches.found[offset] for offset in offsets], offsets, *service.last_update)
+    return QueryMessageResult([found[offset] for offset in offsets], offsets, *service.last_update)

@@ -8,9 +8,10 @@ a crash takes back is at most one interval of progress, and what a shortened que
 Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 from ..formats.side_json import decode_side_json, encode_side_json, numbered_offsets, offset_of, table_of
+from ..plugins import AnyMessageStore
 from ..service import Service
 from ..side_file import SideFile
 from ..world import World
@@ -21,13 +22,6 @@ LIGHT_GROUP_PREFIX = "%LMQ%"
 _TABLE = "offsetTable"
 _LIGHT_TABLE = "lmqOffsetTable"
 _SEPARATOR = "@"
-
-
-class QueueEnds(Protocol):
-    """Where queues end: a loaded MessageStore."""
-
-    def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset behind the last visible message, 0 if there is none."""
 
 
 class ConsumerOffsetManager(Service):
@@ -114,7 +108,7 @@ class ConsumerOffsetManager(Service):
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return all offsets as the file has them."""
+        """Return all offsets as the file has them, by name; RocketMQ's order is that of chance."""
         fields: dict[str, Any] = {}
         with self._lock:
             if self._light_queues:
@@ -133,7 +127,7 @@ class ConsumerOffsetManager(Service):
     def _is_light(self, group: str) -> bool:
         return self._light_queues and group.startswith(LIGHT_GROUP_PREFIX)
 
-    def clamp(self, store: QueueEnds) -> int:
+    def clamp(self, store: AnyMessageStore) -> int:
         """Take offsets back to where their queues end, durably, and return how many were beyond.
 
         Called after recovery and before the store accepts puts: a consumer ahead of a queue that lost its tail would
@@ -162,11 +156,7 @@ class ConsumerOffsetManager(Service):
     def persist(self) -> bool:
         """Make the present offsets durable; return False if they are already. Raises OSError if the disk fails."""
         with self._file_lock:
-            return self.file.store(self._encoded())
-
-    def _encoded(self) -> bytes:
-        """Return the file's next content: names in order of the alphabet, where RocketMQ's order is that of chance."""
-        return encode_side_json(self.members)
+            return self.file.store(encode_side_json(self.members))
 
     def step(self) -> None:
         """Wait one interval, then persist."""

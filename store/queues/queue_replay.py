@@ -107,20 +107,6 @@ class QueueReplay:
     record of a queue may be behind a gap of any cause.
     """
 
-    __slots__ = (
-        "_doubted",
-        "_pending",
-        "_pending_at",
-        "_scanned_from",
-        "_skipped",
-        "changed",
-        "first",
-        "misplaced",
-        "next",
-        "queue",
-        "write_again",
-    )
-
     def __init__(
         self,
         queue: ConsumeQueue,

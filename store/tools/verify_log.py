@@ -26,17 +26,6 @@ _BLANK = Struct(">ii")
 class QueuedRecords:
     """The records of one queue, in log order."""
 
-    __slots__ = (
-        "_also_next",
-        "_next",
-        "damaged",
-        "physical_offsets",
-        "queue_offsets",
-        "sizes",
-        "stored_ms",
-        "tags_codes",
-    )
-
     def __init__(self, first: int | None = None) -> None:
         """Begin without records; first is the queueOffset the first one has to have, None if any will do."""
         self.queue_offsets = array("q")

@@ -393,16 +393,16 @@ def test_files_of_records_that_are_gone_are_removed_but_for_the_last(lab: Make, 
         index = store.index
         assert index is not None
         all_names = names(store)
-        assert index.delete_expired(offsets[1]) == 0
-        assert index.delete_expired(offsets[1] + 1) == 1
+        assert index.table.delete_expired(offsets[1]) == 0
+        assert index.table.delete_expired(offsets[1] + 1) == 1
         assert names(store) == all_names[1:]
-        assert index.delete_expired(1 << 40) == 1
+        assert index.table.delete_expired(1 << 40) == 1
         assert [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")][-2:] == [
             ("unlink", f"/store/index/{all_names[1]}"),
             ("sync_directory", "/store/index"),
         ]
         assert names(store) == all_names[2:] == world.files.list_directory("/store/index")
-        assert index.delete_expired(1 << 40) == 0
+        assert index.table.delete_expired(1 << 40) == 0
         assert found(store, "5") == offsets[5:]
         assert found(store, "1") == []
         store.shutdown()
