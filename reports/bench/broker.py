@@ -44,22 +44,10 @@ class BrokerProcess:
         conf = Path(self._directory, "broker.conf")
         conf.write_text("".join(f"{line}\n" for line in self._settings), encoding="utf-8")
         store = str(Path(self._directory, "store"))
-        command = [
-            sys.executable,
-            "-m",
-            "tornlog",
-            "serve",
-            store,
-            "--port",
-            "0",
-            "--json",
-            "--config",
-            str(conf),
-        ]
+        serve = [sys.executable, "-m", "tornlog", "serve", store]
+        command = [*serve, "--port", "0", "--json", "--config", str(conf), *self._options]
         with self._complaints.open("w", encoding="utf-8") as complaints:
-            self._process = subprocess.Popen(
-                [*command, *self._options], stdout=subprocess.PIPE, stderr=complaints, text=True
-            )
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True)
         assert self._process.stdout is not None
         ready = self._process.stdout.readline()
         if not ready:
@@ -153,18 +141,14 @@ def broker_pulls(place: Workplace, connections: int) -> Sample:
 @contextmanager
 def _broker(place: Workplace, flush: FlushDiskType) -> Iterator[BrokerProcess]:
     with place.directory() as directory:
-        settings = (
-            f"mapedFileSizeCommitLog={place.settings.segment_bytes}",
-            f"flushDiskType={flush.value}",
-        )
+        settings = (f"mapedFileSizeCommitLog={place.settings.segment_bytes}", f"flushDiskType={flush.value}")
         with BrokerProcess(directory, settings) as broker:
             yield broker
 
 
 def _run_load(broker: BrokerProcess, kind: str, connections: int, seconds: float) -> LoadResult:
-    found = LoadProcess(
-        kind, broker.address, "--connections", str(connections), "--seconds", str(seconds)
-    ).result()
+    options = ("--connections", str(connections), "--seconds", str(seconds))
+    found = LoadProcess(kind, broker.address, *options).result()
     if found.busy:
         raise RuntimeError(f"{found.busy} of {found.answers} requests were refused")
     return found

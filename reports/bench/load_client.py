@@ -168,18 +168,9 @@ def main(
         for number in range(connections)
     ]
     load = run_load(address, exchanges, seconds, interval_ms / 1_000 or None)
-    latency = Latency.of([load.latencies_ns])
-    typer.echo(
-        json.dumps(
-            {
-                "messages": load.messages,
-                "busy": load.busy,
-                "per_second": load.per_second,
-                "answers": len(load.latencies_ns),
-            }
-            | latency._asdict()
-        )
-    )
+    answers, latency = len(load.latencies_ns), Latency.of([load.latencies_ns])
+    counts = {"messages": load.messages, "busy": load.busy, "answers": answers, "per_second": load.per_second}
+    typer.echo(json.dumps(counts | latency._asdict()))
 
 
 if __name__ == "__main__":

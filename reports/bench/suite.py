@@ -156,18 +156,8 @@ MEASUREMENTS = (
 
 RATIOS = (
     Ratio("history, 10 times over 1", 0.7, "history judged", "history judged, a tenth"),
-    Ratio(
-        "batches over single puts",
-        None,
-        batch_name("1 KiB", "async"),
-        put_name("1 KiB", "async", 1),
-    ),
-    Ratio(
-        "group commit, by 16 over 1",
-        6.0,
-        put_name("1 KiB", "sync", 16),
-        put_name("1 KiB", "sync", 1),
-    ),
+    Ratio("batches over single puts", None, batch_name("1 KiB", "async"), put_name("1 KiB", "async", 1)),
+    Ratio("group commit, by 16 over 1", 6.0, put_name("1 KiB", "sync", 16), put_name("1 KiB", "sync", 1)),
     *(
         Ratio(f"{what} over real store", None, ours, real_name(what))
         for what, ours in (

@@ -285,7 +285,6 @@ class _Left:
             print_paths([self._report])
 
     def _again(self, failure: Failure) -> str:
-        """Return the command that shows a failure again."""
         path = self._paths.get(failure.signature)
         if path is not None:
             return replay_command(path)
@@ -315,19 +314,15 @@ class _Left:
 
 
 def _tally_json(tally: Tally) -> dict[str, Any]:
+    counts = ("seeds", "crash_points", "violations", "digest", "messages", "steps")
     return {
         "name": tally.scenario.name,
         "claim": tally.scenario.claim,
-        "seeds": tally.seeds,
-        "crash_points": tally.crash_points,
+        **{name: getattr(tally, name) for name in counts},
         "injected": dict(sorted(tally.injected.items())),
         "marks": dict(sorted(tally.marks.items())),
-        "violations": tally.violations,
         "errors": len(tally.errors),
         "nondeterministic": len(tally.nondeterministic),
-        "digest": tally.digest,
-        "messages": tally.messages,
-        "steps": tally.steps,
         "seconds": round(tally.wall_seconds, 3),
         "disks": dict(sorted(tally.judged.items())),
         "tried": _by_invariant(tally.tried),

@@ -34,15 +34,7 @@ from ...scenarios.conformance.maven import VERSIONS, JavaMissing, JavaProgram, r
 from ...scenarios.conformance.real_store import RealStore, RealStoreFailed
 from ...scenarios.mutants.versions import VERSIONS as BUGS
 from .common import OUT, findings_console, options_text, plain_table, print_error, progress_shown
-from .options import (
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    EXIT_USAGE,
-    JsonFile,
-    require_one_of,
-    write_json,
-)
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_USAGE, JsonFile, require_one_of, write_json
 
 _NEWEST = "rocketmq-4.9.8"
 _BOTH = "both"

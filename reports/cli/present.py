@@ -146,13 +146,8 @@ def version_json(
     return {
         "id": version.id,
         "bugs": [
-            {
-                "id": fact.id,
-                "verdict": fact.verdict.value,
-                "on": fact.is_on,
-                "reason": fact.reason,
-                "left_out": fact.left_out,
-            }
+            {"id": fact.id, "verdict": fact.verdict.value, "on": fact.is_on}
+            | {"reason": fact.reason, "left_out": fact.left_out}
             for fact in version.facts
         ],
         "deviations": {mutant.id: mutant.summary for mutant in version.deviations},

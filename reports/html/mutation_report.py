@@ -7,8 +7,7 @@ from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.mutants.known import mutant_named
 from .failures import FailureText, told
-from .figures import detection_picture
-from .render import Facts, PageVerdict, counted, figure, render
+from .render import Facts, PageVerdict, counted, detection_picture, figure, render
 from .results import MutationResults
 
 _NAMES_TOLD = 4
@@ -54,7 +53,7 @@ def mutation_page(results: MutationResults) -> str:
         _verdict(rows, results.reach),
         results.command,
         _facts(results, found),
-        sections=[(anchor, title) for anchor, title, wanted in sections if wanted],
+        sections,
         rows=rows,
         missing=missing,
         sized=any(row.size for row in rows),

@@ -1,6 +1,8 @@
-"""Templates to pages: one environment, in which every text is escaped and readable whatever it holds."""
+"""Templates to pages: one environment, in which every text is escaped and readable whatever it holds; and pictures."""
 
 import platform
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -10,6 +12,7 @@ from markupsafe import Markup
 
 from ... import __version__
 from ...scenarios.campaigns.failures.print_failure import printable
+from ...store.errors import brings
 
 MARKS = {"held": "✓", "broken": "✗", "unsure": "!"}
 """Each tone's sign, for those who see no colours."""
@@ -33,23 +36,31 @@ class Picture(NamedTuple):
     hint: str = ""
 
 
-def render(template: str, name: str, verdict: PageVerdict, command: str, facts: Facts, **more: Any) -> str:
-    """Return a page; name: of the command; sections, in more: what can be jumped to, as anchors and titles."""
+def render(
+    template: str,
+    name: str,
+    verdict: PageVerdict,
+    command: str,
+    facts: Facts,
+    sections: Iterable[tuple[str, str, object]],
+    **more: Any,
+) -> str:
+    """Return a page; name: of the command; sections: anchors, titles, and what is false if there is no such section."""
     here = files(__package__)
     style = "\n".join(here.joinpath(file).read_text("utf-8") for file in ("palette.css", "report.css"))
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            name=name,
-            verdict=verdict,
-            command=command,
-            facts=facts,
-            marks=MARKS,
-            style=style,
-            versions={"tornlog": __version__, "python": platform.python_version()},
-            **more,
-        )
+    environment = environment_of(__package__, finalize=_readable)
+    link = partial(quote, errors="replace")
+    environment.filters |= {"figure": figure, "counted": counted, "address": link}
+    return environment.get_template(template).render(
+        name=name,
+        verdict=verdict,
+        command=command,
+        facts=facts,
+        marks=MARKS,
+        style=style,
+        versions={"tornlog": __version__, "python": platform.python_version()},
+        sections=[(anchor, title) for anchor, title, content in sections if content],
+        **more,
     )
 
 
@@ -63,22 +74,16 @@ def counted(number: int, one: str) -> str:
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader(__package__, "."),
+def environment_of(package: str, **more: Any) -> Environment:
+    """Return what makes pages of a package's templates."""
+    return Environment(
+        loader=PackageLoader(package, "."),
         autoescape=select_autoescape(),
         undefined=StrictUndefined,
-        finalize=_readable,
         trim_blocks=True,
         lstrip_blocks=True,
+        **more,
     )
-    environment.filters |= {"figure": figure, "counted": counted, "address": _address}
-    return environment
-
-
-def _address(text: str) -> str:
-    """Return a path or an anchor as a link has it."""
-    return quote(text, errors="replace")
 
 
 def _readable(value: Any) -> Any:
@@ -86,3 +91,36 @@ def _readable(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return "\n".join(printable(line) for line in value.split("\n"))
     return value
+
+
+_HINT = f"Here would be a picture: {brings('plot')} has what draws it."
+Row = dict[str, Any]
+
+
+def detection_picture(seeds: Sequence[int], mutants: int) -> Picture:
+    """Draw how many of some mutants were found within how many seeds; seeds: what each that was found took."""
+
+    def draw() -> str:
+        from ..plotting import detection_figure, inline_svg
+
+        return inline_svg(lambda: detection_figure(seeds, mutants), "detection")
+
+    return _picture(draw)
+
+
+def latency_picture(rows: Sequence[Row]) -> Picture:
+    """Draw latencies of puts; rows: as `reports.analysis.put_latency` has them."""
+
+    def draw() -> str:
+        from ..plotting import inline_svg, put_latency_figure
+
+        return inline_svg(lambda: put_latency_figure(rows), "latency")
+
+    return _picture(draw)
+
+
+def _picture(draw: Callable[[], str]) -> Picture:
+    try:
+        return Picture(draw())
+    except ImportError:
+        return Picture("", _HINT)

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.campaigns.runner import Tally, reach_words, verdict_of
 from ...scenarios.claims.catalogue import SCENARIOS
-from .coverage import coverage_groups
+from .coverage import coverage_groups, promises_table
 from .failures import kinds_of
-from .promises import promises_table
 from .render import Facts, PageVerdict, counted, figure, render
 from .results import RunResults
 
@@ -50,7 +49,7 @@ def run_page(results: RunResults) -> str:
         _verdict(results),
         results.command,
         _facts(tallies, results.seconds),
-        sections=[(anchor, title) for anchor, title, wanted in sections if wanted],
+        sections,
         mutant=results.mutant,
         version=version,
         on=0 if version is None else sum(fact.is_on for fact in version.facts),

@@ -7,11 +7,9 @@ from typing import NamedTuple
 from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.claims.catalogue import SCENARIOS
 from ..quantities import PER_MILLE, duration, rate
-from .coverage import coverage_groups
+from .coverage import coverage_groups, promises_table
 from .failures import FailureText, told
-from .figures import latency_picture
-from .promises import promises_table
-from .render import Facts, PageVerdict, counted, figure, render
+from .render import Facts, PageVerdict, counted, figure, latency_picture, render
 from .results import Row, SweepResults
 
 _OUTCOMES = ("seeds", "held", "violated", "other")
@@ -69,7 +67,7 @@ def sweep_page(results: SweepResults) -> str:
         _verdict(results),
         results.command,
         _facts(results),
-        sections=[(anchor, title) for anchor, title, wanted in sections if wanted],
+        sections,
         mutant=_mutant(results.pass_rates),
         rates=rates,
         detections=results.detections,

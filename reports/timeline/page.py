@@ -28,9 +28,8 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
 from .. import html
+from ..html.render import environment_of
 from .recording.record import (
     READY,
     RUNNING,
@@ -66,21 +65,18 @@ _CHANGES_SHOWN_MAX = 8
 
 def timeline_page(run_recording: RunRecording) -> str:
     """Return the page of one run, as HTML."""
-    environment = Environment(
-        loader=PackageLoader(__package__, "."),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     here = files(__package__)
-    return environment.get_template("page.html").render(
-        subject=run_recording.subject,
-        facts=_facts(run_recording),
-        broken=[path_words(str(broken.violation)) for broken in run_recording.broken],
-        style=_PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
-        script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
-        record=_embedded_json(run_recording),
+    return (
+        environment_of(__package__)
+        .get_template("page.html")
+        .render(
+            subject=run_recording.subject,
+            facts=_facts(run_recording),
+            broken=[path_words(str(broken.violation)) for broken in run_recording.broken],
+            style=_PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
+            script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
+            record=_embedded_json(run_recording),
+        )
     )
 
 

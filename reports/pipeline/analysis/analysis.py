@@ -1,4 +1,7 @@
-"""Analysis: all tables of it, by name, and the files that keep them. Those of mutants are in `detection`.
+"""Analysis of one or several sweeps: their rows, all tables that these give, by name, and the files that keep them.
+
+Every run is there once: two sweeps may hold the same runs, as when one of them goes further with the seeds of the
+other. What the first has, the others do not add.
 
 Pass rates, how often runs held, by mutant, scenario, disk and policy:
 
@@ -22,6 +25,32 @@ Coverage, which faults were injected and which marks were hit, those among them 
     times   int64   how often it came about, in all
     seeds   int64   in how many seeds it did
 
+Detections, how many seeds, in the order of their numbers, it took until one broke a promise, one row a mutant and
+scenario, in this order:
+
+    column     type    meaning
+    mutant     string
+    scenario   string
+    found      bool
+    invariant  string  the promise that broke; null if none did
+    seeds      int64   seeds up to the one that broke it, that one included; all of them if none did
+    seconds    double  wall time of these, one after the other, to a microsecond
+
+The order is that of numbers, not of time. In a guided sweep a scenario's seeds are used in this order, too, but the
+scenarios do not take turns.
+
+Mutants, one row each, in the order of their names:
+
+    mutant          string
+    found           bool    in any scenario
+    scenario        string  the one that found it, by `invariant`
+    invariant       string
+    seeds, seconds          as above, the scenarios taking turns: seed 0 of each, then seed 1 of each
+    scenarios       int64   that it was run in
+    found_in        int64   scenarios that found it
+    median_seeds    double  over the scenarios, one that found nothing counting as endless; null if that is the median
+    median_seconds  double  likewise
+
 Put latency, how long puts took that were answered OK, in virtual time, by flush mode, disk and number of producers:
 
     column      type    meaning
@@ -36,26 +65,90 @@ Latencies are of the store as it is: how fast a mutant answers is no news. The p
 together, for the histograms of the runs are merged and not their percentiles.
 """
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from math import inf
+from operator import and_
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from ....scenarios.campaigns.coverage import FAULTS, MARKS
 from ...quantities import PER_MILLE, bounds
-from .detection import detections, mutants
+from ..source.columns import fields_of
+from ..sweep.request import SweepFileError, SweepRequest
+from ..sweep.rows import SCHEMA
+from ..sweep.table import RowFiles, Table
+
+_RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
+"""What makes a run. A seed that was steered to a disk is another run than one that drew its disk."""
+
+
+class NoSweepError(Exception):
+    """A place that holds no rows of a sweep that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep that is there; `place` is a path or a URI."""
+
+    place: str
+    request: SweepRequest
+    code: str
+    """What made its rows."""
+    files: RowFiles
+    """Those of its rows: only whole ones are read."""
+
+
+def sweep_at(place: str) -> Sweep:
+    """Return the sweep at a place. Raises NoSweepError, also if another version made it or no file is whole."""
+    table = Table(place)
+    try:
+        begun = table.begun()
+        files = table.files(every_page=True)
+    except (SweepFileError, OSError, ValueError) as error:  # pyarrow's own errors are of the latter two
+        raise NoSweepError(f"{place}: {error}") from error
+    if begun is None:
+        raise NoSweepError(f"{place}: expected a directory that `tornlog sweep` wrote, found no sweep.json")
+    if not files.whole:
+        damaged = "".join(f"; rows/{name}: {reason}" for name, reason in sorted(files.damaged.items()))
+        raise NoSweepError(f"{place}: the sweep there has no rows yet{damaged}")
+    return Sweep(place, begun.request, begun.code, files)
+
+
+def rows_of(spark: SparkSession, sweeps: list[Sweep]) -> DataFrame:
+    """Return the rows of sweeps, with the columns of `reports.sweep.rows`. There is at least one sweep."""
+    first, *others = [_read(spark, sweep) for sweep in sweeps]
+    return reduce(_with_new_rows, others, first)
+
+
+def _with_new_rows(known: DataFrame, more: DataFrame) -> DataFrame:
+    keys = known.select(*_RUN)
+    same = reduce(and_, (more[name].eqNullSafe(keys[name]) for name in _RUN))
+    return known.unionByName(more.join(keys, same, "left_anti"))
+
+
+def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
+    place = sweep.place if "://" in sweep.place else f"file://{Path(sweep.place).resolve()}"
+    escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark takes a path for a pattern
+    rows = f"{escaped}/rows"
+    paths = [f"{rows}/{name}" for name in sorted(sweep.files.whole)] if sweep.files.damaged else [rows]
+    return spark.read.schema(from_arrow_schema(SCHEMA)).parquet(*paths)
+
 
 _RATES_BY = ("mutant", "scenario", "disk", "policy")
 _LATENCY_BY = ("sync_flush", "disk", "producers")
 _COVERAGE = pa.schema(
-    [
-        pa.field("what", pa.string(), nullable=False),
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("times", pa.int64(), nullable=False),
-        pa.field("seeds", pa.int64(), nullable=False),
-    ]
+    field.with_nullable(False) for field in fields_of("what string, name string, times int64, seeds int64")
 )
 
 
@@ -160,3 +253,74 @@ def _put_latency(rows: DataFrame) -> pa.Table:
         .orderBy(*_LATENCY_BY)
         .toArrow()
     )
+
+
+MUTANTS = pa.schema(
+    [
+        pa.field("mutant", pa.string(), nullable=False),
+        pa.field("found", pa.bool_(), nullable=False),
+        pa.field("scenario", pa.string()),
+        pa.field("invariant", pa.string()),
+        pa.field("seeds", pa.int64(), nullable=False),
+        pa.field("seconds", pa.float64(), nullable=False),
+        pa.field("scenarios", pa.int64(), nullable=False),
+        pa.field("found_in", pa.int64(), nullable=False),
+        pa.field("median_seeds", pa.float64()),
+        pa.field("median_seconds", pa.float64()),
+    ]
+)
+
+
+def detections(rows: DataFrame) -> pa.Table:
+    """Return the table of detections."""
+    return _until_found(rows, ("mutant", "scenario"), ("seed",)).drop("first_scenario").toArrow()
+
+
+def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
+    """Return the table of mutants; by_scenario is that of detections."""
+    found = _until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
+    of_scenarios = groupby(by_scenario.to_pylist(), key=lambda row: row["mutant"])
+    summed = {mutant: _over_scenarios(list(group)) for mutant, group in of_scenarios}
+    all_rows = [{**row, "scenario": row["first_scenario"], **summed[row["mutant"]]} for row in found]
+    return pa.Table.from_pylist(all_rows, schema=MUTANTS)
+
+
+def _until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
+    """Return seeds and seconds of each group up to its first violated row, in the order of some columns."""
+    rows = rows.filter(fn.col("mutant").isNotNull()).withColumn("place", fn.struct(*order))
+    first = (
+        rows.filter(fn.col("outcome") == "violated")
+        .groupBy(*by)
+        .agg(fn.min(fn.struct("place", "invariant", "scenario")).alias("first"))
+    )
+    reached = fn.col("first").isNull() | (fn.col("place") <= fn.col("first.place"))
+    return (
+        rows.select(*by, "place", "wall_seconds")
+        .join(first, list(by), "left")
+        .filter(reached)
+        .groupBy(*by, "first.invariant", fn.col("first.scenario").alias("first_scenario"))
+        .agg(fn.count("*").alias("seeds"), fn.round(fn.sum("wall_seconds"), 6).alias("seconds"))
+        .select(
+            *by,
+            "first_scenario",
+            fn.col("invariant").isNotNull().alias("found"),
+            "invariant",
+            "seeds",
+            "seconds",
+        )
+        .orderBy(*by)
+    )
+
+
+def _over_scenarios(found: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "scenarios": len(found),
+        "found_in": sum(row["found"] for row in found),
+        "median_seeds": _median(row["seeds"] if row["found"] else inf for row in found),
+        "median_seconds": _median(row["seconds"] if row["found"] else inf for row in found),
+    }
+
+
+def _median(values: Iterable[float]) -> float | None:
+    middle = median(values)
+    return None if middle == inf else float(middle)

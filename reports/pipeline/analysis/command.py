@@ -5,31 +5,37 @@ JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenari
 [names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`; with --out
 also "report": path. Of a sweep it is what was asked for, by which code, and the files whose rows cannot be read; rows
 is what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are the
-columns that `pass_rates.py`, `detection.py`, `coverage.py` and `put_latency.py` in reports/analysis describe; so are
-the files that --out leaves, one Parquet file a table.
+columns that `analysis.py` beside this file describes; so are the files that --out leaves, one Parquet file a table.
 
 Exit codes: 0 all rows that are there were counted, 2 usage, 3 some could not be read, and are named.
 """
 
+from collections import Counter
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
+from ....scenarios.campaigns.failures.print_failure import prose
 from ....store.errors import brings
-from ...cli.common import ERR, OUT, command_line
+from ...cli.common import ERR, OUT, command_line, plain_table, print_paths
 from ...cli.options import EXIT_HARNESS, JsonFile, write_json
 from ...cli.reporting import write_page
 from ...html.results import SweepResults
 from ...html.sweep_report import sweep_page
+from ...quantities import rate
 from ..spark.options import IN_PROCESS, Conf, absolute, session_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .source import Sweep
+    from .analysis import Sweep
 
+_BROKEN_SHOWN_MAX = 20
+Sums = dict[tuple[str, ...], Counter[str]]
+"""Seeds, by what came of them, of each group of rows."""
 _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 
@@ -57,8 +63,7 @@ def analyze(
     if master == IN_PROCESS:
         raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
     try:
-        from .analysis import analysed, write_tables
-        from .source import NoSweepError, rows_of, sweep_at
+        from .analysis import NoSweepError, analysed, rows_of, sweep_at, write_tables
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     try:
@@ -153,9 +158,96 @@ def _rows(tables: dict[str, "pa.Table"]) -> int:
 
 
 def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
-    from .present import print_analysis
+    """Print the tables of an analysis, those without a row left out: sums, where the files have every cell."""
+    from .analysis import never
 
     OUT.print(f"{_rows(tables):,} rows\n")
-    print_analysis(OUT, tables)
-    for path in files:
-        OUT.print(str(path), soft_wrap=True, markup=False)
+    rates = tables["pass_rates"].to_pylist()
+    for whose, some in (
+        ("the store as it is", [row for row in rates if row["mutant"] is None]),
+        ("mutants", [row for row in rates if row["mutant"] is not None]),
+    ):
+        if some:
+            OUT.print(_scenarios_table(f"pass rates of {whose}", _sums(some, ("scenario",))))
+            cells = _sums(some, ("scenario", "disk", "policy"))
+            broken = {cell: counts for cell, counts in cells.items() if counts["held"] < counts["seeds"]}
+            if broken:
+                OUT.print(_broken_table(broken))
+    if tables["mutants"].num_rows:
+        OUT.print(_mutants_table(tables["mutants"].to_pylist()))
+    OUT.print(_coverage_table(tables["coverage"].to_pylist()))
+    for what in ("fault", "mark"):
+        missing = never(tables["coverage"], what)
+        if missing:
+            prose(OUT, 0, f"{what}s that never came about: {', '.join(missing)}")
+    if tables["put_latency"].num_rows:
+        OUT.print(_latency_table(tables["put_latency"].to_pylist()))
+    print_paths(files)
+
+
+def _sums(rates: list[dict[str, Any]], by: tuple[str, ...]) -> Sums:
+    sums: Sums = {}
+    for row in rates:
+        counts = {name: row[name] for name in ("seeds", "held", "violated", "other")}
+        sums.setdefault(tuple(row[name] or "-" for name in by), Counter()).update(counts)
+    return sums
+
+
+def _scenarios_table(title: str, sums: Sums) -> Table:
+    table = plain_table(title, ("scenario",), ("seeds", "broken", "other", "rate in %, at 95 %"))
+    for (scenario,), counts in sorted(sums.items()):
+        figures = (f"{counts[name]:,}" for name in ("seeds", "violated", "other"))
+        table.add_row(scenario, *figures, rate(counts["held"], counts["seeds"]))
+    return table
+
+
+def _broken_table(broken: Sums) -> Table:
+    worst = sorted(broken, key=lambda cell: (broken[cell]["held"] / broken[cell]["seeds"], cell))
+    shown = worst[:_BROKEN_SHOWN_MAX]
+    title = f"where it broke, {len(shown)} of {len(worst)} combinations, the worst first"
+    table = plain_table(title, ("scenario", "disk", "policy"), ("rate in %, at 95 %",))
+    for cell in shown:
+        table.add_row(*cell, rate(broken[cell]["held"], broken[cell]["seeds"]))
+    return table
+
+
+def _mutants_table(mutants: list[dict[str, Any]]) -> Table:
+    found = sum(row["found"] for row in mutants)
+    title = f"{found} of {len(mutants)} mutants found; median over scenarios"
+    table = plain_table(title, ("mutant", "by"), ("seeds", "seconds", "found\nin", "median\nseeds"))
+    for row in mutants:
+        table.add_row(
+            row["mutant"],
+            row["invariant"] or "-",
+            f"{row['seeds']:,}",
+            f"{row['seconds']:.1f}",
+            f"{row['found_in']} of {row['scenarios']}",
+            "-" if row["median_seeds"] is None else f"{row['median_seeds']:,.0f}",
+        )
+    return table
+
+
+def _coverage_table(coverage: list[dict[str, Any]]) -> Table:
+    table = plain_table("injected faults and marks that were hit", ("what", "name"), ("times", "seeds"))
+    for row in coverage:
+        if row["seeds"] and row["what"] != "end":
+            table.add_row(row["what"], row["name"], f"{row['times']:,}", f"{row['seeds']:,}")
+    return table
+
+
+def _latency_table(latencies: list[dict[str, Any]]) -> Table:
+    percentiles = ("p50_us", "p90_us", "p99_us", "p99_9_us", "max_us")
+    table = plain_table(
+        "puts answered OK, by how many producers, in ms of virtual time",
+        ("flush", "disk", "by"),
+        ("puts", *(name.removesuffix("_us").replace("_", ".") for name in percentiles)),
+    )
+    for row in latencies:
+        table.add_row(
+            "sync" if row["sync_flush"] else "async",
+            row["disk"],
+            str(row["producers"]),
+            f"{row['puts']:,}",
+            *(f"{row[name] / 1000:,.1f}" for name in percentiles),
+        )
+    return table

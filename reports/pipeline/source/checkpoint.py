@@ -6,18 +6,12 @@ import pyarrow as pa
 
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
-from .conditions import RowConditions
-from .damage import DAMAGE, Reason, damage_of
+from .columns import DAMAGE, Reason, RowConditions, fields_of
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
 
-FIELDS = (
-    pa.field("file", pa.string()),
-    pa.field("physic_msg_timestamp_ms", pa.int64()),
-    pa.field("logics_msg_timestamp_ms", pa.int64()),
-    pa.field("index_msg_timestamp_ms", pa.int64()),
-    DAMAGE,
-)
+_TIMES = "physic_msg_timestamp_ms int64, logics_msg_timestamp_ms int64, index_msg_timestamp_ms int64"
+FIELDS = (*fields_of(f"file string, {_TIMES}"), DAMAGE)
 
 
 class Checkpoint:
@@ -42,5 +36,5 @@ class Checkpoint:
             raw = directory.content(partition)[:CHECKPOINT_BYTES]
             row |= decode_checkpoint(bytes(raw), file=partition.path)._asdict()
         except CorruptFileError as error:
-            row["damage"] = damage_of(Reason.of(error))
-        yield pa.RecordBatch.from_pylist([{name: row.get(name) for name in self.schema.names}], self.schema)
+            row["damage"] = Reason.of(error)._asdict()
+        yield pa.RecordBatch.from_pylist([row], self.schema)

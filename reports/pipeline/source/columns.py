@@ -1,167 +1,156 @@
-"""Arrow arrays of what records hold, one column at a time, so that nothing is decoded that nobody asked for."""
+"""Columns of the source's tables: fields, batches of rows, damage as a column, and conditions that a query pushes down.
 
-from array import array
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Any
+Damage is struct<field, expected, found> of strings; null where nothing is wrong. Its fields are those of
+`CorruptFileError`, under RocketMQ's names; where they are is in the row's own columns.
+
+A store that lives writes while it is read. What looks like damage where it may be writing is looked at again, after
+a pause in which any write that was under way has ended: what stays as it was is damage, what changed was not there yet.
+"""
+
+import operator
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-
-from ....scenarios.oracle.light_places import light_places
-from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS, entry_tags_code, parse_delay_levels
-from ....store.formats.host import Host
-from ....store.formats.index_key import key_hashes, may_have_keys
-from ....store.formats.properties import decode_properties
-from ....store.formats.scan import ScannedRecord
-from .damage import DAMAGE, damage_array, damage_of
-from .records import CorruptBytes, SegmentSlice
-
-MESSAGE_FIELDS = (
-    pa.field("file", pa.string()),
-    pa.field("position", pa.int64()),
-    pa.field("physical_offset", pa.int64()),
-    pa.field("size", pa.int32()),
-    pa.field("topic", pa.string()),
-    pa.field("queue_id", pa.int32()),
-    pa.field("queue_offset", pa.int64()),
-    pa.field("sys_flag", pa.int32()),
-    pa.field("flag", pa.int32()),
-    pa.field("born_timestamp_ms", pa.int64()),
-    pa.field("born_host", pa.string()),
-    pa.field("store_timestamp_ms", pa.int64()),
-    pa.field("store_host", pa.string()),
-    pa.field("reconsume_times", pa.int32()),
-    pa.field("prepared_transaction_offset", pa.int64()),
-    pa.field("body_crc", pa.int32()),
-    pa.field("properties", pa.map_(pa.string(), pa.string())),
-    pa.field("body", pa.binary()),
-    pa.field("is_proven", pa.bool_()),
-    DAMAGE,
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
 )
-"""Columns of a message, in order."""
-DERIVED_FIELDS = (
-    pa.field("tags_code", pa.int64()),
-    pa.field("key_hashes", pa.list_(pa.int32())),
-    pa.field(
-        "light_places",
-        pa.list_(pa.struct([("topic", pa.string()), ("queue_id", pa.int32()), ("queue_offset", pa.int64())])),
-    ),
-)
-"""What its queue entry and the index must have of it, and its places in light queues: only where asked for."""
 
-_HEAD_COLUMNS = {
-    "physical_offset": "physicalOffset",
-    "size": "totalSize",
-    "queue_id": "queueId",
-    "queue_offset": "queueOffset",
-    "sys_flag": "sysFlag",
-    "flag": "flag",
-    "born_timestamp_ms": "bornTimestamp",
-    "store_timestamp_ms": "storeTimestamp",
-    "reconsume_times": "reconsumeTimes",
-    "prepared_transaction_offset": "preparedTransactionOffset",
-    "body_crc": "bodyCRC",
+from ....store.errors import CorruptFileError
+
+
+def fields_of(columns: str) -> list[pa.Field]:
+    """Return the fields of columns, as in `file string, position int64`."""
+    pairs = (column.split() for column in columns.split(","))
+    return [pa.field(name, pa.type_for_alias(type_)) for name, type_ in pairs]
+
+
+DAMAGE = pa.field("damage", pa.struct(fields_of("field string, expected string, found string")))
+
+
+def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """Return the columns that a schema has as a batch."""
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.RecordBatch:
+    """Return the one row of damage; known: the columns that are known beside it, if the schema has them."""
+    return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
+
+
+LOOKS_MAX = 25
+"""How often one task looks again: so many pauses, and from then on it believes what it sees."""
+_PAUSE_SECONDS = 0.02
+"""A write into a map takes some microseconds, or a time slice if its thread has to wait for one."""
+
+
+def pause() -> None:
+    """Let a write end that may be under way."""
+    time.sleep(_PAUSE_SECONDS)
+
+
+class Reason(NamedTuple):
+    """Why something is damage."""
+
+    field: str
+    expected: str
+    found: str
+
+    @classmethod
+    def of(cls, error: CorruptFileError) -> "Reason":
+        """Return what a decoder complained about."""
+        return cls(error.field, str(error.expected), str(error.found))
+
+    def __str__(self) -> str:
+        return f"{self.field}: expected {self.expected}, found {self.found}"
+
+
+def damage_array(reasons: Sequence[Reason | None]) -> pa.Array:
+    """Return the column for some rows."""
+    return pa.array([None if one is None else one._asdict() for one in reasons], DAMAGE.type)
+
+
+_COMPARISONS: dict[type[Filter], Callable[[Any, Any], Any]] = {
+    EqualTo: operator.eq,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
 }
-"""Which field of a record's head a column is."""
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-class MessageColumns:
-    """Makes record batches of some columns."""
-
-    def __init__(self, fields: Iterable[pa.Field], delay_levels: str = DEFAULT_DELAY_LEVELS) -> None:
-        self.schema = pa.schema(fields)
-        self._delays_ms: Mapping[int, int] = parse_delay_levels(delay_levels)
-        self._makers: list[tuple[pa.Field, Callable[[SegmentSlice], Any]]] = [
-            (field, self._maker(field)) for field in self.schema
-        ]
-
-    def batch(self, piece: SegmentSlice) -> pa.RecordBatch:
-        """Return the rows of some records."""
-        return pa.RecordBatch.from_arrays([make(piece) for _, make in self._makers], schema=self.schema)
-
-    def damage(self, damage: CorruptBytes) -> pa.RecordBatch:
-        """Return the one row of bytes that are no record."""
-        known = {"file": damage.segment.path, "position": damage.position, "damage": damage_of(damage.reason)}
-        return pa.RecordBatch.from_pylist(
-            [{name: known.get(name) for name in self.schema.names}], self.schema
-        )
-
-    def _maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
-        name, type_ = field.name, field.type
-        if name in _HEAD_COLUMNS:
-            of_head = _HEAD_COLUMNS[name]
-            return lambda piece: pa.array(piece.heads[of_head].astype(type_.to_pandas_dtype()), type_)
-        makers: dict[str, Callable[[SegmentSlice], Any]] = {
-            "file": lambda piece: pa.repeat(piece.segment.path, len(piece.records)),
-            "topic": lambda piece: pa.array([record.topic for record in piece.records], type_),
-            "position": _positions,
-            "born_host": lambda piece: _hosts(piece, "bornHost"),
-            "store_host": lambda piece: _hosts(piece, "storeHost"),
-            "body": _bodies,
-            "properties": _properties,
-            "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece.records)),
-            "damage": lambda piece: damage_array([piece.damage] * len(piece.records)),
-            "tags_code": self._tags_codes,
-            "key_hashes": _key_hashes,
-            "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),
-        }
-        return makers[name]
-
-    def _tags_codes(self, piece: SegmentSlice) -> pa.Array:
-        delays_ms = self._delays_ms
-        return pa.array(
-            [
-                entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays_ms)
-                for record in piece.records
-            ],
-            pa.int64(),
-        )
+def _is_in(value: Any, wanted: tuple[Any, ...]) -> Any:
+    return np.isin(value, wanted) if isinstance(value, np.ndarray) else value in wanted
 
 
-def _positions(piece: SegmentSlice) -> pa.Array:
-    return pa.array(piece.starts + piece.origin, pa.int64())
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One column compared with a value."""
+
+    column: str
+    compare: Callable[[Any, Any], Any]
+    value: Any
+
+    def holds(self, value: Any) -> Any:
+        """Return whether a value meets it; of a numpy array, which of its values do."""
+        return self.compare(value, self.value)
 
 
-def _hosts(piece: SegmentSlice, name: str) -> pa.Array:
-    return pa.array([_host_text(raw) for raw in piece.heads[name].tolist()], pa.string())
+def condition_of(pushed: Filter, columns: Iterable[str]) -> Condition | None:
+    """Return a filter as a condition, None if it is not on one of some columns or no comparison."""
+    compare = _is_in if isinstance(pushed, In) else _COMPARISONS.get(type(pushed))
+    if compare is None:
+        return None
+    path, value = pushed.attribute, pushed.value  # type: ignore[attr-defined]
+    if len(path) != 1 or path[0] not in columns or value is None:
+        return None
+    return Condition(path[0], compare, value)
 
 
-@lru_cache(maxsize=4096)
-def _host_text(raw: bytes) -> str:
-    return str(Host(raw[:-4], int.from_bytes(raw[-4:], signed=True)))
+class RowConditions:
+    """All conditions of a query, of which a row must meet every one."""
 
+    def __init__(self, conditions: Iterable[Condition] = ()) -> None:
+        self._all = tuple(conditions)
 
-def _bodies(piece: SegmentSlice) -> pa.Array:
-    view, sizes = piece.view, piece.heads["bodyLength"].astype(np.int64)
-    starts = piece.starts + piece.heads.dtype.itemsize
-    bodies = [view[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(bodies))]
-    return pa.Array.from_buffers(pa.binary(), len(bodies), buffers)
+    def __bool__(self) -> bool:
+        return bool(self._all)
 
+    def on(self, column: str) -> list[Condition]:
+        """Return those on one column."""
+        return [one for one in self._all if one.column == column]
 
-def _properties(piece: SegmentSlice) -> pa.Array:
-    offsets, names, values = array("i", [0]), list[str](), list[str]()
-    for record in piece.records:
-        found = decode_properties(record.properties.decode(errors="replace"))
-        names += found
-        values += found.values()
-        offsets.append(len(names))
-    return pa.MapArray.from_arrays(
-        pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)]), names, values
-    )
+    def allow(self, column: str, value: Any) -> bool:
+        """Return whether a column may have a value."""
+        return all(one.holds(value) for one in self.on(column))
 
+    def allow_some_of(self, column: str, first: int, last: int) -> bool:
+        """Return whether a whole number from first to last may be allowed; it is not said that one is."""
+        low, high = _LOWEST, _HIGHEST
+        for one in self.on(column):
+            if one.compare in (operator.eq, operator.gt, operator.ge):
+                low = max(low, one.value)
+            if one.compare in (operator.eq, operator.lt, operator.le):
+                high = min(high, one.value)
+            if one.compare is _is_in and one.value:
+                low, high = max(low, min(one.value)), min(high, max(one.value))
+        return low <= last and first <= high
 
-def _key_hashes(piece: SegmentSlice) -> pa.Array:
-    return pa.array(
-        [
-            key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
-            for record in piece.records
-        ],
-        pa.list_(pa.int32()),
-    )
-
-
-def _light(record: ScannedRecord) -> list[tuple[str, int, int]]:
-    return [(topic, queue_id, place) for (topic, queue_id), place in light_places(record).items()]
+    def mask(self, columns: dict[str, "np.ndarray[Any, Any]"], rows: int) -> "np.ndarray[Any, Any]":
+        """Return which of some rows are allowed, by those of their columns that are given."""
+        allowed = np.ones(rows, bool)
+        for name, values in columns.items():
+            for one in self.on(name):
+                allowed &= one.holds(values)
+        return allowed

@@ -35,20 +35,13 @@ from ....store.formats.index import (
     slots_of,
     used_slots_defects,
 )
-from .conditions import RowConditions
-from .damage import DAMAGE, Reason, damage_array, damage_of, pause
+from .columns import DAMAGE, Reason, RowConditions, batch_of, damage_array, damage_batch, fields_of, pause
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
 
+_ENTRY_FIELDS = "key_hash int32, physical_offset int64, time_diff_s int32, previous int32"
 FIELDS = (
-    pa.field("file", pa.string()),
-    pa.field("position", pa.int64()),
-    pa.field("number", pa.int32()),
-    pa.field("key_hash", pa.int32()),
-    pa.field("physical_offset", pa.int64()),
-    pa.field("time_diff_s", pa.int32()),
-    pa.field("previous", pa.int32()),
-    pa.field("begin_timestamp_ms", pa.int64()),
+    *fields_of(f"file string, position int64, number int32, {_ENTRY_FIELDS}, begin_timestamp_ms int64"),
     DAMAGE,
 )
 DEFAULT_HASH_SLOTS = 5_000_000
@@ -68,8 +61,7 @@ class IndexEntries:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._fields = options.chosen(FIELDS)
-        self.schema = pa.schema(self._fields)
+        self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
         """Return all files: a hash may be in each."""
@@ -87,7 +79,7 @@ class IndexEntries:
         if slots is None:
             if not conditions and _is_used(view):
                 reason = Reason("size", "that of an index file with an entry", f"{len(view)} bytes")
-                yield self._damage(partition, [(0, reason)])
+                yield damage_batch(self.schema, reason, file=partition.path, position=0)
             return
         header = decode_header(view)
         room = (len(view) - entries_at(slots)) // ENTRY_BYTES
@@ -110,7 +102,10 @@ class IndexEntries:
                 if decode_header(directory.content(partition)) != header:  # the store goes on writing it
                     odd = list(_odd_slots(view, slots, found["key_hash"], written_later=header.next_entry))
             if odd:
-                yield self._damage(partition, odd)
+                rows = [
+                    {"file": partition.path, "position": at, "damage": reason._asdict()} for at, reason in odd
+                ]
+                yield pa.RecordBatch.from_pylist(rows, self.schema)
 
     def _slots(self, view: memoryview) -> int | None:
         """Return how many slots a file has, None if it cannot be told."""
@@ -150,16 +145,7 @@ class IndexEntries:
         columns["position"] = entries_at(slots) + ENTRY_BYTES * numbers
         columns["file"] = pa.repeat(file.path, rows)
         columns["begin_timestamp_ms"] = pa.repeat(pa.scalar(header.begin_timestamp_ms, pa.int64()), rows)
-        arrays = [pa.array(columns[field.name], field.type) for field in self._fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _damage(self, file: StoreFile, odd: list[tuple[int, Reason]]) -> pa.RecordBatch:
-        """Return rows of what is wrong at some positions."""
-        known = [
-            {"file": file.path, "position": position, "damage": damage_of(reason)} for position, reason in odd
-        ]
-        rows = [{name: row.get(name) for name in self.schema.names} for row in known]
-        return pa.RecordBatch.from_pylist(rows, self.schema)
+        return batch_of(self.schema, columns)
 
 
 def _is_used(view: memoryview) -> bool:
@@ -204,10 +190,7 @@ def _odd_header(
     offsets = found["physical_offset"]
     if not len(offsets):
         return
-    pairs = (
-        ("beginPhyOffset", header.begin_physical_offset, int(offsets[0])),
-        ("endPhyOffset", header.end_physical_offset, int(offsets[-1])),
-    )
-    for name, value, wanted in pairs:
+    begin, end = header.begin_physical_offset, header.end_physical_offset
+    for name, value, wanted in (("beginPhyOffset", begin, offsets[0]), ("endPhyOffset", end, offsets[-1])):
         if value != wanted:
             yield FIELDS_AT[name], Reason(name, f"{wanted}, its entry's", str(value))

@@ -28,19 +28,155 @@ Filters on topic, queue_id, queue_offset, physical_offset, size, sys_flag and st
 before anything else of a record is decoded; whole ranges are left out by physical_offset. Damage passes no filter.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS
+from ....scenarios.oracle.light_places import light_places
+from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS, entry_tags_code, parse_delay_levels
+from ....store.formats.host import Host
+from ....store.formats.index_key import key_hashes, may_have_keys
+from ....store.formats.properties import decode_properties
 from ....store.formats.scan import ScannedRecord
-from .columns import DERIVED_FIELDS, MESSAGE_FIELDS, MessageColumns
-from .conditions import RowConditions
+from .columns import DAMAGE, RowConditions, damage_array, damage_batch, fields_of
 from .directory import StoreDirectory
-from .ranges import LogRange, log_ranges
-from .records import RangeReader, SegmentSlice
+from .records import LogRange, RangeReader, SegmentSlice, log_ranges
 from .source_options import SourceOptions
+
+MESSAGE_FIELDS = (
+    *fields_of(
+        "file string, position int64, physical_offset int64, size int32, topic string, queue_id int32"
+    ),
+    *fields_of("queue_offset int64, sys_flag int32, flag int32, born_timestamp_ms int64, born_host string"),
+    *fields_of("store_timestamp_ms int64, store_host string, reconsume_times int32"),
+    *fields_of("prepared_transaction_offset int64, body_crc int32"),
+    pa.field("properties", pa.map_(pa.string(), pa.string())),
+    *fields_of("body binary, is_proven bool"),
+    DAMAGE,
+)
+"""Columns of a message, in order."""
+DERIVED_FIELDS = (
+    pa.field("tags_code", pa.int64()),
+    pa.field("key_hashes", pa.list_(pa.int32())),
+    pa.field(
+        "light_places", pa.list_(pa.struct(fields_of("topic string, queue_id int32, queue_offset int64")))
+    ),
+)
+"""What its queue entry and the index must have of it, and its places in light queues: only where asked for."""
+
+_HEAD_COLUMNS = {
+    "physical_offset": "physicalOffset",
+    "size": "totalSize",
+    "queue_id": "queueId",
+    "queue_offset": "queueOffset",
+    "sys_flag": "sysFlag",
+    "flag": "flag",
+    "born_timestamp_ms": "bornTimestamp",
+    "store_timestamp_ms": "storeTimestamp",
+    "reconsume_times": "reconsumeTimes",
+    "prepared_transaction_offset": "preparedTransactionOffset",
+    "body_crc": "bodyCRC",
+}
+"""Which field of a record's head a column is."""
+
+
+class MessageColumns:
+    """Makes record batches of some columns."""
+
+    def __init__(self, fields: Iterable[pa.Field], delay_levels: str = DEFAULT_DELAY_LEVELS) -> None:
+        self.schema = pa.schema(fields)
+        self._delays_ms: Mapping[int, int] = parse_delay_levels(delay_levels)
+        self._makers: list[tuple[pa.Field, Callable[[SegmentSlice], Any]]] = [
+            (field, self._maker(field)) for field in self.schema
+        ]
+
+    def batch(self, piece: SegmentSlice) -> pa.RecordBatch:
+        """Return the rows of some records."""
+        return pa.RecordBatch.from_arrays([make(piece) for _, make in self._makers], schema=self.schema)
+
+    def _maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
+        name, type_ = field.name, field.type
+        if name in _HEAD_COLUMNS:
+            of_head = _HEAD_COLUMNS[name]
+            return lambda piece: pa.array(piece.heads[of_head].astype(type_.to_pandas_dtype()), type_)
+        makers: dict[str, Callable[[SegmentSlice], Any]] = {
+            "file": lambda piece: pa.repeat(piece.segment.path, len(piece.records)),
+            "topic": lambda piece: pa.array([record.topic for record in piece.records], type_),
+            "position": _positions,
+            "born_host": lambda piece: _hosts(piece, "bornHost"),
+            "store_host": lambda piece: _hosts(piece, "storeHost"),
+            "body": _bodies,
+            "properties": _properties,
+            "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece.records)),
+            "damage": lambda piece: damage_array([piece.damage] * len(piece.records)),
+            "tags_code": self._tags_codes,
+            "key_hashes": _key_hashes,
+            "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),
+        }
+        return makers[name]
+
+    def _tags_codes(self, piece: SegmentSlice) -> pa.Array:
+        delays_ms = self._delays_ms
+        return pa.array(
+            [
+                entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays_ms)
+                for record in piece.records
+            ],
+            pa.int64(),
+        )
+
+
+def _positions(piece: SegmentSlice) -> pa.Array:
+    return pa.array(piece.starts + piece.origin, pa.int64())
+
+
+def _hosts(piece: SegmentSlice, name: str) -> pa.Array:
+    return pa.array([_host_text(raw) for raw in piece.heads[name].tolist()], pa.string())
+
+
+@lru_cache(maxsize=4096)
+def _host_text(raw: bytes) -> str:
+    return str(Host(raw[:-4], int.from_bytes(raw[-4:], signed=True)))
+
+
+def _bodies(piece: SegmentSlice) -> pa.Array:
+    view, sizes = piece.view, piece.heads["bodyLength"].astype(np.int64)
+    starts = piece.starts + piece.heads.dtype.itemsize
+    bodies = [view[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(bodies))]
+    return pa.Array.from_buffers(pa.binary(), len(bodies), buffers)
+
+
+def _properties(piece: SegmentSlice) -> pa.Array:
+    offsets, names, values = array("i", [0]), list[str](), list[str]()
+    for record in piece.records:
+        found = decode_properties(record.properties.decode(errors="replace"))
+        names += found
+        values += found.values()
+        offsets.append(len(names))
+    return pa.MapArray.from_arrays(
+        pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)]), names, values
+    )
+
+
+def _key_hashes(piece: SegmentSlice) -> pa.Array:
+    return pa.array(
+        [
+            key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
+            for record in piece.records
+        ],
+        pa.list_(pa.int32()),
+    )
+
+
+def _light(record: ScannedRecord) -> list[tuple[str, int, int]]:
+    return [(topic, queue_id, place) for (topic, queue_id), place in light_places(record).items()]
+
 
 _ROWS_MAX = 4096
 _PUSHED = {
@@ -70,9 +206,7 @@ class Messages:
             one
             for one in log_ranges(directory, self._options.split_bytes)
             if conditions.allow_some_of(
-                "physical_offset",
-                one.segment.base_offset + one.start,
-                one.segment.base_offset + one.end - 1,
+                "physical_offset", one.segment.base_offset + one.start, one.segment.base_offset + one.end - 1
             )
         ]
 
@@ -85,7 +219,8 @@ class Messages:
         for piece in RangeReader(directory, partition, _ROWS_MAX).pieces():
             if not isinstance(piece, SegmentSlice):
                 if not conditions:
-                    yield columns.damage(piece)
+                    file, position = piece.segment.path, piece.position
+                    yield damage_batch(self.schema, piece.reason, file=file, position=position)
                 continue
             if is_wanted is not None:
                 piece.records = [record for record in piece.records if is_wanted(record)]

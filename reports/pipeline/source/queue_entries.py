@@ -21,23 +21,22 @@ import numpy as np
 import pyarrow as pa
 
 from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES
-from .conditions import RowConditions
-from .damage import DAMAGE, LOOKS_MAX, Reason, damage_array, damage_of, pause
+from .columns import (
+    DAMAGE,
+    LOOKS_MAX,
+    Reason,
+    RowConditions,
+    batch_of,
+    damage_array,
+    damage_batch,
+    fields_of,
+    pause,
+)
 from .directory import QueueFile, StoreDirectory
 from .source_options import SourceOptions
 
-FIELDS = (
-    pa.field("file", pa.string()),
-    pa.field("position", pa.int64()),
-    pa.field("topic", pa.string()),
-    pa.field("queue_id", pa.int32()),
-    pa.field("queue_offset", pa.int64()),
-    pa.field("physical_offset", pa.int64()),
-    pa.field("size", pa.int32()),
-    pa.field("tags_code", pa.int64()),
-    pa.field("is_blank", pa.bool_()),
-    DAMAGE,
-)
+_PLACE = "file string, position int64, topic string, queue_id int32, queue_offset int64"
+FIELDS = (*fields_of(f"{_PLACE}, physical_offset int64, size int32, tags_code int64, is_blank bool"), DAMAGE)
 _ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 _HOLE = Reason("entry", "no hole, as entries follow", "zeros")
 _PARTITION_BYTES = 32 << 20
@@ -52,8 +51,7 @@ class QueueEntries:
     pushed_columns = frozenset({"topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code"})
 
     def __init__(self, options: SourceOptions) -> None:
-        self._fields = options.chosen(FIELDS)
-        self.schema = pa.schema(self._fields)
+        self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[list[QueueFile]]:
         """Return the files that may hold what is asked for, in groups of some size."""
@@ -90,8 +88,8 @@ class QueueEntries:
     def _batch(
         self,
         one: QueueFile,
-        entries: "np.ndarray[Any, Any]",
-        is_zero: "np.ndarray[Any, Any]",
+        entries: _Array,
+        is_zero: _Array,
         start: int,
         end: int,
         conditions: RowConditions,
@@ -122,22 +120,13 @@ class QueueEntries:
             if zero.any()
             else pa.nulls(rows, DAMAGE.type)
         )
-        arrays = [pa.array(columns[field.name], field.type) for field in self._fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return batch_of(self.schema, columns)
 
     def _odd_size(self, one: QueueFile) -> pa.RecordBatch:
         found = Reason("size", f"a multiple of {ENTRY_BYTES} bytes", str(one.file.size_bytes))
         position = one.file.size_bytes // ENTRY_BYTES * ENTRY_BYTES
-        known = {
-            "file": one.file.path,
-            "position": position,
-            "topic": one.topic,
-            "queue_id": one.queue_id,
-            "damage": damage_of(found),
-        }
-        return pa.RecordBatch.from_pylist(
-            [{name: known.get(name) for name in self.schema.names}], self.schema
-        )
+        known = {"file": one.file.path, "position": position, "topic": one.topic, "queue_id": one.queue_id}
+        return damage_batch(self.schema, found, **known)
 
 
 def _settled(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from .checkpoint import Checkpoint
-from .conditions import Condition, RowConditions, condition_of
+from .columns import Condition, RowConditions, condition_of
 from .directory import StoreDirectory
 from .index_entries import IndexEntries
 from .messages import Messages

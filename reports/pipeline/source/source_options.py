@@ -14,26 +14,11 @@ maxRows        of a stream: how many records a batch has at most
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
 _SPLIT_BYTES = 128 << 20
-_NAMES = frozenset(
-    {
-        "path",
-        "table",
-        "columns",
-        "body",
-        "splitbytes",
-        "commitlog",
-        "delaylevels",
-        "hashslots",
-        "indexentries",
-        "upto",
-        "maxrows",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +34,17 @@ class SourceOptions:
     delay_levels: str = ""
     hash_slots: int | None = None
     index_entries: int | None = None
-    is_durable_only: bool = False
+    up_to: str = "whole"
     max_rows: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "SourceOptions":
         """Read Spark's options."""
         given = {name.lower(): value for name, value in options.items()}
-        unknown = sorted(given.keys() - _NAMES)
+        names = sorted(field.name.replace("_", "") for field in fields(cls))
+        unknown = sorted(given.keys() - set(names))
         if unknown:
-            raise ValueError(f"no option {', '.join(unknown)}; there are {', '.join(sorted(_NAMES))}")
+            raise ValueError(f"no option {', '.join(unknown)}; there are {', '.join(names)}")
         if not given.get("path"):
             raise ValueError("no directory: load(…) takes one")
         return cls(
@@ -71,7 +57,7 @@ class SourceOptions:
             given.get("delaylevels", ""),
             _whole(given, "hashslots", 1),
             _whole(given, "indexentries", 1),
-            _choice(given, "upto", ("whole", "durable")) == "durable",
+            _choice(given, "upto", ("whole", "durable")),
             _whole(given, "maxrows", 1),
         )
 

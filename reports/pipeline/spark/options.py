@@ -43,10 +43,9 @@ def session_for(
 ) -> Iterator["SparkSession"]:
     """Yield the session that options ask for. Raises BadParameter for what the user can mend, in the block too."""
     try:
-        from .cargo import CargoError
+        from .engine import ExecutorError, raise_if_lacking
         from .jdk import NoJavaError
-        from .same_code import ExecutorError, raise_if_lacking
-        from .session import session
+        from .session import CargoError, session
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     if not is_master(master):

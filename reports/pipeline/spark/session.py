@@ -5,22 +5,80 @@
 
     with session("spark://head:7077", ship=["tornlog-0.1.0-py3-none-any.whl"]) as spark: ...
 
+What a session brings along for its executors:
+
+    tornlog-0.1.0-py3-none-any.whl    a wheel, .zip, .egg or .py: imported from where it is put, so Python only
+    environment.tar.gz#environment    an archive with a whole environment in it, unpacked as ./environment
+
+Anything compiled has to be installed where executors run, or come in such an environment.
+
 Local masters listen on loopback only, have no UI, log problems only, and are tuned to start within a few seconds.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
 from ..source.rocketmq import RocketMQSource
-from .cargo import Cargo, CargoError
 from .jdk import java_home
 from .masters import LOOPBACK, is_in_this_environment, is_on_this_machine
+
+_IMPORTABLE = (".whl", ".zip", ".egg", ".py")
+_ARCHIVES = (".tar.gz", ".tgz", ".tar")
+
+
+class CargoError(ValueError):
+    """Something that cannot be shipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cargo:
+    """What is shipped, by kind. Invariant: every part that is a local file is there."""
+
+    importable: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    """Each with `#NAME` behind it if it is not to be unpacked under its own name."""
+
+    @classmethod
+    def of(cls, parts: Sequence[str]) -> "Cargo":
+        """Sort paths and URIs by kind. Raises CargoError if one is of no kind, or not there."""
+        archives = tuple(part for part in parts if "#" in part or part.endswith(_ARCHIVES))
+        importable = tuple(part for part in parts if part not in archives)
+        for part in parts:
+            path = part.partition("#")[0]
+            if "://" not in path and not Path(path).is_file():
+                raise CargoError(f"{path}: no such file")
+        for part in importable:
+            if not part.endswith(_IMPORTABLE):
+                kinds = ", ".join((*_IMPORTABLE, *_ARCHIVES))
+                raise CargoError(f"{part}: expected one of {kinds}, or an archive as FILE#NAME")
+            if "://" in part and part.endswith(".whl"):
+                raise CargoError(f"{part}: a wheel has to be a local file; or name it .zip")
+        return cls(importable, archives)
+
+    @property
+    def python(self) -> str | None:
+        """Return the Python of the environment, as an executor starts it; None if there is no environment."""
+        if not self.archives:
+            return None
+        path, _, name = self.archives[0].partition("#")
+        return f"./{name or Path(path).name}/bin/python"
+
+    def as_spark_imports_it(self, aside: Path) -> Iterator[str]:
+        """Yield the importable parts. A wheel is copied aside as .zip, for Spark leaves others off the path."""
+        for part in self.importable:
+            if part.endswith(".whl"):
+                yield shutil.copy(part, str(aside / f"{Path(part).stem}.zip"))
+            else:
+                yield part
+
 
 LOCAL = "local[*]"
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -54,7 +112,7 @@ def session(
 ) -> Iterator[SparkSession]:
     """Yield a session on a master, and stop it.
 
-    config counts before what is set here. ship: paths or URIs of what executors are to import, see `cargo`.
+    config counts before what is set here. ship: paths or URIs of what executors are to import, see above.
     Raises NoJavaError if there is no Java to start Spark with, CargoError for what cannot be shipped.
     """
     cargo = Cargo.of(ship)

@@ -84,6 +84,9 @@ SCHEMA = pa.schema(
 )
 
 Row = dict[str, Any]
+_COUNTS_OF_RESULT = ("crashes", "messages", "steps", "virtual_ns", "wall_seconds")
+_OF_RESULT = ("scenario", "seed", "outcome", "digest", *_COUNTS_OF_RESULT)
+"""Columns that are as `SeedResult` has them."""
 
 
 def row_of(result: SeedResult, mutant: str | None) -> Row:
@@ -91,30 +94,20 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
     failure = result.failure
     size = None if failure is None else failure.smallest.size
     return {
-        "scenario": result.scenario,
-        "seed": result.seed,
+        **{name: getattr(result, name) for name in _OF_RESULT},
         "mutant": mutant,
         **_drawn(result.plan),
-        "outcome": result.outcome,
         "invariant": None if failure is None else failure.violations[0].invariant,
         "signature": None if failure is None else failure.signature,
-        "digest": result.digest,
-        "crashes": result.crashes,
-        "messages": result.messages,
-        "steps": result.steps,
-        "virtual_ns": result.virtual_ns,
         "injected": _counts(result.injected),
         "marks": _counts(result.marks),
         "tried": list(result.tried),
         "put_latency": [{"us": us, "puts": puts} for us, puts in sorted(result.put_us.items())],
-        "size": None
-        if size is None
-        else {"messages": size.messages, "preemptions": size.preemptions, "sectors": size.sectors},
+        "size": None if size is None else {field.name: getattr(size, field.name) for field in _SIZE},
         "failure": None if failure is None else failure.to_json(),
         "error": result.error or None,
         "tornlog": __version__,
         "python": platform.python_version(),
-        "wall_seconds": result.wall_seconds,
     }
 
 

@@ -17,18 +17,8 @@ from .table import Table
 Row = dict[str, Any]
 _RUN = ["mutant", "scenario", "disk", "policy"]
 _PUT = ["sync_flush", "disk", "producers"]
-_COLUMNS = [
-    *_RUN,
-    "sync_flush",
-    "producers",
-    "outcome",
-    "invariant",
-    "signature",
-    "injected",
-    "marks",
-    "tried",
-    "put_latency",
-]
+_FOUND = ["outcome", "invariant", "signature", "injected", "marks", "tried", "put_latency"]
+_COLUMNS = [*_RUN, "sync_flush", "producers", *_FOUND]
 _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("times", pa.int64())]))
 
 
@@ -88,12 +78,8 @@ class SweepSums:
     def put_latency(self) -> list[Row]:
         """Return rows as `reports.analysis.put_latency` describes them, in that order."""
         return [
-            {
-                **dict(zip(_PUT, put, strict=True)),
-                "puts": puts.total(),
-                **nearest_ranks(puts),
-                "max_us": max(puts),
-            }
+            dict(zip(_PUT, put, strict=True))
+            | {"puts": puts.total(), **nearest_ranks(puts), "max_us": max(puts)}
             for put, puts in sorted(self._puts.items())
         ]
 

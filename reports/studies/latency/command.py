@@ -98,9 +98,7 @@ def _leave_effects(
     files: list[Path] = pictures.leave_effects(
         list(
             followed(
-                "group commit",
-                group_commit(disks, producers, _EFFECT_PUTS // 4),
-                len(disks) * len(producers),
+                "group commit", group_commit(disks, producers, _EFFECT_PUTS // 4), len(disks) * len(producers)
             )
         ),
         list(followed("rollover", rollover(rollover_disk, _EFFECT_PUTS), None)),

@@ -18,7 +18,7 @@ from ....store.message_store import MessageStore
 from ....store.real.world import real_world
 from ...bench.figure import ClosedLoop
 from ...quantities import percentiles_us
-from ..latency.real import measure
+from ..latency.here import measure
 from ..latency.traffic import Setup
 from .layouts import FLUSHES, LAYOUTS, SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup
 from .partitioned_log import PartitionedLog
@@ -40,7 +40,7 @@ _CREATED_MODE = 0o666  # less what the umask takes away
 class MeasuredHere:
     """What one layout did with so many topics on this machine; what consumers got, under async flush only."""
 
-    layout: str
+    variant: str
     flush: str
     topics: int
     puts_per_second: float

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -54,6 +54,18 @@ def leave_here(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
     """Leave topics-here.png, .svg and .csv; return where."""
     paths = save_figure(lambda: here_figure(found), out, "topics-here")
     return [*paths, save_table(HEADER, here_rows(found), out, "topics-here")]
+
+
+class _Row(Protocol):
+    """What one layout did with so many topics."""
+
+    @property
+    def variant(self) -> str: ...
+    @property
+    def topics(self) -> int: ...
+
+
+R = TypeVar("R", bound=_Row)
 
 
 class Look(NamedTuple):
@@ -163,11 +175,7 @@ def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
 
 
 def _draw_each(
-    axes: Axes,
-    rows: Sequence[LayoutResult],
-    figure_of: Callable[[LayoutResult], float],
-    *,
-    faint: bool = False,
+    axes: Axes, rows: Sequence[R], figure_of: Callable[[R], float], *, faint: bool = False
 ) -> None:
     """Draw a figure of each layout over the number of topics."""
     for variant in dict.fromkeys(row.variant for row in rows):
@@ -185,9 +193,9 @@ def _consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
     for column, disk in enumerate(disks):
         mine = [row for row in late if row.disk == disk]
         few, read, every = (line[column] for line in grid)
-        _draw_results(few, mine, lambda late: late.few_lag.records_per_second)
-        _draw_results(read, mine, lambda late: late.few_lag.read_bytes_per_record)
-        _draw_results(every, mine, lambda late: late.all_lag.records_per_second)
+        _draw_each(few, mine, lambda row: _late(row).few_lag.records_per_second)
+        _draw_each(read, mine, lambda row: _late(row).few_lag.read_bytes_per_record)
+        _draw_each(every, mine, lambda row: _late(row).all_lag.records_per_second)
         _rates_up(few)
         _rates_up(every)
         read.set_yscale("log", base=2)
@@ -200,15 +208,9 @@ def _consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
     return figure
 
 
-def _draw_results(axes: Axes, rows: Sequence[LayoutResult], figure_of: Callable[[Late], float]) -> None:
-    """Draw a figure of each layout over the number of topics."""
-    for variant in dict.fromkeys(row.variant for row in rows):
-        points = [
-            (row.topics, figure_of(row.at_full.late))
-            for row in rows
-            if row.variant == variant and row.at_full.late is not None
-        ]
-        draw(axes, variant, [topics for topics, _ in points], [figure for _, figure in points])
+def _late(row: LayoutResult) -> Late:
+    assert row.at_full.late is not None, "a row of late consumers"
+    return row.at_full.late
 
 
 def _assumptions_figure(found: Sequence[AssumptionResult], disk: str) -> Figure:
@@ -257,12 +259,12 @@ def here_figure(found: Sequence[MeasuredHere]) -> Figure:
         _topics_across(axes, topics)
     for line, mine, flush in ((grid[0], sync, "Sync"), (grid[1], asynchronous, "Async")):
         line[0].set_title(f"{flush} flush: puts per second")
-        _draw_here(line[0], mine, lambda one: one.puts_per_second)
+        _draw_each(line[0], mine, lambda one: one.puts_per_second)
         _rates_up(line[0])
         rate = RATES_HERE[flush.lower()]
         line[1].set_title(f"{flush}, {rate:,.0f} puts/s: p50, faint p99")
-        _draw_here(line[1], mine, lambda one: one.p99_us, faint=True)
-        _draw_here(line[1], mine, lambda one: one.p50_us)
+        _draw_each(line[1], mine, lambda one: one.p99_us, faint=True)
+        _draw_each(line[1], mine, lambda one: one.p50_us)
         line[1].set_yscale("log")
         durations_on(line[1].yaxis)
         _to_whole_decades(line[0])
@@ -270,7 +272,7 @@ def here_figure(found: Sequence[MeasuredHere]) -> Figure:
     _draw_consumers(grid, asynchronous)
     for axes in grid[-1]:
         axes.set_xlabel("topics")
-    _name_layouts(figure, list(dict.fromkeys(one.layout for one in found)))
+    _name_layouts(figure, list(dict.fromkeys(one.variant for one in found)))
     figure.suptitle("This machine, over real files", x=0.01, ha="left")
     return figure
 
@@ -278,27 +280,15 @@ def here_figure(found: Sequence[MeasuredHere]) -> Figure:
 def _draw_consumers(grid: "Sequence[Sequence[Axes]]", found: Sequence[MeasuredHere]) -> None:
     tail, few, every, cpu = grid[0][2], grid[0][3], grid[1][3], grid[1][2]
     tail.set_title("Consumers up to date: records/s")
-    _draw_here(tail, found, lambda one: one.tail_per_second or 0.0)
+    _draw_each(tail, found, lambda one: one.tail_per_second or 0.0)
     few.set_title(f"{CONSUMERS} topics late: records/s")
-    _draw_here(few, found, lambda one: one.few_lag_per_second or 0.0)
+    _draw_each(few, found, lambda one: one.few_lag_per_second or 0.0)
     every.set_title("All topics late: records/s")
-    _draw_here(every, found, lambda one: one.all_lag_per_second or 0.0)
+    _draw_each(every, found, lambda one: one.all_lag_per_second or 0.0)
     cpu.set_title("Processor time of an async put")
-    _draw_here(cpu, found, lambda one: one.put_cpu_us)
+    _draw_each(cpu, found, lambda one: one.put_cpu_us)
     for axes in (tail, few, every):
         _rates_up(axes)
         _to_whole_decades(axes)
     cpu.set_ylim(bottom=0)
     cpu.yaxis.set_major_formatter(FuncFormatter(lambda us, _: f"{us:g} µs"))
-
-
-def _draw_here(
-    axes: Axes,
-    found: Sequence[MeasuredHere],
-    figure_of: Callable[[MeasuredHere], float],
-    *,
-    faint: bool = False,
-) -> None:
-    for layout in dict.fromkeys(one.layout for one in found):
-        mine = [one for one in found if one.layout == layout]
-        draw(axes, layout, [one.topics for one in mine], [figure_of(one) for one in mine], faint=faint)

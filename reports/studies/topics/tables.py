@@ -76,7 +76,7 @@ def here_rows(found: Iterable[MeasuredHere]) -> list[TableRow]:
         (
             "real",
             "here",
-            one.layout,
+            one.variant,
             one.flush,
             one.topics,
             round(one.puts_per_second, 1),

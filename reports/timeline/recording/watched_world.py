@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from ....store.world import Cell, Files, MappedFile, Signal, Task, Tasks
+from ....store.world import Cell, Files, MappedFile, Tasks
 
 _NAMES_OF_CALLS = {"list_directory": "list", "set_mtime_ms": "set mtime"}
 _NOT_WATCHED = ("buffer",)
@@ -91,26 +91,17 @@ class WatchedTasks:
     """What runs on a machine; of what tasks meet at, locks and cells are watched."""
 
     def __init__(self, tasks: Tasks, watcher: Watcher) -> None:
+        self.spawn = tasks.spawn
+        self.sleep = tasks.sleep
+        self.signal = tasks.signal
         self._tasks = tasks
         self._watcher = watcher
         self._locks = 0
-
-    def spawn(self, name: str, body: Callable[[], None]) -> Task:
-        """Start body as a task."""
-        return self._tasks.spawn(name, body)
-
-    def sleep(self, ms: int) -> None:
-        """Let ms pass."""
-        self._tasks.sleep(ms)
 
     def lock(self, name: str) -> WatchedLock:
         """Make a mutex."""
         self._locks += 1
         return WatchedLock(self._tasks.lock(name), name, self._locks, self._watcher)
-
-    def signal(self, name: str) -> Signal:
-        """Make a signal."""
-        return self._tasks.signal(name)
 
     def cell(self, name: str, value: int = 0) -> WatchedCell:
         """Make a cell."""
@@ -155,8 +146,20 @@ class WatchedMappedFile:
         self.path = file.path
         self.size_bytes = file.size_bytes
         self.view = file.view
+        self.fdatasync = self._watched("fdatasync", file.fdatasync)
+        self.mlock = self._watched("mlock", file.mlock)
+        self.munlock = self._watched("munlock", file.munlock)
+        self.advise_will_need = self._watched("madvise", file.advise_will_need)
+        self.close = self._watched("close", file.close)
         self._file = file
         self._watcher = watcher
+
+    def _watched(self, kind: str, method: Callable[[], None]) -> Callable[[], None]:
+        def call() -> None:
+            with self._watcher.under_way(kind, self.path):
+                method()
+
+        return call
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Write through the map."""
@@ -182,27 +185,3 @@ class WatchedMappedFile:
         """Tell the system that no byte of [start, end) will be read soon."""
         with self._watcher.under_way("madvise", self.path, start, end):
             self._file.advise_dont_need(start, end)
-
-    def fdatasync(self) -> None:
-        """Make everything written so far, and the size, durable."""
-        self._call("fdatasync", self._file.fdatasync)
-
-    def mlock(self) -> None:
-        """Keep the map's pages in memory."""
-        self._call("mlock", self._file.mlock)
-
-    def munlock(self) -> None:
-        """Let them be reclaimed again."""
-        self._call("munlock", self._file.munlock)
-
-    def advise_will_need(self) -> None:
-        """Tell the system that the whole map will be read soon."""
-        self._call("madvise", self._file.advise_will_need)
-
-    def close(self) -> None:
-        """Give the map and the descriptor back."""
-        self._call("close", self._file.close)
-
-    def _call(self, kind: str, method: Callable[[], None]) -> None:
-        with self._watcher.under_way(kind, self.path):
-            method()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tornlog.reports.html.promises import PromiseCell, Promises, promises_table
+from tornlog.reports.html.coverage import PromiseCell, Promises, promises_table
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 

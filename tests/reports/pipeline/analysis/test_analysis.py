@@ -9,8 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.analysis.analysis import analysed, never, write_tables
-from tornlog.reports.pipeline.analysis.source import NoSweepError, rows_of, sweep_at
+from tornlog.reports.pipeline.analysis.analysis import (
+    NoSweepError,
+    analysed,
+    never,
+    rows_of,
+    sweep_at,
+    write_tables,
+)
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.analysis.analysis import analysed
-from tornlog.reports.pipeline.analysis.source import rows_of, sweep_at
+from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.summed import detections, summed

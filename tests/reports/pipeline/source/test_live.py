@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tornlog.reports.pipeline.source import index_entries, queue_entries, records
-from tornlog.reports.pipeline.source.conditions import RowConditions
+from tornlog.reports.pipeline.source.columns import RowConditions
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.rocketmq import TABLES
 from tornlog.reports.pipeline.source.source_options import SourceOptions

@@ -10,7 +10,7 @@ from pyarrow import fs
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
 
 from tornlog.reports.pipeline.source import directory as directories
-from tornlog.reports.pipeline.source.conditions import RowConditions, condition_of
+from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
@@ -217,8 +217,7 @@ def test_files_that_cannot_be_mapped_are_read_a_window_at_a_time(
     mapped = rows_of(root)
     system = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
     monkeypatch.setattr(directories, "open_place", lambda place: (system, place))
-    for module in ("records", "ranges"):
-        monkeypatch.setattr(f"tornlog.reports.pipeline.source.{module}.WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr("tornlog.reports.pipeline.source.records.WINDOW_BYTES", window_bytes)
     for split_bytes in ("0", "3000"):
         read = rows_of(root, splitBytes=split_bytes)
         assert [row | {"file": ""} for row in read] == [row | {"file": ""} for row in mapped]

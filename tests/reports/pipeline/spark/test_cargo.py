@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.pipeline.spark.cargo import Cargo, CargoError
-from tornlog.reports.pipeline.spark.session import session
+from tornlog.reports.pipeline.spark.session import Cargo, CargoError, session
 
 
 @pytest.fixture

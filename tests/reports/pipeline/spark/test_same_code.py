@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tornlog import __version__
-from tornlog.reports.pipeline.spark import same_code
-from tornlog.reports.pipeline.spark.same_code import (
+from tornlog.reports.pipeline.spark import engine
+from tornlog.reports.pipeline.spark.engine import (
     ExecutorError,
     SameCodeFunction,
     code_here,
@@ -18,7 +18,7 @@ from tornlog.reports.pipeline.spark.same_code import (
 
 
 def code_of(package: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(same_code, "files", lambda name: package)
+    monkeypatch.setattr(engine, "files", lambda name: package)
     return code_here.__wrapped__()
 
 
@@ -58,9 +58,9 @@ def test_what_a_wheel_does_not_hold_makes_no_difference(
 
 
 def test_the_sources_are_those_of_all_of_tornlog() -> None:
-    sources = list(same_code._sources(files("tornlog")))
+    sources = list(engine._sources(files("tornlog")))
 
-    assert Path(same_code.__file__).read_bytes() in sources
+    assert Path(engine.__file__ or "").read_bytes() in sources
     assert {b"__main__.py", b"kernel.py", b"message_store.py"} <= set(sources)
     assert Path(__file__).read_bytes() not in sources
 

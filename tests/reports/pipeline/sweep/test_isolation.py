@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.pipeline.sweep import work
-from tornlog.reports.pipeline.sweep.work import isolated_rows, rows_of
+from tornlog.reports.pipeline.sweep import sweep
+from tornlog.reports.pipeline.sweep.sweep import isolated_rows, rows_of
 from tornlog.scenarios.campaigns.runner import Batch
 from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -41,7 +41,7 @@ def test_rows_are_the_same_with_and_without_a_child() -> None:
 def test_a_seed_that_kills_its_process_is_a_row_and_the_others_are_run(
     monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    monkeypatch.setattr(work, "results_of", doing(lambda: os.kill(os.getpid(), signal.SIGKILL), at))
+    monkeypatch.setattr(sweep, "results_of", doing(lambda: os.kill(os.getpid(), signal.SIGKILL), at))
     rows = list(isolated_rows(BATCH))
 
     assert [row["seed"] for row in rows] == [10, 11, 12, 13, 14]
@@ -51,7 +51,7 @@ def test_a_seed_that_kills_its_process_is_a_row_and_the_others_are_run(
 
 
 def test_a_seed_that_hangs_is_a_row_and_the_others_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "results_of", doing(lambda: time.sleep(600), 12))
+    monkeypatch.setattr(sweep, "results_of", doing(lambda: time.sleep(600), 12))
     rows = list(isolated_rows(BATCH, seconds_max=0.5))
 
     assert [row["outcome"] for row in rows] == ["held", "held", "timed-out", "held", "held"]

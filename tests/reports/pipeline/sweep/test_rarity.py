@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.pipeline.sweep.rounds import COLUMNS, DrawRegion, RarityCounts
+from tornlog.reports.pipeline.sweep.request import COLUMNS, DrawRegion, RarityCounts
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
 
 XFS, BTRFS, OTHER = (

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.pipeline.sweep.request import Block, SweepRequest
-from tornlog.reports.pipeline.sweep.rounds import DrawRegion, cells_of, rounds_of
+from tornlog.reports.pipeline.sweep.request import Block, DrawRegion, SweepRequest, cells_of, rounds_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 TWO = ("clean-stop-loses-nothing", "torn-records-are-dropped")

@@ -12,14 +12,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.spark.same_code import code_here
-from tornlog.reports.pipeline.sweep.request import Begun, SweepFileError, SweepRequest
-from tornlog.reports.pipeline.sweep.rounds import COLUMNS, rounds_of
+from tornlog.reports.pipeline.spark.engine import InProcess, code_here
+from tornlog.reports.pipeline.sweep.request import COLUMNS, Begun, SweepFileError, SweepRequest, rounds_of
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
-from tornlog.reports.pipeline.sweep.sweep import SweepProgress, shrunk_failures, smallest_failures, sweep
+from tornlog.reports.pipeline.sweep.sweep import (
+    SweepProgress,
+    do_block,
+    shrunk_failures,
+    smallest_failures,
+    sweep,
+)
 from tornlog.reports.pipeline.sweep.table import RowFiles, Table
-from tornlog.reports.pipeline.sweep.work import do_block
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.mutants.known import applied_mutant

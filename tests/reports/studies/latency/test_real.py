@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.studies.latency.real import ClockedFiles
+from tornlog.reports.studies.latency.here import ClockedFiles
 
 
 def test_syncs_that_sleep_say_how_long_those_of_the_log_did(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_both_layouts_are_measured_side_by_side_and_leave_no_descriptor_open(
     before = len(os.listdir("/proc/self/fd"))
     found = list(measure_here(str(tmp_path), [3]))
 
-    assert [(one.layout, one.flush, one.topics) for one in found] == [
+    assert [(one.variant, one.flush, one.topics) for one in found] == [
         (layout, flush, 3) for flush in FLUSHES for layout in LAYOUTS
     ]
     for one in found:
