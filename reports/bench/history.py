@@ -172,7 +172,6 @@ class History:
             self.evidence.ledger.stable.append(ConsumedMessage(topic, queue_id, own.queue_offset, put))
 
     def _commit(self, put: PutEntry, properties: str, number: int, half: LogRecord) -> None:
-        """Let a half message be committed, and end."""
         transactions = self.evidence.ledger.transactions
         transaction = transactions.prepare(put.name, _PLAIN)
         decision = transactions.ask(transaction, commits=True, now_ns=put.asked_ns)
@@ -201,7 +200,6 @@ class History:
         sys_flag: int = 0,
         prepared: int = 0,
     ) -> LogRecord:
-        """Add a record and its entry."""
         store, (topic, queue_id) = self.evidence.store, place
         raw, at = properties.encode(), store.max_offset
         size_bytes = 91 + len(body) + len(topic) + len(raw)
@@ -229,7 +227,6 @@ def _now_ms(number: int) -> int:
 
 
 def _index_of(records: Sequence[FoundRecord]) -> FoundIndex:
-    """Return an index, in many files, of all keys of some records."""
     index = FoundIndex(_INDEX_SLOTS, _INDEX_ENTRIES, [])
     entries: list[ModelEntry] = []
     begin_ms = end_ms = counted_from_ms = 0

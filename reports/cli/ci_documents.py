@@ -164,7 +164,6 @@ def _summary_lines(
 
 
 def _summary_broken(tally: Tally, again: Callable[[Failure], str]) -> Iterator[str]:
-    """Yield the first failure of a scenario, and what went wrong with the harness."""
     for failure in tally.failures[:1]:
         yield f"#### {tally.scenario.name}: {failure.violations[0].invariant} is broken"
         yield from _fenced(again(failure))

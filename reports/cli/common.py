@@ -30,6 +30,8 @@ OUT = Console(highlight=False)
 """Results: tables, and what was found beside them."""
 ERR = Console(stderr=True, highlight=False)
 """Progress, and errors. Findings only if standard output is taken by JSON."""
+HERE = "here"
+"""The name of this machine's disk among those that are simulated."""
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 5.0
 """Lines come no closer than this, but for the last one."""
@@ -101,6 +103,14 @@ def pictures_of(package: str) -> ModuleType:
         return import_module(f"{package}.pictures")
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('plot')} has") from error
+
+
+def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Return the disks of these names, each once. BadParameter: there is no such."""
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
+    return list(dict.fromkeys(names))
 
 
 def print_paths(paths: Iterable[Path]) -> None:

@@ -127,5 +127,4 @@ def _text(value: object) -> Text:
 
 
 def _spaced(name: str) -> str:
-    """Spell a JSON field as words."""
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)

@@ -241,7 +241,6 @@ def _breaches_table(examples: Iterable[Example]) -> Table:
 
 
 def _others(example: Example) -> str:
-    """Return how many other messages an example stands for."""
     others = len(example.breaches) - 1
     return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
 
@@ -278,7 +277,6 @@ def _print_breach(
 
 
 def _moment(record: ProgramRecord, shown: CrashCaseView) -> str:
-    """Return when the power goes, by the step and its line."""
     point = shown.case.point
     if point.step < 0:
         return "before the first step"
@@ -307,7 +305,6 @@ def _print_refusal(console: Console, reasons: Iterable[str]) -> None:
 
 
 def _print_output(console: Console, said: str, lines_max: int = 20) -> None:
-    """Print the end of what the check, and the library it opened states with, have written."""
     lines = said.splitlines()
     if not lines:
         return

@@ -128,7 +128,6 @@ def shrink(
 
 
 def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> None:
-    """Print whether a replay was what was recorded, and which of its decisions no longer exist."""
     outcome = replayed.result
     if is_same_run(replayed, breach):
         verdict = "the same violation"
@@ -144,7 +143,6 @@ def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> 
 
 
 def _print_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str) -> None:
-    """Print how much smaller a failure has become, what decides the small one, its story, how to see it again."""
     failure = shrunk.failure
     console.print(_sizes_table(failure, f"{shrunk.tries:,} runs, {seconds:.1f} s"))
     record = failure.smallest.record
@@ -162,7 +160,6 @@ def _sizes_table(failure: Failure, title: str) -> Table:
 
 
 def _print_lines(console: Console, title: str, lines: list[str], lines_max: int) -> None:
-    """Print some lines under a title; nothing without any."""
     if not lines:
         return
     console.print(title)

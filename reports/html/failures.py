@@ -86,7 +86,6 @@ def _text_in_scenario(left: FailureLinks, times: Mapping[str, int]) -> FailureTe
 
 
 def _places(scenarios: Mapping[str, int]) -> str:
-    """Return the scenarios that something broke in most often."""
     most = sorted(scenarios, key=lambda name: (-scenarios[name], name))
     text = ", ".join(most[:_PLACES_TOLD])
     more = len(most) - _PLACES_TOLD

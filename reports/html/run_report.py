@@ -99,7 +99,6 @@ def _verdict(results: RunResults) -> PageVerdict:
 
 
 def _broken(results: RunResults) -> str:
-    """Return which promises broke."""
     names = list(dict.fromkeys(row.promise for row in results.broken))
     text = ", ".join(names) if len(names) <= _NAMES_TOLD else counted(len(names), "promise")
     return f"{text} broken" if results.version is None else f"{results.version.id} breaks {text}"

@@ -81,7 +81,6 @@ def timeline_page(run_recording: RunRecording) -> str:
 
 
 def _facts(run_recording: RunRecording) -> list[tuple[str, str]]:
-    """Return what else there is to know of the run, in pairs."""
     plan, last = run_recording.plan, run_recording.moments[-1]
     of_store = []
     if plan is not None:

@@ -116,7 +116,6 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
 
 
 def _print_doubts(sweeps: list["Sweep"]) -> None:
-    """Say which rows are missing for being damaged, and whether code differs."""
     for sweep in sweeps:
         for name, reason in sorted(sweep.files.damaged.items()):
             _doubt(f"{sweep.place}/rows/{name}: {reason}")

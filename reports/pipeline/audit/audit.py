@@ -174,7 +174,6 @@ def _missing_entries(tables: AuditTables, joined: DataFrame) -> DataFrame:
 
 
 def _impossible_entries(entries: DataFrame) -> DataFrame:
-    """Return entries that no record can have."""
     is_negative = fn.col("physical_offset") < 0
     odd = entries.where(is_negative | (fn.col("size") <= 0))
     odd = odd.withColumn(

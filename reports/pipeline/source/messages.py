@@ -29,7 +29,7 @@ before anything else of a record is decoded; whole ranges are left out by physic
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -82,52 +82,17 @@ _HEAD_COLUMNS = {
     "body_crc": "bodyCRC",
 }
 """Which field of a record's head a column is."""
-
-
-class MessageColumns:
-    """Makes record batches of some columns."""
-
-    def __init__(self, fields: Iterable[pa.Field], delay_levels: str = DEFAULT_DELAY_LEVELS) -> None:
-        self.schema = pa.schema(fields)
-        self._delays_ms: Mapping[int, int] = parse_delay_levels(delay_levels)
-        self._makers: list[tuple[pa.Field, Callable[[SegmentSlice], Any]]] = [
-            (field, self._maker(field)) for field in self.schema
-        ]
-
-    def batch(self, piece: SegmentSlice) -> pa.RecordBatch:
-        """Return the rows of some records."""
-        return pa.RecordBatch.from_arrays([make(piece) for _, make in self._makers], schema=self.schema)
-
-    def _maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
-        name, type_ = field.name, field.type
-        if name in _HEAD_COLUMNS:
-            of_head = _HEAD_COLUMNS[name]
-            return lambda piece: pa.array(piece.heads[of_head].astype(type_.to_pandas_dtype()), type_)
-        makers: dict[str, Callable[[SegmentSlice], Any]] = {
-            "file": lambda piece: pa.repeat(piece.segment.path, len(piece.records)),
-            "topic": lambda piece: pa.array([record.topic for record in piece.records], type_),
-            "position": _positions,
-            "born_host": lambda piece: _hosts(piece, "bornHost"),
-            "store_host": lambda piece: _hosts(piece, "storeHost"),
-            "body": _bodies,
-            "properties": _properties,
-            "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece.records)),
-            "damage": lambda piece: damage_array([piece.damage] * len(piece.records)),
-            "tags_code": self._tags_codes,
-            "key_hashes": _key_hashes,
-            "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),
-        }
-        return makers[name]
-
-    def _tags_codes(self, piece: SegmentSlice) -> pa.Array:
-        delays_ms = self._delays_ms
-        return pa.array(
-            [
-                entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays_ms)
-                for record in piece.records
-            ],
-            pa.int64(),
-        )
+_PUSHED = {
+    "physical_offset": 0,
+    "size": 1,
+    "topic": 2,
+    "queue_id": 3,
+    "queue_offset": 4,
+    "sys_flag": 5,
+    "store_timestamp_ms": 6,
+}
+"""Which field of a scanned record a column is."""
+_ROWS_MAX = 4096
 
 
 def _positions(piece: SegmentSlice) -> pa.Array:
@@ -178,19 +143,6 @@ def _light(record: ScannedRecord) -> list[tuple[str, int, int]]:
     return [(topic, queue_id, place) for (topic, queue_id), place in light_places(record).items()]
 
 
-_ROWS_MAX = 4096
-_PUSHED = {
-    "physical_offset": 0,
-    "size": 1,
-    "topic": 2,
-    "queue_id": 3,
-    "queue_offset": 4,
-    "sys_flag": 5,
-    "store_timestamp_ms": 6,
-}
-"""Which field of a scanned record a column is."""
-
-
 class Messages:
     """The log as a table."""
 
@@ -198,6 +150,7 @@ class Messages:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._delays_ms = parse_delay_levels(options.delay_levels or DEFAULT_DELAY_LEVELS)
         self.schema = pa.schema(options.chosen(MESSAGE_FIELDS, DERIVED_FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange]:
@@ -214,7 +167,7 @@ class Messages:
         self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
-        columns = MessageColumns(self.schema, self._options.delay_levels or DEFAULT_DELAY_LEVELS)
+        makers = [self._maker(field) for field in self.schema]
         is_wanted = _test_of(conditions)
         for piece in RangeReader(directory, partition, _ROWS_MAX).pieces():
             if not isinstance(piece, SegmentSlice):
@@ -225,7 +178,38 @@ class Messages:
             if is_wanted is not None:
                 piece.records = [record for record in piece.records if is_wanted(record)]
             for some in piece.of_one_shape():
-                yield columns.batch(some)
+                yield pa.RecordBatch.from_arrays([make(some) for make in makers], schema=self.schema)
+
+    def _maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
+        name, type_ = field.name, field.type
+        if name in _HEAD_COLUMNS:
+            of_head = _HEAD_COLUMNS[name]
+            return lambda piece: pa.array(piece.heads[of_head].astype(type_.to_pandas_dtype()), type_)
+        makers: dict[str, Callable[[SegmentSlice], Any]] = {
+            "file": lambda piece: pa.repeat(piece.segment.path, len(piece.records)),
+            "topic": lambda piece: pa.array([record.topic for record in piece.records], type_),
+            "position": _positions,
+            "born_host": lambda piece: _hosts(piece, "bornHost"),
+            "store_host": lambda piece: _hosts(piece, "storeHost"),
+            "body": _bodies,
+            "properties": _properties,
+            "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece.records)),
+            "damage": lambda piece: damage_array([piece.damage] * len(piece.records)),
+            "tags_code": self._tags_codes,
+            "key_hashes": _key_hashes,
+            "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),
+        }
+        return makers[name]
+
+    def _tags_codes(self, piece: SegmentSlice) -> pa.Array:
+        delays_ms = self._delays_ms
+        return pa.array(
+            [
+                entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays_ms)
+                for record in piece.records
+            ],
+            pa.int64(),
+        )
 
 
 def _test_of(conditions: RowConditions) -> Callable[[ScannedRecord], bool] | None:

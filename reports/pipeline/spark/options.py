@@ -1,5 +1,6 @@
 """Spark options: those of every command that works on Spark, and the session, engine and places that they ask for."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .engine import Engine
-
-import os
 
 IN_PROCESS = "in-process"
 

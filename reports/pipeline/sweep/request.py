@@ -234,7 +234,6 @@ def rounds_of(
 
 
 def _part(total: int, number: int, parts: int) -> int:
-    """Return how many of total fall to one of so many parts."""
     return total * (number + 1) // parts - total * number // parts
 
 

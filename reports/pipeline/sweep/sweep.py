@@ -173,27 +173,17 @@ def sweep(
             table.begin(request)
         else:
             begun.require_same(request)
-        return _sweep(request, table, engine, stop_after, on_progress)
-
-
-def _sweep(
-    request: SweepRequest,
-    table: Table,
-    engine: Engine,
-    stop_after: int | None,
-    on_progress: Callable[[SweepProgress], None],
-) -> SweepProgress:
-    finished = table.files(every_page=True).whole
-    progress = SweepProgress(request.seeds)
-    for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
-        todo = [block for block in blocks if block.file_name not in finished]
-        progress.done_before += sum(block.count for block in blocks) - sum(block.count for block in todo)
-        on_progress(progress)
-        for done in engine.results(partial(do_block, table.place), todo):
-            progress.add(done)
+        finished = table.files(every_page=True).whole
+        progress = SweepProgress(request.seeds)
+        for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
+            todo = [block for block in blocks if block.file_name not in finished]
+            progress.done_before += sum(block.count for block in blocks) - sum(block.count for block in todo)
             on_progress(progress)
-            if stop_after is not None and progress.failures >= stop_after:
-                return progress
+            for done in engine.results(partial(do_block, table.place), todo):
+                progress.add(done)
+                on_progress(progress)
+                if stop_after is not None and progress.failures >= stop_after:
+                    return progress
     return progress
 
 

@@ -22,7 +22,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -92,9 +91,8 @@ class Table:
         make_directory(system, root)
         with open(f"{root}/sweep.lock", "a+") as lock:
             try:
-                fcntl.lockf(
-                    lock, fcntl.LOCK_EX | fcntl.LOCK_NB
-                )  # its children do not have it, and a death ends it
+                # its children do not have it, and a death ends it
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
                     raise
@@ -123,7 +121,10 @@ class Table:
     def write(self, block: Block, rows: Iterable[Row]) -> None:
         """Write a block's rows, all of them or nothing, in place of what may be there; they are durable then."""
         system, root = open_place(self.place)
-        with whole_file(system, f"{root}/rows/{block.file_name}") as stream, _writer(stream) as writer:
+        with (
+            whole_file(system, f"{root}/rows/{block.file_name}") as stream,
+            pq.ParquetWriter(stream, SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+        ):
             for some in _in_groups(rows):
                 writer.write_batch(batch_of(some))
 
@@ -147,8 +148,7 @@ class Table:
         names = [name for name in self._names() if _may_hold(name, scenario, seed)]
         wanted = (ds.field("scenario") == scenario) & (ds.field("seed") == seed)
         (text,) = self._rows(names).to_table(["failure"], filter=wanted)["failure"].to_pylist()
-        found: str = text
-        return found
+        return str(text)
 
     def _rows(self, names: Iterable[str] | None = None) -> ds.Dataset:
         """Return the rows in some files; without names, in all whole ones."""
@@ -162,9 +162,7 @@ class Table:
 
     def _listed(self) -> list[fs.FileInfo]:
         system, root = open_place(self.place)
-        selector = fs.FileSelector(f"{root}/rows", allow_not_found=True)
-        found: list[fs.FileInfo] = system.get_file_info(selector)
-        return found
+        return list(system.get_file_info(fs.FileSelector(f"{root}/rows", allow_not_found=True)))
 
     def _remove_orphans(self, older_than: float | None = None) -> None:
         system, root = open_place(self.place)
@@ -207,10 +205,6 @@ def _first_line(error: Exception) -> str:
 def _may_hold(name: str, scenario: str, seed: int) -> bool:
     block = _BLOCK.fullmatch(name)
     return block is not None and block[1] == scenario and 0 <= seed - int(block[2]) < int(block[3])
-
-
-def _writer(stream: Any) -> pq.ParquetWriter:
-    return pq.ParquetWriter(stream, SCHEMA, compression="zstd", write_page_checksum=True)
 
 
 def _in_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...cli.common import OUT, followed, pictures_of, print_paths
+from ...cli.common import HERE, OUT, disks_named, followed, pictures_of, print_paths
 from ...cli.options import JsonFile, PicturesDir, write_json
 from ...quantities import LATENCY_COLUMNS
 from .here import LatencyComparison, compared, measure_here
@@ -32,7 +32,6 @@ from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
 if TYPE_CHECKING:
     from types import ModuleType
 
-HERE = "here"
 _EFFECT_PUTS, _ROLLOVER_DISK, _SLOW_DISK = 4_000, "hdd", "sata-ssd"
 
 
@@ -58,10 +57,7 @@ def latency(
 
     Puts arrive when they arrive, however long those before them take, so that no percentile leaves out who had to wait.
     """
-    disks = list(dict.fromkeys(disk or DISKS))
-    for name in disks:
-        if name not in DISKS and name != HERE:
-            raise typer.BadParameter(f"no disk {name}: {', '.join(DISKS)}, {HERE}", param_hint="--disk")
+    disks = disks_named(disk or DISKS, (*DISKS, HERE))
     pictures = pictures_of(__package__)
     numbers = sorted(set(producers or PRODUCERS))
     models = [name for name in disks if name != HERE]
@@ -84,7 +80,6 @@ def latency(
 
 
 def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[LatencySeries]:
-    """Simulate the grid."""
     found = measure_grid(disks, producers, puts, seed)
     total = len(cells(disks, producers))
     return list(followed("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}"))
@@ -111,7 +106,6 @@ def _leave_effects(
 
 
 def _measure_here(producers: Sequence[int], turns: int, directory: Path | None) -> list[LatencyComparison]:
-    """Measure this machine, and simulate it."""
     with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
         found = measure_here(place, producers, turns)
         return list(compared(list(followed("measuring this machine", found, turns * len(producers)))))

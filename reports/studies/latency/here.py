@@ -194,7 +194,6 @@ class Turn:
 
 
 def _setup_of(flush: str, producers: int, turn: int) -> Setup:
-    """Return what is put in one turn."""
     is_sync = flush == "sync"
     return Setup(
         flush,

@@ -124,7 +124,6 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
 
 
 def _offered(mine: Sequence[LatencySeries]) -> str:
-    """Return the load that was offered on one disk, by flush, from the fewest producers to the most."""
     lines = ["offered, puts/s"]
     for flush in FLUSHES:
         rates = [one.setup.rate for one in mine if one.setup.flush == flush]
@@ -136,7 +135,6 @@ def _offered(mine: Sequence[LatencySeries]) -> str:
 
 
 def _sizes(measured: Sequence[LatencySeries]) -> str:
-    """Return how long the bodies are."""
     return " or ".join(f"{size:,} bytes" for size in sorted({one.setup.body_bytes for one in measured}))
 
 
@@ -222,7 +220,6 @@ def _draw_slow_syncs(axes: Axes, variants: Sequence[EffectSeries]) -> None:
 
 
 def _legend_below(axes: Axes, columns: int, **others: float) -> None:
-    """Name the curves where none of them is."""
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=columns, fontsize=8, **others)
 
 

@@ -50,14 +50,12 @@ def recovery(
 
 
 def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[RecoveryTime]:
-    """Measure below a directory that is gone afterwards."""
     total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
     with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
         return list(followed("recovering", measure_recovery(place, sizes, turns), total))
 
 
 def _print_result(console: Console, found: list[RecoveryTime]) -> None:
-    """Print one line a case."""
     table = plain_table(
         "recovery; sizes in MiB",
         ("after", "scan"),

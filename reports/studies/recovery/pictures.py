@@ -34,7 +34,6 @@ def leave_recovery(found: Sequence[RecoveryTime], out: Path) -> list[Path]:
 
 
 def _recovery_figure(found: Sequence[RecoveryTime]) -> Figure:
-    """Draw it."""
     figure = Figure(figsize=(16, 5.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     usual = min(one.case.behind_bytes for one in found)
@@ -124,7 +123,6 @@ def _name(one: RecoveryTime) -> str:
 
 
 def _legend_below(axes: Axes, columns: int) -> None:
-    """Name what is drawn where none of it is."""
     axes.legend(
         loc="upper right",
         bbox_to_anchor=(1.0, -0.13),

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ....faults.devices.pages import Memory
-from ...cli.common import OUT, followed, pictures_of, print_paths
+from ...cli.common import HERE, OUT, disks_named, followed, pictures_of, print_paths
 from ...cli.options import JsonFile, PicturesDir, write_json
 from .grid import (
     DEVICES,
@@ -24,7 +24,6 @@ from .grid import (
     LayoutResult,
     grid_cells,
     measure_each,
-    memory_of,
     reading_cases,
     reading_in_grid,
     writing_cases,
@@ -43,7 +42,6 @@ from .tables import (
     print_rows,
 )
 
-HERE = "here"
 _CHECKED_DISK = "hdd"
 _READ_TOPICS_MOST = 1024
 """With more there are few records in each."""
@@ -75,10 +73,7 @@ def topics(
     Producers and late consumers, on models of three disks or on this machine. Simulated memory is small, so that
     runs are short: what counts is how much of it there is for each topic.
     """
-    disks = list(dict.fromkeys(disk or DEVICES))
-    for name in disks:
-        if name not in DEVICES and name != HERE:
-            raise typer.BadParameter(f"no disk {name}: {', '.join(DEVICES)}, {HERE}", param_hint="--disk")
+    disks = disks_named(disk or DEVICES, (*DEVICES, HERE))
     pictures = pictures_of(__package__)
     models = [name for name in disks if name != HERE]
     rows: list[LayoutResult] = []
@@ -87,8 +82,8 @@ def topics(
     files: list[Path] = []
     checked_disk = _CHECKED_DISK if _CHECKED_DISK in models else next(iter(models), "")
     if models:
-        numbers = sorted(set(topics or TOPICS))
-        rows, checked = _simulate(models, numbers, checked_disk, puts, memory_of(dirty_mib), seed, jobs)
+        numbers, memory = sorted(set(topics or TOPICS)), Memory(dirty_bytes_max=dirty_mib << 20)
+        rows, checked = _simulate(models, numbers, checked_disk, puts, memory, seed, jobs)
         files += pictures.leave_grid(rows, out)
         files += pictures.leave_assumptions(checked, checked_disk, out)
     if HERE in disks:
@@ -130,7 +125,6 @@ def _simulate(
 
 
 def _measure_here(numbers: Sequence[int], directory: Path | None) -> list[MeasuredHere]:
-    """Measure this machine below a directory that is gone afterwards."""
     total = len(numbers) * len(FLUSHES) * len(LAYOUTS)
     with TemporaryDirectory(prefix="tornlog-topics-", dir=directory) as place:
         return list(followed("measuring this machine", measure_here(place, numbers), total))

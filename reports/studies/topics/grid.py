@@ -7,6 +7,7 @@ series that is otherwise one of the grid.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import NamedTuple, TypeVar
 
 from ....faults.devices.drives import HardDisk, nvme_ssd, sata_ssd
@@ -44,7 +45,6 @@ class LayoutVariant:
     name: str
     layout: str
     packed: bool = False
-    queues_ahead: bool = True
 
 
 SHARED_LOG = LayoutVariant("shared", SHARED)
@@ -88,11 +88,6 @@ class LayoutResult(NamedTuple):
     topics: int
     at_full: AtFull
     at_rate: AtRate
-
-
-def memory_of(dirty_mib: int) -> Memory:
-    """Return memory of which so many MiB may be dirty before writers wait."""
-    return Memory(dirty_bytes_max=dirty_mib << 20)
 
 
 def _variants_on(disk: str) -> tuple[LayoutVariant, ...]:
@@ -143,12 +138,9 @@ class AssumptionCase:
 
     def measure(self) -> AssumptionResult:
         """Measure what is sustained, or what late consumers of a few topics get."""
-        setup = self.setup
-        sustained, few_lag = None, None
-        if self.is_about_reading:
-            few_lag = _run(self.disk, setup, _few_lag)
-        else:
-            sustained = _run(self.disk, setup, closed_loop)
+        setup, reads = self.setup, self.is_about_reading
+        sustained = None if reads else _run(self.disk, setup, closed_loop)
+        few_lag = _run(self.disk, setup, _few_lag) if reads else None
         return AssumptionResult(self.assumption, setup.layout, setup.topics, sustained, few_lag)
 
 
@@ -168,7 +160,6 @@ def grid_cells(
                 seed=seed,
                 memory=memory,
                 packed=variant.packed,
-                queues_ahead=variant.queues_ahead,
             ),
         )
         for disk in disks
@@ -211,10 +202,10 @@ def measure_each(
 ) -> Iterator[LayoutResult | AssumptionResult]:
     """Yield what each case comes to, in their order. The same cases give the same results, in any number of jobs."""
     if jobs == 1:
-        yield from map(_measure, cases)
+        yield from (case.measure() for case in cases)
         return
     with interruptible() as interruption:
-        for _, found in in_processes(_measure, cases, jobs, interruption):
+        for _, found in in_processes(methodcaller("measure"), cases, jobs, interruption):
             if isinstance(found, BrokenProcessPool):
                 raise found
             yield found
@@ -222,12 +213,7 @@ def measure_each(
         raise KeyboardInterrupt
 
 
-def _measure(case: GridCell | AssumptionCase) -> LayoutResult | AssumptionResult:
-    return case.measure()
-
-
 def _run(disk: str, setup: TopicsSetup, body: Callable[[TimedMachine, TopicLayout], T]) -> T:
-    """Return what comes of a layout on a machine of its own."""
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: body(machine, machine.start()))
 
 

@@ -70,7 +70,6 @@ def measure_here(directory: str, topics: Sequence[int]) -> Iterator[MeasuredHere
 
 
 def _measure_beside(directory: str, flush: str, topics: int) -> Iterator[MeasuredHere]:
-    """Measure both layouts, taking turns."""
     with ExitStack() as stack:
         places = {
             layout: stack.enter_context(_Place.open(f"{directory}/{layout}", layout, flush, topics))
@@ -181,7 +180,6 @@ class _Place:
 
 
 def _open(directory: str, setup: TopicsSetup) -> TopicLayout:
-    """Return a layout that runs in a directory."""
     config = replace(setup.config(directory), mapped_file_size_commit_log=_LOG_BYTES)
     messages = setup.messages()
     if setup.layout == SHARED:
@@ -189,7 +187,7 @@ def _open(directory: str, setup: TopicsSetup) -> TopicLayout:
         store.load()
         store.start()
         return SharedLog(store, messages)
-    log = PartitionedLog(real_world(), RealGrowingFiles(), config, is_sync=setup.flush == "sync")
+    log = PartitionedLog(real_world(), RealGrowingFile, config, is_sync=setup.flush == "sync")
     log.start()
     return Partitions(log, messages)
 
@@ -205,7 +203,6 @@ def _forget(path: Path) -> None:
 
 
 def _read_bytes() -> int:
-    """Return how much this process has had read from disks."""
     for line in Path("/proc/self/io").read_text().splitlines():
         name, _, figure = line.partition(": ")
         if name == "read_bytes":
@@ -213,21 +210,13 @@ def _read_bytes() -> int:
     return 0
 
 
-class RealGrowingFiles:
-    """Opens files by their paths."""
-
-    def open(self, path: str) -> "RealGrowingFile":
-        """Open a file, created if there is none."""
-        return RealGrowingFile(os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE))
-
-
 class RealGrowingFile:
-    """One opened file."""
+    """A file that is opened, and created if there is none."""
 
     __slots__ = ("descriptor",)
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
 
     def write(self, at: int, data: bytes) -> int:
         """Write at a position; return how much."""

@@ -12,6 +12,7 @@ Source of the layout: Kafka, LogSegment.scala and OffsetIndex.scala (index.inter
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
@@ -39,11 +40,8 @@ class GrowingFile(Protocol):
         """Give the descriptor back."""
 
 
-class GrowingFiles(Protocol):
-    """Opens them."""
-
-    def open(self, path: str) -> GrowingFile:
-        """Open a file to read and write, created if there is none."""
+OpenFile = Callable[[str], GrowingFile]
+"""Opens a file to read and write, by its path; creates it if there is none."""
 
 
 class PartitionSegment:
@@ -63,10 +61,10 @@ class PartitionSegment:
         "size_bytes",
     )
 
-    def __init__(self, files: GrowingFiles, directory: str, base_offset: int) -> None:
+    def __init__(self, open_file: OpenFile, directory: str, base_offset: int) -> None:
         name = f"{directory}/{base_offset:020d}"
-        self._log: GrowingFile = files.open(f"{name}.log")
-        self._index: GrowingFile = files.open(f"{name}.index")
+        self._log = open_file(f"{name}.log")
+        self._index = open_file(f"{name}.index")
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size_bytes = 0
@@ -115,9 +113,8 @@ class PartitionSegment:
         at = bisect_right(self._offsets, offset) - 1
         if at < 0:
             return 0, self.base_offset
-        self._index.read(
-            at * _ENTRY.size, _ENTRY.size
-        )  # the columns are a copy, and looking into the file costs
+        # the columns are a copy, and looking into the file costs
+        self._index.read(at * _ENTRY.size, _ENTRY.size)
         return self._positions[at], self._offsets[at]
 
     def sync(self) -> None:

@@ -13,7 +13,7 @@ from ....store.formats.message import encode_record, place_records
 from ....store.message import Message
 from ....store.service import Service
 from ....store.world import Signal, World
-from .partition_files import GrowingFiles, PartitionSegment
+from .partition_files import OpenFile, PartitionSegment
 
 _PAGE_BYTES = 4096
 _WAITING = "group commit done"
@@ -23,13 +23,13 @@ _WAITING = "group commit done"
 class Partition:
     """One partition. Invariant: `durable_bytes` of `end_bytes` survive a power cut, the earliest ones."""
 
-    def __init__(self, world: World, files: GrowingFiles, directory: str, segment_bytes: int) -> None:
+    def __init__(self, world: World, open_file: OpenFile, directory: str, segment_bytes: int) -> None:
         self.lock = world.tasks.lock(f"partition {directory}")
         self.segments: list[PartitionSegment] = []
         self.end_bytes = 0
         self.durable_bytes = 0
         self._world = world
-        self._files = files
+        self._open_file = open_file
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._unsynced: list[PartitionSegment] = []
@@ -79,7 +79,7 @@ class Partition:
         if not self.segments:
             files.make_directories(self._directory)
             files.sync_directory(_above(self._directory))
-        segment = PartitionSegment(self._files, self._directory, self.next_offset)
+        segment = PartitionSegment(self._open_file, self._directory, self.next_offset)
         files.sync_directory(self._directory)
         self.segments.append(segment)
         return segment
@@ -131,9 +131,8 @@ class Partition:
 
     def _check(self) -> None:
         if self._has_failed:
-            raise OSError(
-                f"{self._directory}: a sync has failed, and nothing is known to be durable any more"
-            )
+            text = "a sync has failed, and nothing is known to be durable any more"
+            raise OSError(f"{self._directory}: {text}")
 
     def close(self) -> None:
         """Give all descriptors back."""
@@ -179,10 +178,10 @@ class PartitionFlusher(Service):
 class PartitionedLog:
     """All partitions of one directory."""
 
-    def __init__(self, world: World, files: GrowingFiles, config: StoreConfig, *, is_sync: bool) -> None:
+    def __init__(self, world: World, open_file: OpenFile, config: StoreConfig, *, is_sync: bool) -> None:
         """config: the directory, the segments' size, and how async flush goes, all under the shared log's names."""
         self._world = world
-        self._files = files
+        self._open_file = open_file
         self._config = config
         self._is_sync = is_sync
         self._lock = world.tasks.lock("partitions")
@@ -244,7 +243,7 @@ class PartitionedLog:
                 if found is None:
                     directory = f"{self._config.store_path_root_dir}/{topic}-{queue_id}"
                     segment_bytes = self._config.mapped_file_size_commit_log
-                    found = Partition(self._world, self._files, directory, segment_bytes)
+                    found = Partition(self._world, self._open_file, directory, segment_bytes)
                     self._in_order.append(found)
                     self._partitions[key] = found
         return found

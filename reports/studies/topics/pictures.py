@@ -84,7 +84,6 @@ LOOKS = {
 
 
 def _topics_across(axes: Axes, topics: Sequence[int]) -> None:
-    """Make the axis across logarithmic, with a tick for each number of topics."""
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(list(topics)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
@@ -92,7 +91,6 @@ def _topics_across(axes: Axes, topics: Sequence[int]) -> None:
 
 
 def _rates_up(axes: Axes) -> None:
-    """Make the axis up logarithmic, for figures per second."""
     axes.set_yscale("log")
     _rates_on(axes.yaxis)
 
@@ -104,7 +102,6 @@ def _to_whole_decades(axes: Axes) -> None:
 
 
 def _rates_on(axis: Axis) -> None:
-    """Label a logarithmic axis of figures per second."""
     axis.set_major_locator(LogLocator(10, numticks=9))
     axis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:,.0f}"))
     axis.set_minor_formatter(NullFormatter())
@@ -138,7 +135,6 @@ def draw(
 
 
 def _name_layouts(figure: Figure, variants: Sequence[str]) -> None:
-    """Put a legend below everything."""
     lines = [
         Line2D([], [], color=LOOKS[name].colour, ls=LOOKS[name].line, marker="o", ms=4) for name in variants
     ]
@@ -184,7 +180,6 @@ def _draw_each(
 
 
 def _consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
-    """Draw it."""
     late = [row for row in rows if row.at_full.late is not None]
     disks = list(dict.fromkeys(row.disk for row in late))
     topics = sorted({row.topics for row in late})
@@ -214,7 +209,6 @@ def _late(row: LayoutResult) -> Late:
 
 
 def _assumptions_figure(found: Sequence[AssumptionResult], disk: str) -> Figure:
-    """Draw it."""
     figure = Figure(figsize=(12, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     writing = [one for one in found if one.sustained is not None]

@@ -1,6 +1,7 @@
 """A simulated machine with either layout on it, whose storage and processor take the time that models give them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar, cast
 
 from ....faults.devices.cached_reads import ReadAhead
@@ -17,7 +18,7 @@ from ....sim.policies.random_walk import RoundRobin
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
 from ..latency.host import HostCosts, HostTasks, TouchedFiles
-from .layouts import SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup
+from .layouts import SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup, Touched
 from .partitioned_log import PartitionedLog
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class TimedMachine:
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
         touched = cast(Files, TouchedFiles(cast(SimFiles, self.files), self.processor, host.touch_ns))
         self._world = World(self.machine.clock, self.tasks, touched)
-        self._growing = SimGrowingFiles(files, self.files, self._read)
+        self._open_file = partial(SimGrowingFile, files, self.files, self._read)
 
     def _room(self, path: str, size_bytes: int) -> int | None:
         """Return how many bytes a mapped file is allocated ahead."""
@@ -80,9 +81,8 @@ class TimedMachine:
             store.start()
             layout = SharedLog(store, messages, self._read)
         else:
-            log = PartitionedLog(
-                self._world, self._growing, setup.config(_ROOT), is_sync=setup.flush == "sync"
-            )
+            is_sync = setup.flush == "sync"
+            log = PartitionedLog(self._world, self._open_file, setup.config(_ROOT), is_sync=is_sync)
             log.start()
             for message in messages:
                 log.create(message.topic, 0)
@@ -126,27 +126,15 @@ def run_timed(
         return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)
 
 
-class SimGrowingFiles:
-    """Growing files of a simulated machine whose storage takes its time."""
-
-    def __init__(self, files: SimFiles, timed: TimedFiles, touched: Callable[[str, int, int], None]) -> None:
-        """touched: waits until bytes [start, end) of a file, named by its path, are in the page cache."""
-        self.files = files
-        self.timed = timed
-        self.touched = touched
-
-    def open(self, path: str) -> "SimGrowingFile":
-        """Open a file."""
-        return SimGrowingFile(path, self)
-
-
 class SimGrowingFile:
-    """One of them."""
+    """An opened file of a simulated machine whose storage takes its time."""
 
-    def __init__(self, path: str, owner: SimGrowingFiles) -> None:
+    def __init__(self, files: SimFiles, timed: TimedFiles, touched: Touched, path: str) -> None:
+        """touched: waits until bytes [start, end) of a file, named by its path, are in the page cache."""
+        self._files = files
+        self._touched = touched
         self._path = path
-        self._owner = owner
-        self._descriptor = owner.timed.open(path)
+        self._descriptor = timed.open(path)
 
     def write(self, at: int, data: bytes) -> int:
         """Write at a position."""
@@ -154,12 +142,11 @@ class SimGrowingFile:
 
     def read(self, at: int, size_bytes: int) -> bytes:
         """Return bytes, once the storage has brought them."""
-        owner = self._owner
         end = min(at + size_bytes, self._descriptor.size_bytes)
         if end <= at:
             return b""
-        owner.touched(self._path, at, end)
-        return bytes(owner.files.map(self._path, end).view(at, end))
+        self._touched(self._path, at, end)
+        return bytes(self._files.map(self._path, end).view(at, end))
 
     def sync(self) -> None:
         """Make everything written so far durable."""

@@ -29,7 +29,6 @@ class Mark(NamedTuple):
 
     now_ns: int
     busy_ns: int
-    commands: int
     throttled_ns: int
 
 
@@ -40,8 +39,6 @@ class SustainedRate:
     puts_per_second: float
     busy_share: float
     """For how much of the time the device was busy."""
-    commands_per_put: float
-    """How many the device was given."""
 
 
 def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
@@ -86,7 +83,7 @@ class _Watch:
         """Note that a put has ended; look, now and then, whether it is over."""
         marks, elevator = self._marks, self._system.elevator
         throttled_ns = self._system.write_back.throttled_ns
-        marks.append(Mark(self._kernel.now_ns, elevator.busy_ns, elevator.commands, throttled_ns))
+        marks.append(Mark(self._kernel.now_ns, elevator.busy_ns, throttled_ns))
         if ends_early and len(marks) % self._quarter == 0 and len(marks) > self._quarter:
             before = marks[-self._quarter]
             self.is_over = self.is_over or self._keeps_up(before) or before.throttled_ns > 0
@@ -112,7 +109,6 @@ class _Watch:
         return SustainedRate(
             (last - first) / took_ns * 1e9,
             min((end.busy_ns - begin.busy_ns) / took_ns, 1.0),
-            (end.commands - begin.commands) / (last - first),
         )
 
 

@@ -181,7 +181,6 @@ def _file_map(
 
 
 def _letters_before(file: FileState | None, sector_bytes: int) -> str:
-    """Return the states of a file's sectors before a cut."""
     if file is None:
         return ""
     starts = range(0, len(file.cache), sector_bytes)
@@ -200,7 +199,6 @@ def _before(file: FileState, start: int, stop: int) -> str:
 def _after(
     letter: str, before: FileState | None, at_once: bytes | None, after: bytes | None, start: int, stop: int
 ) -> str:
-    """Return the state of one sector behind a cut."""
     found = b"" if after is None else after[start:stop]
     if not found:
         return ABSENT

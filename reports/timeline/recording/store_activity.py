@@ -72,7 +72,6 @@ class Positions:
         self.checkpoints.append(CheckpointWrite(self._moments.mark(), *values))
 
     def _now(self) -> Iterator[tuple[str, int]]:
-        """Yield each position of the store."""
         if self.store is None or not self.store.log.segments:
             return
         log = self.store.log
@@ -199,7 +198,6 @@ class Puts:
 
 
 def _holds(put: Put, violation: Violation) -> bool:
-    """Return whether a violation points into a put's record."""
     if put.start < 0 or put.log_offset < 0:
         return False
     if violation.file == _THE_LOG:

@@ -149,7 +149,6 @@ class TaskSpans:
             state.name = RUNNING
 
     def _enter(self, number: int, name: str, at: int, why: str = "") -> None:
-        """Let a task be in a state from a moment on."""
         self._leave(number, at)
         assert number not in self._states, self.tasks[number].name
         self._states[number] = _State(name, at, self._moments.kernel.steps, why)

@@ -1,19 +1,19 @@
 import pytest
 
+from tornlog.faults.devices.pages import Memory
 from tornlog.reports.studies.topics.grid import (
     AS_ASSUMED,
     PACKED,
     LayoutResult,
     grid_cells,
     measure_each,
-    memory_of,
     reading_cases,
     reading_in_grid,
     writing_cases,
     writing_in_grid,
 )
 
-TINY = memory_of(1)
+TINY = Memory(dirty_bytes_max=1 << 20)
 
 
 def grid_of(topics: int) -> list[LayoutResult]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tornlog.reports.studies.latency.traffic import config_of
-from tornlog.reports.studies.topics.here import RealGrowingFiles
-from tornlog.reports.studies.topics.partition_files import INDEX_EVERY_BYTES, GrowingFile, GrowingFiles
+from tornlog.reports.studies.topics.here import RealGrowingFile
+from tornlog.reports.studies.topics.partition_files import INDEX_EVERY_BYTES, GrowingFile, OpenFile
 from tornlog.reports.studies.topics.partitioned_log import PartitionedLog
 from tornlog.store.formats.message import decode_record
 from tornlog.store.formats.scan import scan_records
@@ -18,18 +18,18 @@ from tornlog.store.real.world import real_world
 
 
 def opened(
-    directory: Path, *, is_sync: bool = False, files: GrowingFiles | None = None, **others: Any
+    directory: Path, *, is_sync: bool = False, files: OpenFile = RealGrowingFile, **others: Any
 ) -> PartitionedLog:
     config = config_of(
         "sync" if is_sync else "async", str(directory), others.pop("segment_bytes", 1 << 20), **others
     )
-    log = PartitionedLog(real_world(), files or RealGrowingFiles(), config, is_sync=is_sync)
+    log = PartitionedLog(real_world(), files, config, is_sync=is_sync)
     log.start()
     return log
 
 
-class Watched(RealGrowingFiles):
-    """Real files that count syncs, write no more than so many bytes at a time, and fail when told to."""
+class Watched:
+    """Opens real files that count syncs, write no more than so many bytes at a time, and fail when told to."""
 
     def __init__(self, bytes_max: int = 1 << 30) -> None:
         self.bytes_max = bytes_max
@@ -37,8 +37,8 @@ class Watched(RealGrowingFiles):
         self.fails = False
         self.on_sync: Callable[[], None] = lambda: None
 
-    def open(self, path: str) -> Any:
-        return WatchedFile(path, super().open(path), self)
+    def __call__(self, path: str) -> "WatchedFile":
+        return WatchedFile(path, RealGrowingFile(path), self)
 
 
 class WatchedFile:
