@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ...store.config import FlushDiskType
@@ -56,13 +55,11 @@ class BrokerProcess:
         self.address = json.loads(ready)["addresses"][0]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         try:
-            out, _ = self._process.communicate(timeout=_STOP_SECONDS)
+            out = self._process.communicate(timeout=_STOP_SECONDS)[0]
         except subprocess.TimeoutExpired as late:
             self._process.kill()
             self._process.communicate()

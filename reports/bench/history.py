@@ -176,15 +176,9 @@ class History:
         transaction = transactions.prepare(put.name, _PLAIN)
         decision = transactions.ask(transaction, commits=True, now_ns=put.asked_ns)
         decision.status = EndTransactionStatus.DECIDED
-        place = put.topic, put.queue_id
-        copy = self._store(
-            place,
-            properties,
-            _body(put.name),
-            number,
-            sys_flag=TRANSACTION_COMMIT,
-            prepared=half.physical_offset,
-        )
+        place, flags = (put.topic, put.queue_id), {"sys_flag": TRANSACTION_COMMIT}
+        prepared = half.physical_offset
+        copy = self._store(place, properties, _body(put.name), number, **flags, prepared=prepared)
         decision.copy_end = copy.physical_offset + copy.size_bytes
         transaction.copies[decision.copy_end] = True
         self._store((OP_TOPIC, 0), "TAGS\1d", str(half.queue_offset).encode(), number, code=tags_code("d"))

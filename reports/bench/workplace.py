@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 from ...store.config import StoreConfig
@@ -63,9 +62,7 @@ class Workplace:
         self._root = tempfile.mkdtemp(prefix="tornlog-bench-", dir=self.settings.directory)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._root)
 
     @contextmanager

@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import TypeVar
 
 import typer
-from rich import box
+from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 from ...faults.simulation.artefact import ArtefactError
@@ -66,12 +66,7 @@ def progress_shown(
     That takes what rich's `Progress.update` takes, and `facts`, a text beside the bar. ticks: whether a thread shows
     how time passes. A process that forks should have none, and has to ask for each `refresh`.
     """
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[facts]}"),
-        TimeElapsedColumn(),
-    )
+    columns = ("{task.description}", BarColumn(), "{task.fields[facts]}", TimeElapsedColumn())
     quiet = not ERR.is_terminal
     with Progress(*columns, console=ERR, transient=True, disable=quiet, auto_refresh=ticks) as display:
         yield partial(display.update, display.add_task(what, total=total, facts=""))
@@ -122,12 +117,7 @@ def print_paths(paths: Iterable[Path]) -> None:
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
     """Return a table without lines: columns of text first, columns of figures behind them."""
     table = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
+        title=title, title_justify="left", box=SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True
     )
     for name in texts:
         table.add_column(name, no_wrap=name != "what")

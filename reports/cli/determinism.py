@@ -30,9 +30,8 @@ def check_processes(
         try:
             with furnished(pythons) as others:
                 witnesses = [WitnessProcess("another process"), *others]
-                found_names = [scenario.name for scenario in scenarios]
                 found = compare(
-                    found_names,
+                    [scenario.name for scenario in scenarios],
                     wanted,
                     witnesses,
                     jobs=processes,

@@ -104,11 +104,8 @@ def print_version(
     if not broken:
         console.print("every promise held")
         return
-    table = plain_table(
-        f"{len(broken)} promises that {version.id} breaks",
-        ("promise", "shows in", "likeliest cause"),
-        ("times", "seed"),
-    )
+    title = f"{len(broken)} promises that {version.id} breaks"
+    table = plain_table(title, ("promise", "shows in", "likeliest cause"), ("times", "seed"))
     for row in broken:
         first, *others = likeliest_names(row)
         table.add_row(row.promise, row.kind, first, f"{row.times:,}", str(row.first.seed))

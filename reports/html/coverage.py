@@ -102,13 +102,9 @@ def promises_table(
             invariant,
             meaning,
             [
-                _cell(
-                    invariant,
-                    disk,
-                    tried.get((invariant, disk.name), 0),
-                    broken.get((invariant, disk.name), 0),
-                )
+                _cell(invariant, disk, tried.get(where, 0), broken.get(where, 0))
                 for disk in disks
+                for where in [(invariant, disk.name)]
             ],
         )
         for invariant, meaning in INVARIANTS.items()

@@ -7,7 +7,7 @@ from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_na
 from ...scenarios.campaigns.failures.print_failure import STORY_LINES_MAX, VIOLATIONS_MAX
 from ...scenarios.oracle.evidence import Violation
 from ...scenarios.oracle.invariants import INVARIANTS
-from .render import counted
+from .render import counted, some_of
 from .results import FailureLinks
 
 _PLACES_TOLD = 3
@@ -87,6 +87,4 @@ def _text_in_scenario(left: FailureLinks, times: Mapping[str, int]) -> FailureTe
 
 def _places(scenarios: Mapping[str, int]) -> str:
     most = sorted(scenarios, key=lambda name: (-scenarios[name], name))
-    text = ", ".join(most[:_PLACES_TOLD])
-    more = len(most) - _PLACES_TOLD
-    return f"{text} and {more} more" if more > 0 else text
+    return some_of(most, _PLACES_TOLD)

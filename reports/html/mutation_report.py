@@ -7,7 +7,7 @@ from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.mutants.known import mutant_named
 from .failures import FailureText, told
-from .render import Facts, PageVerdict, counted, detection_picture, figure, render
+from .render import Facts, PageVerdict, counted, detection_picture, figure, render, some_of
 from .results import MutationResults
 
 _NAMES_TOLD = 4
@@ -89,11 +89,8 @@ def _failure_text(mutant_result: MutantResult, results: MutationResults) -> Fail
     if mutant_result.failure is None:
         return None
     failure = mutant_result.failure
-    return told(
-        results.failures[failure.signature],
-        mutant_result.id,
-        f"{mutant_result.invariant}, seed {failure.seed}",
-    )
+    about = f"{mutant_result.invariant}, seed {failure.seed}"
+    return told(results.failures[failure.signature], mutant_result.id, about)
 
 
 def _size(shrunk: dict[str, Any] | None) -> str:
@@ -107,9 +104,9 @@ def _verdict(rows: list[MutantRow], reach: Reach) -> PageVerdict:
     known = len(rows) - found - len(missed)
     more = []
     if noisy:
-        more.append(f"The store without the bug broke, too: {_names(noisy)}")
+        more.append(f"The store without the bug broke, too: {some_of(noisy, _NAMES_TOLD)}")
     if missed:
-        more.append(f"Not found: {_names(missed)}")
+        more.append(f"Not found: {some_of(missed, _NAMES_TOLD)}")
     if known:
         more.append(f"{counted(known, 'mutant')} not found of which it is known why")
     more += reach_words(reach, "mutant")
@@ -117,12 +114,6 @@ def _verdict(rows: list[MutantRow], reach: Reach) -> PageVerdict:
         return PageVerdict("broken", f"{found} of {counted(len(rows), 'mutant')} found", tuple(more))
     text = f"{found} of {counted(len(rows), 'mutant')} found, and the clean store is silent"
     return PageVerdict("unsure" if reach.not_run else "held", text, tuple(more))
-
-
-def _names(names: list[str]) -> str:
-    text = ", ".join(names[:_NAMES_TOLD])
-    more = len(names) - _NAMES_TOLD
-    return f"{text} and {more} more" if more > 0 else text
 
 
 def _facts(results: MutationResults, found: list[int]) -> Facts:

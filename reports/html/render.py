@@ -69,6 +69,12 @@ def figure(number: int) -> str:
     return f"{number:,}"
 
 
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first few of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def counted(number: int, one: str) -> str:
     """Return a number of things, each of which is called so."""
     return f"{number:,} {one}{'' if number == 1 else 's'}"

@@ -168,14 +168,8 @@ def _cell(rows: Sequence[Row]) -> Rate | None:
 
 def _rate(name: str, about: str, rows: Iterable[Row]) -> Rate:
     totals = _totals(rows)
-    return Rate(
-        name,
-        about,
-        totals["seeds"],
-        totals["violated"],
-        totals["other"],
-        rate(totals["held"], totals["seeds"]),
-    )
+    share = rate(totals["held"], totals["seeds"])
+    return Rate(name, about, totals["seeds"], totals["violated"], totals["other"], share)
 
 
 def _latency(row: Row) -> tuple[str, str, int, int, list[str]]:

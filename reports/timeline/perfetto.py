@@ -72,9 +72,8 @@ class _Events:
     def _states(self) -> Iterator[Event]:
         for span in self._run.spans:
             name = f"waits: {path_words(span.why)}" if span.state == WAITING else span.state
-            yield self._slice(
-                name, span.state, self._processes[span.task], span.task + 1, span.begin, span.end
-            )
+            process = self._processes[span.task]
+            yield self._slice(name, span.state, process, span.task + 1, span.begin, span.end, {})
 
     def _calls(self) -> Iterator[Event]:
         for put in self._run.puts:
@@ -95,18 +94,12 @@ class _Events:
 
     def _counters(self) -> Iterator[Event]:
         for position in self._run.positions:
-            yield {
-                "ph": "C",
-                "name": position.name,
-                "pid": _LOG,
-                "tid": 0,
-                "ts": self._us(position.at),
-                "args": {"bytes": position.value},
-            }
+            what, at = {"ph": "C", "name": position.name, "pid": _LOG, "tid": 0}, self._us(position.at)
+            yield {**what, "ts": at, "args": {"bytes": position.value}}
 
     def _mishaps(self) -> Iterator[Event]:
         for machine in self._run.machines:
-            yield self._slice(machine.name, "machine", _RUN, _MACHINES, machine.begin, machine.end)
+            yield self._slice(machine.name, "machine", _RUN, _MACHINES, machine.begin, machine.end, {})
         for cut in self._run.cuts:
             yield self._instant(f"{cut.machine}: {cut_words(cut)}", "cut", cut.at, {"lost": list(cut.lost)})
         for fault in self._run.faults:
@@ -118,14 +111,7 @@ class _Events:
         return self._slice(name, kind, self._processes[task] + 1, task + 1, begin, end, about)
 
     def _slice(
-        self,
-        name: str,
-        kind: str,
-        process: int,
-        thread: int,
-        begin: int,
-        end: int,
-        about: Event | None = None,
+        self, name: str, kind: str, process: int, thread: int, begin: int, end: int, about: Event
     ) -> Event:
         return {
             "ph": "X",
@@ -135,20 +121,12 @@ class _Events:
             "tid": thread,
             "ts": self._us(begin),
             "dur": round(self._us(end) - self._us(begin), 3),
-            "args": {**self._when(begin), **(about or {})},
+            "args": {**self._when(begin), **about},
         }
 
     def _instant(self, name: str, kind: str, at: int, about: Event) -> Event:
-        return {
-            "ph": "i",
-            "s": "g",
-            "name": name,
-            "cat": kind,
-            "pid": _RUN,
-            "tid": _MISHAPS,
-            "ts": self._us(at),
-            "args": {**self._when(at), **about},
-        }
+        what = {"ph": "i", "s": "g", "name": name, "cat": kind, "pid": _RUN, "tid": _MISHAPS}
+        return {**what, "ts": self._us(at), "args": {**self._when(at), **about}}
 
     def _when(self, at: int) -> Event:
         moment = self._run.moments[at]

@@ -33,6 +33,7 @@ _ENTRY_PLACE = ["topic", "queue_id", "physical_offset"]
 _ENTRY_FIELDS = (("size", "size"), ("tags_code", "tagsCode"), ("queue_offset", "phyOffset"))
 """What an entry has of its record, and the field that has it; its number is the record's queue offset."""
 _FIELD_AT = {"phyOffset": 0, "size": 8, "tagsCode": 12}
+_RECORD_FACTS = ["position", "physical_offset", "store_timestamp_ms"]
 _INDEX_KEY = ["physical_offset", "key_hash"]
 _TIME_DIFF_AT = 12
 """Where an entry of the index has it."""
@@ -179,13 +180,8 @@ def _impossible_entries(entries: DataFrame) -> DataFrame:
     odd = odd.withColumn(
         "position", fn.col("position") + fn.when(is_negative, 0).otherwise(_FIELD_AT["size"])
     )
-    return violations(
-        odd,
-        "CQ-VALID",
-        fn.when(is_negative, "phyOffset").otherwise("size"),
-        "more than 0",
-        fn.least("physical_offset", "size"),
-    )
+    field, found = fn.when(is_negative, "phyOffset").otherwise("size"), fn.least("physical_offset", "size")
+    return violations(odd, "CQ-VALID", field, "more than 0", found)
 
 
 def _holes(tables: AuditTables) -> DataFrame:
@@ -225,13 +221,7 @@ def _index(tables: AuditTables) -> DataFrame | None:
     keys = (
         tables.records.where("topic is not null")
         .where(fn.col("physical_offset") < tables.log_end)
-        .select(
-            "file",
-            "position",
-            "physical_offset",
-            "store_timestamp_ms",
-            fn.explode("key_hashes").alias("key_hash"),
-        )
+        .select("file", *_RECORD_FACTS, fn.explode("key_hashes").alias("key_hash"))
     )
     wanted = keys.groupBy(*_INDEX_KEY).agg(
         fn.count("*").alias("wanted"),
@@ -256,20 +246,14 @@ def _index(tables: AuditTables) -> DataFrame | None:
     unordered = entries.withColumn("before", fn.lag("physical_offset").over(order)).where(
         "physical_offset < before"
     )
+    least = fn.concat(fn.lit("from "), fn.col("before"))
     is_added = fn.lit(layout.unclean_exit) & (fn.col("physical_offset") >= layout.index.durable_end)
     found = [
         damage_violations(every, "IDX", is_rebuilt),
         violations(missing, "IDX", "keys of the record", fn.col("wanted"), _count("seen"), is_added),
         violations(surplus, "IDX", "entries for a key", _count("wanted"), fn.col("seen"), is_rebuilt),
         violations(untimely, "IDX", "timeDiff", fn.col("wanted"), fn.col("time_diff_s"), is_rebuilt),
-        violations(
-            unordered,
-            "IDX",
-            "phyOffset",
-            fn.concat(fn.lit("from "), fn.col("before")),
-            fn.col("physical_offset"),
-            is_rebuilt,
-        ),
+        violations(unordered, "IDX", "phyOffset", least, fn.col("physical_offset"), is_rebuilt),
     ]
     return reduce(DataFrame.unionByName, found)
 

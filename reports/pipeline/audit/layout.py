@@ -218,10 +218,10 @@ class DirectoryLayout:
             if header.next_entry > 1 and header.begin_physical_offset < last:
                 expected, begin = (
                     f"{last}, where the file before it ends, or more",
-                    header.begin_physical_offset,
+                    str(header.begin_physical_offset),
                 )
                 is_explained = self.unclean_exit and not all_durable
-                self._add("IDX", file.path, "phyOffset", expected, str(begin), is_explained=is_explained)
+                self._add("IDX", file.path, "phyOffset", expected, begin, is_explained=is_explained)
             last = max(last, header.end_physical_offset)
         return index
 
@@ -255,15 +255,8 @@ class DirectoryLayout:
 
 
 def _of_error(promise: str, error: CorruptFileError) -> LayoutViolation:
-    return LayoutViolation(
-        promise,
-        error.file,
-        error.offset,
-        error.field,
-        str(error.expected),
-        str(error.found),
-        is_explained=False,
-    )
+    expected, found = str(error.expected), str(error.found)
+    return LayoutViolation(promise, error.file, error.offset, error.field, expected, found, False)
 
 
 def _is_segment(one: Any, *, may_be_directory: bool = False) -> bool:

@@ -15,7 +15,7 @@ from ....faults.devices.storage import StorageTiming
 from ....faults.disk.disk import Disk
 from ....sim.choices import Choices
 from ....sim.kernel import Kernel
-from ....sim.machine import Machine, Processor, Waiting
+from ....sim.machine import Processor, Waiting
 from ....sim.policies.random_walk import RoundRobin
 from ....store.message import Message
 from ....store.message_store import MessageStore
@@ -71,31 +71,25 @@ def simulate(
     prepare gets the store before its first put, on_traffic is called before the first arrival; stalls are met from
     there on. The same arguments give the same series.
     """
-    choices = Choices(f"latency/{setup.seed}")
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
-        machine = kernel.machine("host")
-        timing = StorageTiming(model(choices.stream("storage")))
-        disk = Disk(kernel, choices.stream("disk"), timing=timing)
-        processor = Processor(kernel)
-        run = _Run(setup, host, choices, kernel, machine, disk, timing, processor, faults)
+        run = _Run(setup, host, model, kernel, faults)
         return kernel.run(
-            machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS
+            run.machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS
         )
 
 
-@dataclass(slots=True)
 class _Run:
     """One series under way."""
 
-    setup: Setup
-    host: HostCosts
-    choices: Choices
-    kernel: Kernel
-    machine: Machine
-    disk: Disk
-    timing: StorageTiming
-    processor: Processor
-    faults: dict[str, Any]
+    def __init__(
+        self, setup: Setup, host: HostCosts, model: StorageModel, kernel: Kernel, faults: dict[str, Any]
+    ) -> None:
+        self.setup, self.host, self.kernel, self.faults = setup, host, kernel, faults
+        self.choices = Choices(f"latency/{setup.seed}")
+        self.machine = kernel.machine("host")
+        self.timing = StorageTiming(model(self.choices.stream("storage")))
+        self.disk = Disk(kernel, self.choices.stream("disk"), timing=self.timing)
+        self.processor = Processor(kernel)
 
     def body(
         self,

@@ -36,24 +36,17 @@ _AGREES = 0.25
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
     """Return a row for each series of the grid."""
     return [
-        _row(
-            "simulated",
-            one.disk,
-            one.setup.flush,
-            one.setup.producers,
-            one.setup.rate,
-            one.series.latencies_ns,
-        )
+        _row("simulated", one.disk, setup.flush, setup.producers, setup.rate, one.series.latencies_ns)
         for one in measured
+        for setup in [one.setup]
     ]
 
 
 def grid_curves(measured: Iterable[LatencySeries]) -> Iterator[Row]:
     """Yield the points of each curve of the grid."""
     for one in measured:
-        yield from _points(
-            "simulated", one.disk, one.setup.flush, one.setup.producers, one.series.latencies_ns
-        )
+        flush, producers = one.setup.flush, one.setup.producers
+        yield from _points("simulated", one.disk, flush, producers, one.series.latencies_ns)
 
 
 def here_rows(comparisons: Iterable[LatencyComparison]) -> list[Row]:
@@ -112,9 +105,8 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """Print one line a series: its percentiles."""
     if not rows:
         return
-    table = plain_table(
-        "simulated puts", ("disk", "flush"), ("producers", "puts/s", *LATENCY_COLUMNS, "most")
-    )
+    figures = ("producers", "puts/s", *LATENCY_COLUMNS, "most")
+    table = plain_table("simulated puts", ("disk", "flush"), figures)
     for _, disk, flush, producers, rate, _, *found in rows:
         table.add_row(disk, flush, str(producers), f"{rate:,.0f}", *(duration(us) for us in found))
     console.print(table)
@@ -125,9 +117,8 @@ def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> No
     if not comparisons:
         return
     figures = [text for name in LATENCY_COLUMNS for text in (name, "sim.")]
-    table = plain_table(
-        "this machine, and the simulation as a multiple of it", ("flush",), ("producers", *figures)
-    )
+    title = "this machine, and the simulation as a multiple of it"
+    table = plain_table(title, ("flush",), ("producers", *figures))
     for one in comparisons:
         found = zip(percentiles_us(one.real_ns), one.ratios(), strict=True)
         cells = [text for us, ratio in found for text in (duration(us), _ratio(ratio))]

@@ -56,11 +56,8 @@ def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[Recov
 
 
 def _print_result(console: Console, found: list[RecoveryTime]) -> None:
-    table = plain_table(
-        "recovery; sizes in MiB",
-        ("after", "scan"),
-        ("log", "behind", "read", "all", "walk", "queues", "syncs", "index"),
-    )
+    figures = ("log", "behind", "read", "all", "walk", "queues", "syncs", "index")
+    table = plain_table("recovery; sizes in MiB", ("after", "scan"), figures)
     for row in recovery_rows(found):
         named = dict(zip(HEADER, row, strict=True))
         sizes = (named["log_bytes"], named["behind_checkpoint_bytes"], named["scanned_bytes"])

@@ -52,24 +52,11 @@ def _draw_sizes(axes: Axes, found: Sequence[RecoveryTime], behind_bytes: int) ->
     for clean, whole, name, line in _KINDS:
         mine = [one for one in found if (one.case.clean_exit, one.case.recover_whole_log) == (clean, whole)]
         colour = KINDS[2] if clean else KINDS[1]
-        axes.plot(
-            [one.log_bytes for one in mine],
-            [one.total_s for one in mine],
-            line,
-            marker="o",
-            ms=4,
-            color=colour,
-            label=name,
-        )
+        seconds = [one.total_s for one in mine]
+        axes.plot([one.log_bytes for one in mine], seconds, line, marker="o", ms=4, color=colour, label=name)
     for disk, style in zip(DEVICES, (":", "-.", "--"), strict=False):
-        axes.plot(
-            sizes,
-            [cold_read_s(disk, size) for size in sizes],
-            style,
-            lw=1.0,
-            color=QUIET,
-            label=f"only reading all of it, cold, {disk}",
-        )
+        seconds, label = [cold_read_s(disk, size) for size in sizes], f"only reading all of it, cold, {disk}"
+        axes.plot(sizes, seconds, style, lw=1.0, color=QUIET, label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_locator(FixedLocator(sizes))
@@ -123,11 +110,5 @@ def _name(one: RecoveryTime) -> str:
 
 
 def _legend_below(axes: Axes, columns: int) -> None:
-    axes.legend(
-        loc="upper right",
-        bbox_to_anchor=(1.0, -0.13),
-        ncols=columns,
-        fontsize=7.5,
-        handlelength=2.6,
-        columnspacing=1.2,
-    )
+    below, look = (1.0, -0.13), {"fontsize": 7.5, "handlelength": 2.6, "columnspacing": 1.2}
+    axes.legend(loc="upper right", bbox_to_anchor=below, ncols=columns, **look)

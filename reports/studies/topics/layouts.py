@@ -137,12 +137,8 @@ class SharedLog:
         name = self._messages[topic].topic
         result = self.store.get_message(name, 0, offset, PULLED_MOST)
         if self._touched is not None and result.records:
-            end_offset = offset + len(result.records)
-            self._touch(
-                self.store.queues.find_or_create(name, 0).queue,
-                offset * ENTRY_BYTES,
-                end_offset * ENTRY_BYTES,
-            )
+            queue, end_offset = self.store.queues.find_or_create(name, 0).queue, offset + len(result.records)
+            self._touch(queue, offset * ENTRY_BYTES, end_offset * ENTRY_BYTES)
             for at, record in zip(result.physical_offsets, result.records, strict=True):
                 self._touch(self.store.log, at, at + len(record))
         return result.records

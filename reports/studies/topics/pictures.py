@@ -122,16 +122,8 @@ def draw(
 ) -> None:
     """Draw one layout's figures, faintly where they are the lesser of two."""
     look = LOOKS[variant]
-    axes.plot(
-        across,
-        up,
-        look.line,
-        marker="o",
-        ms=3 if faint else 4,
-        lw=1.1 if faint else 1.8,
-        color=look.colour,
-        alpha=0.55 if faint else 1.0,
-    )
+    size, width, alpha = (3, 1.1, 0.55) if faint else (4, 1.8, 1.0)
+    axes.plot(across, up, look.line, marker="o", ms=size, lw=width, color=look.colour, alpha=alpha)
 
 
 def _name_layouts(figure: Figure, variants: Sequence[str]) -> None:

@@ -133,16 +133,11 @@ def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
             ("topics", "puts/s", "p50", "p99", "all late\nrecords/s", "few late\nrecords/s"),
         )
         for row in mine:
-            table.add_row(
-                row["layout"],
-                row["flush"],
-                str(row["topics"]),
-                _rate(row["puts_per_s"]),
-                duration(row["p50_us"]),
-                duration(row["p99_us"]),
-                _rate(row["all_lag_records_per_s"]),
-                _rate(row["few_lag_records_per_s"]),
+            puts, every, few = (
+                _rate(row[f"{name}_per_s"]) for name in ("puts", "all_lag_records", "few_lag_records")
             )
+            latencies = (duration(row["p50_us"]), duration(row["p99_us"]))
+            table.add_row(row["layout"], row["flush"], str(row["topics"]), puts, *latencies, every, few)
         console.print(table)
 
 
@@ -150,11 +145,8 @@ def print_checked(console: Console, disk: str, rows: Sequence[TableRow]) -> None
     """Print one line for each assumption that was changed, and layout."""
     if not rows:
         return
-    table = plain_table(
-        f"what single assumptions decide, {disk}",
-        ("assumption", "layout"),
-        ("topics", "puts/s", "few late\nrecords/s"),
-    )
+    title = f"what single assumptions decide, {disk}"
+    table = plain_table(title, ("assumption", "layout"), ("topics", "puts/s", "few late\nrecords/s"))
     for assumption, layout, topics, puts_per_s, records_per_s in rows:
         table.add_row(assumption, layout, str(topics), _rate(puts_per_s), _rate(records_per_s))
     console.print(table)

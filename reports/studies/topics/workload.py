@@ -107,8 +107,7 @@ class _Watch:
         assert begin.busy_ns <= end.busy_ns, "a device is never busy for less"
         took_ns = max(end.now_ns - begin.now_ns, 1)
         return SustainedRate(
-            (last - first) / took_ns * 1e9,
-            min((end.busy_ns - begin.busy_ns) / took_ns, 1.0),
+            (last - first) / took_ns * 1e9, min((end.busy_ns - begin.busy_ns) / took_ns, 1.0)
         )
 
 
