@@ -99,7 +99,6 @@ class Disturbances:
         return _PAUSED_TASK in due
 
     def _open_window(self) -> None:
-        """Draw what comes in the next window."""
         plan, stream = self._plan, self._stream
         self._window += 1
         start = self._window_end

@@ -447,7 +447,6 @@ class Kernel:
     # -- the hub -------------------------------------------------------------------------------------
 
     def _drive(self, main: SimTask) -> None:
-        """Run tasks until main has ended."""
         label = "~start"
         while True:
             self._raise_failure()

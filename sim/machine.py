@@ -158,19 +158,36 @@ class SimLock(Waiting):
         return self.label if self._holder is None else f"{self.label} held by {self._holder.name}"
 
 
-class SimSignal(Waiting):
+class WaitQueue(Waiting):
+    """Tasks that wait for the same, until one who wakes them takes them from here, or until their time is up."""
+
+    __slots__ = ("_kernel", "_waiters")
+
+    def __init__(self, kernel: Scheduler, label: str) -> None:
+        self.label = label
+        self._kernel = kernel
+        self._waiters: list[SimTask] = []
+
+    def _park(self, due_ns: int | None) -> None:
+        current = self._kernel.current
+        assert current not in self._waiters, f"{self.label}: {current.name} waits twice"
+        self._waiters.append(current)
+        self._kernel.park(self, due_ns)
+        if current in self._waiters:
+            self._waiters.remove(current)  # timed out, and nobody has woken it since
+
+
+class SimSignal(WaitQueue):
     """One wake-up call, remembered once.
 
     Invariant: tasks join the waiters only while the signal is not set; setting it wakes one of them.
     """
 
-    __slots__ = ("_is_set", "_kernel", "_waiters")
+    __slots__ = ("_is_set",)
 
     def __init__(self, kernel: Scheduler, name: str) -> None:
-        self.label = f"signal {name}"
-        self._kernel = kernel
+        super().__init__(kernel, f"signal {name}")
         self._is_set = False
-        self._waiters: list[SimTask] = []
 
     def notify(self) -> None:
         """Wake one waiter, or let the next wait return at once."""
@@ -198,36 +215,18 @@ class SimSignal(Waiting):
         self._is_set = False
         return True
 
-    def _park(self, due_ns: int | None) -> None:
-        current = self._kernel.current
-        assert current not in self._waiters, f"{self.label}: {current.name} waits twice"
-        self._waiters.append(current)
-        self._kernel.park(self, due_ns)
-        if current in self._waiters:
-            self._waiters.remove(current)  # timed out, and no notice since
 
-
-class Gate(Waiting):
+class Gate(WaitQueue):
     """Where tasks wait for a change, all of whom go on when it opens and look again at what they came for.
 
     Invariant: every waiter is parked here, and is let through once.
     """
 
-    __slots__ = ("_kernel", "_waiters")
-
-    def __init__(self, kernel: Scheduler, label: str) -> None:
-        super().__init__(label)
-        self._kernel = kernel
-        self._waiters: list[SimTask] = []
+    __slots__ = ()
 
     def wait(self, due_ns: int | None) -> None:
         """Wait until it is opened or until due_ns; None: for ever."""
-        current = self._kernel.current
-        assert current not in self._waiters, f"{self.label}: {current.name} waits twice"
-        self._waiters.append(current)
-        self._kernel.park(self, due_ns)
-        if current in self._waiters:
-            self._waiters.remove(current)
+        self._park(due_ns)
 
     def open(self) -> None:
         """Let everyone through, in the order they came."""

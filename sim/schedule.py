@@ -11,7 +11,6 @@ run. Empty lines, and what stands behind a # at the beginning of a line, are not
 """
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 _LINE = re.compile(r"(?P<task>\S.*?) @ (?P<label>\S.*?) #(?P<nth>[1-9]\d*) -> (?P<chosen>\S.*)")
@@ -64,8 +63,3 @@ def parse_schedule(text: str) -> list[Switch]:
         places.add(entry[:3])
         schedule.append(entry)
     return schedule
-
-
-def print_schedule(schedule: Iterable[Switch]) -> str:
-    """Return the text that `parse_schedule` reads."""
-    return "".join(f"{entry}\n" for entry in schedule)

@@ -210,7 +210,6 @@ class MetadataVariant:
         return digest_of_pieces(pieces.values())
 
     def _file(self, path: str, indexes: list[int], chosen: Chosen) -> tuple[FileImage, bytes]:
-        """Return a file of a choice, and its piece of the digest."""
         key = (path, tuple([chosen[index] for index in indexes]))
         known = self._files.get(key)
         if known is None:

@@ -102,7 +102,6 @@ def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Se
 
 
 def _losses_in_any_combination(chance: Callable[[], float], changes: int) -> list[bool]:
-    """Propose for each change whether it is lost."""
     strategy = _CHANGE_STRATEGIES[int(chance() * len(_CHANGE_STRATEGIES))]
     if strategy == "each on its own":
         return [chance() < 0.5 for _ in range(changes)]

@@ -122,7 +122,6 @@ class Elevator:
         return self._issue_writes() if self._writes else None
 
     def _issue_flush(self, now_ns: int) -> int:
-        """Flush once for all who want it."""
         done_ns = self._device.flush(now_ns)
         requests, self._flushes = self._flushes, []
         for request in requests:

@@ -57,7 +57,6 @@ class Placement(FreeBlocks):
         return runs
 
     def _next(self, file: FileBlocks) -> int:
-        """Return a block for the next page of a growing file."""
         if not file.kept_blocks:
             file.kept_blocks = self._room_blocks
             file.kept = self.take(self._room_blocks)

@@ -105,7 +105,6 @@ def aftermath_of(
 
 
 def _unsure_names(journal: Sequence[Change]) -> list[str]:
-    """Return the files and directories whose names are not durable."""
     changes = [change for change in journal if not change.synced]
     made = [change.path for change in changes if isinstance(change, Create | MakeDirectory)]
     return made + [change.target for change in changes if isinstance(change, Rename)]

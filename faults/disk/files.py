@@ -194,7 +194,7 @@ class SimFiles:
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
         injector = self._injector
-        self._injector.pause_for_device(self._machine, "map", path)
+        injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(injector.faults.failed_map_chance, FaultKind.FAILED_MAP, path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
@@ -213,12 +213,8 @@ class SimFiles:
                 self._names.extend(number, path, inode, grown_bytes, in_steps=True)
             injector.end(self._machine, "extend", number)
         inode.thaw(0)
-        if inode.flaws is not None:
-            flaws = inode.flaws
-            return FlawedMappedFile(
-                path, size_bytes, inode, self._machine, injector, self._syncs, flaws, self._volume
-            )
-        return SimMappedFile(path, size_bytes, inode, self._machine, injector, self._syncs)
+        kind = SimMappedFile if inode.flaws is None else FlawedMappedFile
+        return kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Say when a file was last changed. It is as durable as any time of change here: at once."""

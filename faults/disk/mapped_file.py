@@ -10,7 +10,7 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
-from .fault_injector import CrashPhase, FaultInjector, io_error
+from .fault_injector import CrashPhase, io_error
 from .page_cache import Flaws, Inode
 from .syncs import Syncs, SyncWait
 from .volume import Volume
@@ -25,17 +25,11 @@ class SimMappedFile:
 
     __slots__ = (
         *("_injector", "_inode", "_kernel", "_limit", "_machine", "_msync", "_pwrite_word", "_store_word"),
-        *("_syncs", "path", "size_bytes"),
+        *("_syncs", "_volume", "path", "size_bytes"),
     )
 
     def __init__(
-        self,
-        path: str,
-        size_bytes: int,
-        inode: Inode,
-        machine: Machine,
-        injector: FaultInjector,
-        syncs: Syncs,
+        self, path: str, size_bytes: int, inode: Inode, machine: Machine, volume: Volume, syncs: Syncs
     ) -> None:
         assert size_bytes <= inode.size_bytes, (path, size_bytes, inode.size_bytes)
         self.path = path
@@ -43,8 +37,9 @@ class SimMappedFile:
         self._limit = size_bytes  # -1 once closed, so that one comparison finds both mistakes
         self._inode = inode
         self._machine = machine
-        self._injector = injector
-        self._kernel = injector.kernel
+        self._volume = volume
+        self._injector = volume.injector
+        self._kernel = volume.injector.kernel
         self._syncs = syncs
         self._msync = SyncWait("msync", path)
         file = min(inode.identity, _IDENTITY_MAX) << 40
@@ -180,22 +175,13 @@ class SimMappedFile:
 class FlawedMappedFile(SimMappedFile):
     """A mapped file whose pages may be missing. A store into one of them is a scheduling point more."""
 
-    __slots__ = ("_flaws", "_volume")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        path: str,
-        size_bytes: int,
-        inode: Inode,
-        machine: Machine,
-        injector: FaultInjector,
-        syncs: Syncs,
-        flaws: Flaws,
-        volume: Volume,
-    ) -> None:
-        super().__init__(path, size_bytes, inode, machine, injector, syncs)
-        self._flaws = flaws
-        self._volume = volume
+    @property
+    def _flaws(self) -> Flaws:
+        flaws = self._inode.flaws
+        assert flaws is not None, self.path
+        return flaws
 
     def view(self, start: int, end: int) -> memoryview:
         """Return the bytes as readers see them now; a page with a bad sector is the death of who looks at it."""

@@ -39,18 +39,8 @@ class Inode:
     """
 
     __slots__ = (
-        *(
-            "_durable",
-            "_frozen",
-            "cache",
-            "flaws",
-            "identity",
-            "in_drive",
-            "loaded",
-            "mtime_ns",
-            "page_bytes",
-        ),
-        *("pending", "readable", "stale", "synced_upto"),
+        *("_durable", "_frozen", "cache", "flaws", "identity", "in_drive", "loaded", "mtime_ns"),
+        *("page_bytes", "pending", "readable", "stale", "synced_upto"),
     )
 
     def __init__(

@@ -117,5 +117,4 @@ class SimFileLock:
 
 
 def _no_space(path: str) -> OSError:
-    """Make the error for what there are no blocks for."""
     return OSError(errno.ENOSPC, "No space left on device", path)

@@ -210,7 +210,6 @@ class Prober:
         return self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
 
     def _judge(self, point: Point) -> None:
-        """Have the check look at what is new at a point."""
         new: dict[str, CrashState] = {}
         for states in self._states.values():
             for state in states:
@@ -224,7 +223,6 @@ class Prober:
             self._verdicts[digest, point.acknowledged] = verdict
 
     def _note(self, states: CrashStates, state: CrashState) -> None:
-        """Take note of the faults that make a state."""
         injected = self.found.injected
         if state.lost:
             injected.update(change.lost_as(kept_bytes) for change, kept_bytes in states.taken(state).changes)

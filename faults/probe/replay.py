@@ -103,7 +103,6 @@ class Replayer:
             raise RecordError(f"step {number}: {step.kind} cannot be: {why}") from error
 
     def _act(self, step: Step) -> None:
-        """Carry out a step that is one operation."""
         files = self._files
         match step.kind:
             case steps.CREATE:

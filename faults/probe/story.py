@@ -60,7 +60,6 @@ def _named(path: str) -> str:
 
 
 def _name_of(record: ProgramRecord, file: int) -> str:
-    """Return what a file was called first."""
     made = [step.path for step in record.steps if step.kind == steps.CREATE and step.file == file]
     return _named(made[0]) if made else f"file {file}"
 

@@ -250,7 +250,6 @@ def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> 
 
 
 def _moved(decision: Decision, plain: Iterable[Decision]) -> Decision:
-    """Return a decision for the last draw of its name."""
     shape, found = _shape(decision.label), decision
     for draw in plain:
         if draw.stream == decision.stream and draw.options > decision.value and _shape(draw.label) == shape:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ..machine import Gate, Machine
-from .medium import Medium, Mishap
+from .medium import Medium, Mishap, earliest
 
 _GIVE_UP_NS = 924 * 1_000_000_000
 """After how long a system gives up on what nobody acknowledges (tcp(7), tcp_retries2)."""
@@ -199,7 +199,7 @@ class SimConnection:
 
         Arrivals do not make room: the other end's reading does, and says so.
         """
-        return _earliest((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
+        return earliest((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
     def is_forgotten(self) -> bool:
@@ -245,7 +245,7 @@ class SimConnection:
         """Wait for a change or one of the moments; TimeoutError when time is up."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: nothing came in time")
-        self.gate.wait(_earliest((due_ns, *moments_ns)))
+        self.gate.wait(earliest((due_ns, *moments_ns)))
 
     # -- under way ---------------------------------------------------------------------------------
 
@@ -288,7 +288,3 @@ class SimConnection:
     def _check_open(self) -> None:
         if self.closed:
             raise ConnectionAbortedError(errno.ECONNABORTED, f"{self.label}: closed at this end")
-
-
-def _earliest(moments_ns: tuple[int | None, ...]) -> int | None:
-    return min((moment for moment in moments_ns if moment is not None), default=None)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..machine import Gate, Machine
 from .connection import SimConnection
-from .medium import Medium
+from .medium import Medium, earliest
 
 BACKLOG = 128
 
@@ -150,8 +150,7 @@ class SimPoller:
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
-            moments = [due_ns, *self._next_ns()]
-            self._gate.wait(min((moment for moment in moments if moment is not None), default=None))
+            self._gate.wait(earliest((due_ns, *self._next_ns())))
 
     def wake(self) -> None:
         """Have the wait that is under way, or else the next one, return."""

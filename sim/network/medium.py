@@ -1,5 +1,6 @@
 """Network medium: what connections share: conditions (delays, faults), hosts, places to wait."""
 
+from collections.abc import Iterable
 from enum import Enum
 from zlib import crc32
 
@@ -62,6 +63,11 @@ class LinkConditions:
 
     def heal(self) -> None:
         """Let everything be well from here on."""
+
+
+def earliest(moments_ns: Iterable[int | None]) -> int | None:
+    """Return the first of some moments, None if there is none."""
+    return min((moment for moment in moments_ns if moment is not None), default=None)
 
 
 class Medium:

@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.sim.schedule import ScheduleError, Switch, parse_schedule, parse_switch, print_schedule
+from tornlog.sim.schedule import ScheduleError, Switch, parse_schedule, parse_switch
 
 LINES = [
     ("life-0/producer-1 @ store #3 -> life-0/flush", Switch("life-0/producer-1", "store", 3, "life-0/flush")),
@@ -26,7 +26,7 @@ def test_only_a_switch_from_a_task_that_could_have_gone_on_is_a_preemption() -> 
 
 def test_a_schedule_is_its_lines_but_for_empty_ones_and_notes() -> None:
     schedule = [switch for _, switch in LINES]
-    text = print_schedule(schedule)
+    text = "\n".join(map(str, schedule))
     assert parse_schedule(text) == schedule
     assert parse_schedule(f"# what went wrong\n\n{text}\n  # the end") == schedule
     assert parse_schedule("") == []

@@ -164,7 +164,6 @@ class ProgramRecording:
         return _fork_exec(*arguments)
 
     def _exit(self, status: int) -> NoReturn:
-        """Stand for os._exit."""
         self.finish(status)
         _real_exit(status)
 

@@ -64,7 +64,6 @@ def _run(arguments: list[str], seconds_max: float) -> None:
 
 
 def _unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
-    """Yield where a directory is not what a record comes to."""
     odd = list(_oddities(root))
     if odd:
         yield from odd
