@@ -52,28 +52,24 @@ def _select(
 _FUZZED = (
     Mutant(
         "frame-length-trusted",
-        "remoting",
         "a frame's length is believed before it is compared with what is there",
         (Patch(frame, "frame_bytes", _frame_bytes),),
         ("allocation",),
     ),
     Mutant(
         "record-crc-unchecked",
-        "formats",
         "a record that is not plain is taken for whole without a look at its checksum",
         (Patch(scan, "check_record", _check_record), Patch(message, "check_record", _check_record)),
         ("served-unwhole",),
     ),
     Mutant(
         "index-chain-unbounded",
-        "index",
         "a look-up follows a chain of entries though it leads back to itself",
         (Patch(IndexFile, "select", _select),),
         ("chain", "hang"),
     ),
     Mutant(
         "json-depth-unbounded",
-        "formats",
         "a side file is parsed however deep it is nested",
         (Patch(side_json_format, "_DEPTH_MAX", 1 << 62),),
         ("crash",),

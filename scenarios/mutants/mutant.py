@@ -29,7 +29,6 @@ class Mutant:
     """One entry of the bug catalogue as patches of the store."""
 
     id: str
-    component: str
     summary: str
     """What the bug is, in one sentence."""
     patches: tuple[Patch, ...]
@@ -73,4 +72,4 @@ def composed(name: str, summary: str, members: Iterable[Mutant], ranges: Ranges 
                 raise PatchesCollideError(f"{other} and {mutant.id} both replace {place[1]}.{place[2]}")
     patches = tuple(patch for mutant in mutants for patch in mutant.patches)
     expected = tuple(dict.fromkeys(invariant for mutant in mutants for invariant in mutant.expected))
-    return Mutant(name, "several", summary, patches, expected, ranges or Ranges())
+    return Mutant(name, summary, patches, expected, ranges or Ranges())

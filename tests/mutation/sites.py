@@ -39,7 +39,6 @@ class Site:
         """Return the change as a mutant, to be hunted in what its component and its operator need."""
         return Mutant(
             f"{_MODULE}:{self.id}",
-            self.component.name,
             self.summary,
             patches_of(self.subject, self.change),
             (),

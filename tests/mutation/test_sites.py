@@ -64,7 +64,7 @@ def test_an_id_says_what_is_done_where_and_the_summary_shows_it() -> None:
     assert site.summary.startswith("log/checkpoint.py:")
     assert site.summary.endswith("flush: self._file.msync(0, CHECKPOINT_FILE_BYTES) → nothing")
     mutant = site.mutant()
-    assert (mutant.id, mutant.component) == (f"tests.mutation:{site.id}", "checkpoint")
+    assert (mutant.id, site.component.name) == (f"tests.mutation:{site.id}", "checkpoint")
     assert mutant.summary == site.summary
     assert mutant.expected == ()
 

@@ -23,7 +23,6 @@ def _write_nothing(self: BufferedSegment, at: int, end: int) -> None:
 
 TRANSIENT_FAKE_COMMIT = Mutant(
     "transient-fake-commit",
-    "transient buffer pool",
     "committing moves the committed position without writing the bytes to the file",
     (Patch(BufferedSegment, "_write", _write_nothing),),
     ("POS", "LIVE", "DUR"),
@@ -61,7 +60,6 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
 
 TRANSIENT_READ_WROTE_POSITION = Mutant(
     "transient-read-wrote-position",
-    "transient buffer pool / read path",
     "readers may see what was put to a buffer and is not in the file yet",
     (
         Patch(BufferedSegment, "__init__", _init_with_wrote_readable),
@@ -92,7 +90,6 @@ def _commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) ->
 
 FULL_DISK_ENDS_COMMITS = Mutant(
     "full-disk-ends-commits",
-    "transient buffer pool",
     "a commit without room refuses puts for good, and keeps a stop from being clean, though room has returned",
     (Patch(CommitRealTimeService, "commit", _commit_or_refuse_for_good),),
     ("LIVE", "STATUS"),
@@ -120,7 +117,6 @@ def _shut_committer_down_first(self: MessageStore) -> bool:
 
 FINAL_DRAIN_STOPS_EARLY = Mutant(
     "final-drain-stops-early",
-    "shutdown",
     "with a buffer in front of the log, the last commit of a stop comes before the last put",
     (Patch(MessageStore, "shutdown", _shut_committer_down_first),),
     ("DUR", "LIVE"),

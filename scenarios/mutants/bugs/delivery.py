@@ -24,7 +24,6 @@ def _as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
 
 DELAY_OFFSET_NOT_CLAMPED = Mutant(
     "delay-offset-not-clamped",
-    "delayed delivery",
     "progress that leads beyond the end of its delay level's queue is taken for what it is not",
     (Patch(ScheduleMessageService, "_within_queue", _as_persisted),),
     ("META", "SCHED", "LIVE"),
@@ -53,7 +52,6 @@ def _deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -
 
 DELAY_RETRY_SKIPS_MESSAGE = Mutant(
     "delay-retry-skips-message",
-    "delayed delivery",
     "a delayed message whose delivery failed is not tried again",
     (Patch(ScheduleMessageService, "_deliver_entry", _deliver_once),),
     ("SCHED",),
@@ -74,7 +72,6 @@ def _delivered_from_store(record: MessageRecord) -> Message | None:
 
 DELAYED_COPY_BORN_ANEW = Mutant(
     "delayed-copy-born-anew",
-    "delayed delivery",
     "the copy of a delayed message has the store's host where its client's should be",
     (Patch(schedule, "delivered", _delivered_from_store),),
     ("PREFIX",),
@@ -106,7 +103,6 @@ def _age_ms(self: TransactionalMessageCheckService, half: HalfMessage) -> int:
 
 HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
     "half-msg-immunity-double-clock",
-    "transactions",
     "a half message whose immunity ends while it is looked at is passed over",
     (Patch(TransactionalMessageCheckService, "_deal_with", _deal_with_two_clocks),),
     ("TX",),
@@ -130,7 +126,6 @@ def _read_or_forget(self: OpQueue) -> None:
 
 OP_QUEUE_OVERFLOW_ONE = Mutant(
     "op-queue-overflow-one",
-    "transactions",
     "a check that finds no new decisions forgets those that it has read",
     (Patch(OpQueue, "read", _read_or_forget),),
     ("TX",),
@@ -145,7 +140,6 @@ def _again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]
 
 PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(
     "put-back-forgets-reconsume-times",
-    "transactions",
     "a half message that is put back says that it was never consumed in vain",
     (Patch(half_message, "again", _again_never_reconsumed),),
     ("PREFIX",),

@@ -15,7 +15,6 @@ def _appended_limit(self: DispatchService) -> int:
 
 REPUT_PAST_FLUSHED = Mutant(
     "reput-past-flushed",
-    "dispatch / visibility",
     "under sync flush, consumers are shown what is not durable yet",
     (Patch(DispatchService, "readable_limit", _appended_limit),),
     ("VIS",),
@@ -47,7 +46,6 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
 
 REPUT_DIES_ON_ERROR = Mutant(
     "reput-dies-on-error",
-    "dispatch thread",
     "a file that cannot be made ends the dispatcher, and nothing becomes visible any more",
     (Patch(DispatchService, "step", _step_without_os_errors),),
     ("LIVE",),
@@ -67,7 +65,6 @@ def _step_until_error(self: DispatchService) -> None:
 
 REPUT_NEVER_RETRIES = Mutant(
     "reput-never-retries",
-    "dispatch thread",
     "one error of the disk ends the dispatcher for good, though the next attempt would do",
     (Patch(DispatchService, "step", _step_until_error),),
     ("LIVE",),
@@ -85,7 +82,6 @@ def _run_unguarded(self: Service) -> None:
 
 SERVICE_DIES_SILENTLY = Mutant(
     "service-dies-silently",
-    "services",
     "a service that ends of what nobody foresaw tells nobody, and the store goes on as if it were there",
     (Patch(Service, "_run", _run_unguarded),),
     ("LIVE", "STATUS"),

@@ -19,7 +19,6 @@ def _submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) ->
 
 ACK_BEFORE_FLUSH = Mutant(
     "ack-before-flush",
-    "group commit",
     "a put is answered before anything was synced for it",
     (Patch(GroupCommitService, "submit", _submit_and_answer),),
     ("STATUS", "DUR"),
@@ -44,7 +43,6 @@ def _commit_with_stale_result(self: GroupCommitService, requests: list[GroupComm
 
 GROUP_COMMIT_STALE_RESULT = Mutant(
     "group-commit-stale-result",
-    "group commit / rollover",
     "a put that opens a new segment is told of a time-out although the second flush made it durable",
     (Patch(GroupCommitService, "commit", _commit_with_stale_result),),
     ("STATUS",),
@@ -82,7 +80,6 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
 
 GROUP_COMMIT_SWAP_RACE = Mutant(
     "group-commit-swap-race",
-    "group commit",
     "a request added to the list of the last round is forgotten",
     (
         Patch(GroupCommitService, "submit", _submit_to_swapped_list),
@@ -105,7 +102,6 @@ def _step_clearing_notice_late(self: GroupCommitService) -> None:
 
 GROUP_COMMIT_LOST_WAKEUP = Mutant(
     "group-commit-lost-wakeup",
-    "group commit",
     "a put that arrives while the service takes its batch waits for the next put",
     (Patch(GroupCommitService, "step", _step_clearing_notice_late),),
     ("LIVE",),
@@ -143,7 +139,6 @@ _WITH_FAILED_SYNCS = Ranges(faults={"failed_sync_chance": (0.1,)})
 
 FSYNC_RETRY_ACKS = Mutant(
     "fsync-retry-acks",
-    "group commit / flush",
     "a failed sync is repeated, and the repetition's success counts although the kernel has dropped the data",
     (Patch(FlushCommitLogService, "_flush_once", _flush_until_it_succeeds),),
     ("POS", "STATUS", "DUR"),
@@ -167,7 +162,6 @@ def _flush_despite_error(self: Segment, least_pages: int) -> int:
 
 FLUSH_ADVANCE_ON_IO_ERROR = Mutant(
     "flush-advance-on-io-error",
-    "mapped file / flush",
     "a sync that fails moves the flushed position as if it had succeeded",
     (Patch(Segment, "flush", _flush_despite_error),),
     ("POS", "STATUS", "DUR", "CKPT"),
@@ -190,7 +184,6 @@ def _flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
 
 FLUSH_JUMPS_TO_NEW_FILE = Mutant(
     "flush-jumps-to-new-file",
-    "flush / rollover",
     "the end of a full segment is never synced once there is a newer one",
     (Patch(SegmentQueue, "flush", _flush_newest),),
     ("POS", "STATUS", "DUR", "PREFIX"),
@@ -226,7 +219,6 @@ def _mark_first(self: CleanCommitLog) -> bool:
 
 FLUSH_HOLD_FAILED_FAKES_PROGRESS = Mutant(
     "flush-hold-failed-fakes-progress",
-    "mapped file / flush",
     "a flush that finds its segment marked for removal counts it as durable",
     (Patch(CleanCommitLog, "_remove_first", _mark_first),),
     ("POS", "CLEAN", "CKPT", "DUR"),
@@ -255,7 +247,6 @@ def _set_flushed_to_zero(self: Recovery, trusted: int) -> None:
 
 FLUSH_STUCK_NONZERO_BASE = Mutant(
     "flush-stuck-nonzero-base",
-    "mapped file queue / flush",
     "nothing is ever synced in a log whose first segment does not begin at 0",
     (Patch(Recovery, "_set_log_positions", _set_flushed_to_zero),),
     ("LIVE", "DUR", "STATUS"),

@@ -20,7 +20,6 @@ def _first_key_of(properties: bytes) -> list[bytes]:
 
 INDEX_FIRST_KEY_ONLY = Mutant(
     "index-first-key-only",
-    "key index",
     "the index leads to each message by one key, though some have several",
     (Patch(index_key, "keys_of", _first_key_of), Patch(index_recovery, "keys_of", _first_key_of)),
     ("IDX",),
@@ -42,7 +41,6 @@ def _scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | No
 
 INDEX_FILE_DROPPED_ON_CRASH = Mutant(
     "index-file-dropped-on-crash",
-    "index",
     "after a crash the newest index file is deleted, and only what recovery scans for the queues is indexed again",
     (Patch(Recovery, "_scan_enough", _scan_for_queues_only),),
     ("IDX",),
@@ -78,7 +76,6 @@ def _end_by_header(
 
 INDEX_HEADER_AHEAD_OF_ENTRIES = Mutant(
     "index-header-ahead-of-entries",
-    "index",
     "after a crash an index file is kept as far as its header says, without a look at its entries",
     (Patch(IndexRecovery, "_end_of", _end_by_header),),
     ("IDX",),
@@ -105,7 +102,6 @@ def _flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
 
 INDEX_ROLL_PUBLISHES_CQ_CHECKPOINT = Mutant(
     "index-roll-publishes-cq-checkpoint",
-    "checkpoint / index / consume queue",
     "a full index file has the checkpoint written, which then speaks for queue entries that are not durable",
     (Patch(FlushConsumeQueueService, "_flush_full_index_files", _flush_and_vouch_for_queues),),
     ("CKPT", "CQ-COMPLETE"),

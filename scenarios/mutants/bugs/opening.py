@@ -21,7 +21,6 @@ def _mark_without_sync(self: MessageStore) -> None:
 
 ABORT_MARKER_UNSYNCED = Mutant(
     "abort-marker-unsynced",
-    "startup / shutdown marker",
     "a power cut takes the marker, and the log it leaves is trusted as after a clean stop",
     (Patch(MessageStore, "mark_running", _mark_without_sync),),
     ("PREFIX", "DUR", "CQ-COMPLETE", "CQ-VALID", "QOFF", "START"),
@@ -57,7 +56,6 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
 
 SECOND_INSTANCE_RECOVERS_BEFORE_LOCK = Mutant(
     "second-instance-recovers-before-lock",
-    "startup / locking",
     "a second start on a live directory recovers it before it finds out that it is locked",
     (
         Patch(MessageStore, "_lock_directory", _make_directory),
@@ -83,7 +81,6 @@ def _load_refusing_strays(
 
 STRAYS_REFUSED = Mutant(
     "strays-refused",
-    "load",
     "a name among the queues that is none of theirs is refused, though nothing needs it",
     (Patch(ConsumeQueueTable, "load", _load_refusing_strays),),
     ("START",),
@@ -101,7 +98,6 @@ def _is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> b
 
 PARTIAL_QUEUE_FILE_REFUSED = Mutant(
     "partial-queue-file-refused",
-    "load",
     "a queue file with a part of its length, as a crash inside its allocation leaves it, is refused",
     (Patch(QueueSegments, "is_expendable", _is_expendable_if_empty_or_whole),),
     ("START",),

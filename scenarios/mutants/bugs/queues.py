@@ -47,7 +47,6 @@ def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> Put
 
 FAILED_PUT_BURNS_QUEUE_OFFSET = Mutant(
     "failed-put-burns-queue-offset",
-    "append path / queue offsets",
     "a refused message uses up a queue offset",
     (Patch(CommitLog, "put", _put_burning_offset),),
     ("CQ-VALID", "CQ-COMPLETE", "QOFF"),
@@ -80,7 +79,6 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
 
 LMQ_OFFSET_LOCK_SPLIT = Mutant(
     "lmq-offset-lock-split",
-    "append path / multi-dispatch",
     "two messages take the same place in a light queue",
     (
         Patch(CommitLog, "append", _append_under_queue_lock),
@@ -128,7 +126,6 @@ def _put_beyond_mark(
 
 CQ_REDISPATCH_DUPLICATES = Mutant(
     "cq-redispatch-duplicates",
-    "consume queue",
     "records that are replayed after a crash are in their queues twice",
     (
         Patch(MessageStore, "recover", _recover_and_redispatch),
@@ -154,7 +151,6 @@ def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRange
 
 CQ_EMPTY_TAIL_FILE = Mutant(
     "cq-empty-tail-file",
-    "consume queue recovery",
     "an all-zero slot at the front of a queue's newest segment becomes a real entry",
     (Patch(recovery, "keep_trusted_entries", _keep_first_slot),),
     ("CQ-VALID",),
@@ -184,7 +180,6 @@ def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: 
 
 QUEUE_REMOVED_BESIDE_A_PUT = Mutant(
     "queue-removed-beside-a-put",
-    "consume queue",
     "a put that comes while its queue is removed is answered OK, and nobody can read it before a restart",
     (Patch(CleanConsumeQueue, "_remove", _remove_without_put_lock),),
     ("CQ-COMPLETE", "READ", "CLEAN"),
@@ -236,7 +231,6 @@ def _scan_over_holes(
 
 HOLE_HIDES_SEGMENT = Mutant(
     "hole-hides-segment",
-    "read path",
     "a pull that meets an entry without a record passes over the rest of a log segment",
     (Patch(Puller, "_scan", _scan_over_holes),),
     ("READ",),
@@ -255,7 +249,7 @@ def _bug_of_tag_codes(id_: str, summary: str, code_of: Callable[[str], int]) -> 
 
     patches = (Patch(dispatch, "entry_tags_code", tags_code), Patch(recovery, "entry_tags_code", tags_code))
     ranges = Ranges(messages={"equal_sizes": (False,)})
-    return Mutant(id_, "consume queue", summary, patches, ("CQ-VALID",), ranges)
+    return Mutant(id_, summary, patches, ("CQ-VALID",), ranges)
 
 
 def _hash_of_code_points(text: str) -> int:

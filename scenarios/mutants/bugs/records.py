@@ -24,7 +24,6 @@ def _encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray
 
 BATCH_SHARES_FIRST_FLAG = Mutant(
     "batch-shares-first-flag",
-    "record format",
     "every record of a batch has the flag of the batch's first message",
     (Patch(commit_log, "encode_batch_records", _encode_batch_with_first_flag),),
     ("DUR", "PREFIX"),
@@ -41,9 +40,7 @@ def _bug_of_one_record(
     def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
         return _encode_one(change(head), sys_flag, flag & flags, body, properties)
 
-    return Mutant(
-        id_, "record format", summary, (Patch(commit_log, "_encode_one", encode),), ("DUR", "PREFIX")
-    )
+    return Mutant(id_, summary, (Patch(commit_log, "_encode_one", encode),), ("DUR", "PREFIX"))
 
 
 def _with_hosts_swapped(head: Message) -> Message:

@@ -23,7 +23,6 @@ def _cut_without_zeroing(self: Recovery, end_offset: int) -> bool:
 
 STALE_TAIL_AFTER_TRUNCATE = Mutant(
     "stale-tail-after-truncate",
-    "recovery / truncation",
     "records behind a cut stay on the disk and come back to life",
     (Patch(Recovery, "cut_log", _cut_without_zeroing),),
     ("PREFIX", "QOFF"),
@@ -67,7 +66,6 @@ def _finish_with_entries_found(self: Recovery) -> None:
 
 REPUT_STARTS_AT_LOG_END = Mutant(
     "reput-starts-at-log-end",
-    "startup / dispatch",
     "after a restart, records that were stored and not dispatched are never dispatched",
     (Patch(Recovery, "finish_queues", _finish_with_entries_found),),
     ("CQ-COMPLETE", "CQ-VALID"),
@@ -90,7 +88,6 @@ def _finish_without_cutting(self: Recovery) -> None:
 
 NORMAL_RECOVERY_KEEPS_DIRTY_CQ = Mutant(
     "normal-recovery-keeps-dirty-cq",
-    "recovery",
     "after a clean stop, queue entries outlive the damaged records that recovery cuts",
     (Patch(Recovery, "finish_queues", _finish_without_cutting),),
     ("CQ-VALID", "CQ-COMPLETE"),
@@ -122,7 +119,6 @@ def _finish_without_backlog(self: Recovery) -> None:
 
 CLEAN_EXIT_WITH_BACKLOG = Mutant(
     "clean-exit-with-backlog",
-    "shutdown",
     "a stop counts as clean although records are not dispatched, and the next start does not dispatch them",
     (
         Patch(DispatchService, "finish", _end_at_once),
@@ -150,7 +146,6 @@ def _recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Reco
 
 OFFSET_TABLE_REBUILT_EARLY = Mutant(
     "offset-table-rebuilt-early",
-    "recovery / role change",
     "after a restart, new messages get queue offsets that others in the log have",
     (Patch(MessageStore, "recover", _recover_with_early_offsets),),
     ("CQ-COMPLETE", "QOFF", "READ"),
@@ -173,7 +168,6 @@ _WITH_SKIPPED_NUMBERS = SCENARIOS["a-gap-in-the-numbers-hides-no-message"].range
 
 NUMBERING_GAP_REFUSED = Mutant(
     "numbering-gap-refused",
-    "recovery",
     "messages behind numbers that a queue has skipped lose their entries",
     (Patch(QueueReplay, "_place_of", _place_without_gaps),),
     ("CQ-COMPLETE", "VIS"),
@@ -196,7 +190,6 @@ def _place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | 
 
 WRONG_NUMBER_BLANKS_ENTRY = Mutant(
     "wrong-number-blanks-entry",
-    "recovery",
     "a flipped bit of a record's queueOffset costs a message that its entry leads to",
     (Patch(QueueReplay, "_place_of", _place_by_own_number),),
     ("CQ-COMPLETE", "VIS"),

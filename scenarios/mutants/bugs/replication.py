@@ -33,7 +33,6 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
 
 HA_ACK_BEYOND_MASTER = Mutant(
     "ha-ack-beyond-master",
-    "replication",
     "a master that lost its tail takes the report of a longer slave for the answer to new puts",
     (
         Patch(HAConnection, "_take_first_report", _believe_first_report),
@@ -62,7 +61,6 @@ def _check_place_from_below(
 
 SLAVE_DISPATCH_UNBOUNDED = Mutant(
     "slave-dispatch-unbounded",
-    "dispatch thread",
     "one replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it",
     (Patch(ConsumeQueue, "_check_place", _check_place_from_below),),
     ("LIVE",),

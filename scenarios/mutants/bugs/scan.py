@@ -36,7 +36,6 @@ def _scan_foreign_records(
 
 FOREIGN_OFFSET_RECORD_ACCEPTED = Mutant(
     "foreign-offset-record-accepted",
-    "recovery",
     "records that an older segment had in the same sectors are taken for the log's own",
     (Patch(recovery, "scan_records", _scan_foreign_records),),
     ("PREFIX", "CQ-VALID", "QOFF", "DUR"),
@@ -73,7 +72,6 @@ def _scan_checking_blanks(
 
 BLANK_MARKER_OFFSET_CHECK = Mutant(
     "blank-marker-offset-check",
-    "recovery",
     "the blank record at the end of a full segment fails a check meant for messages, and the log ends there",
     (Patch(recovery, "scan_records", _scan_checking_blanks),),
     ("DUR", "PREFIX"),
@@ -112,7 +110,6 @@ def _scan_trusting_lengths(
 
 BAD_LENGTH_TRUSTED = Mutant(
     "bad-length-trusted",
-    "recovery / dispatch",
     "a length that cannot be one keeps the store from opening",
     (Patch(recovery, "scan_records", _scan_trusting_lengths),),
     ("START", "LIVE"),
@@ -133,7 +130,6 @@ def _records_without_crc(self: Recovery, segment: Segment, start: int = 0) -> It
 
 CRC_SKIPPED_ON_RECOVERY = Mutant(
     "crc-skipped-on-recovery",
-    "recovery",
     "a record whose body lost a sector is taken for whole",
     (Patch(Recovery, "_records", _records_without_crc),),
     ("PREFIX",),
@@ -157,7 +153,6 @@ def _no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> 
 
 PROPS_OUTSIDE_CRC = Mutant(
     "props-outside-crc",
-    "record format / recovery",
     "a record that lost the sectors with its properties is taken for whole",
     (Patch(scan, "torn_properties", _no_torn_properties),),
     ("PREFIX", "CQ-VALID"),
@@ -183,7 +178,6 @@ def _scan_up_to_empty_body(
 
 SCAN_ENDS_AT_EMPTY_BODY = Mutant(
     "scan-ends-at-empty-body",
-    "recovery",
     "recovery cuts the log in front of the first record that has no body",
     (Patch(recovery, "scan_records", _scan_up_to_empty_body),),
     ("DUR", "PREFIX", "START", "VIS"),
@@ -200,7 +194,6 @@ def _give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | Non
 
 DAMAGE_ENDS_SEGMENT = Mutant(
     "damage-ends-segment",
-    "recovery",
     "one damaged record hides those behind it in its segment when queues are made anew",
     (Patch(Recovery, "_pass_damage", _give_up_segment),),
     ("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"),

@@ -18,7 +18,6 @@ def _advance_then_append(self: Segment, position: int, data: bytes | bytearray) 
 
 APPEND_ADVANCES_BEFORE_WRITE = Mutant(
     "append-advances-before-write",
-    "append path",
     "positions cover bytes that are still to be written",
     (Patch(Segment, "append", _advance_then_append),),
     ("POS", "STATUS", "DUR", "LIVE", "PREFIX"),
@@ -33,7 +32,6 @@ def _sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
 
 NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
     "no-dir-fsync-on-rollover",
-    "file allocation",
     "a power cut takes a new segment's name, and everything acknowledged in it",
     (Patch(AllocateMappedFileService, "make_durable", _sync_all_but_name),),
     ("DUR", "START", "PREFIX", "CQ-VALID"),
@@ -56,7 +54,6 @@ def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
 
 ZERO_LENGTH_TRAILING_FILE = Mutant(
     "zero-length-trailing-file",
-    "file allocation / load",
     "a segment that a crash left without a size keeps the store from opening",
     (Patch(SegmentQueue, "is_expendable", _is_expendable_if_whole),),
     ("START",),
@@ -83,7 +80,6 @@ def _load_up_to_odd_file(
 
 LOAD_STOPS_ON_ODD_FILE = Mutant(
     "load-stops-on-odd-file",
-    "load",
     "segments behind one of a wrong size are forgotten without an error",
     (Patch(SegmentQueue, "load", _load_up_to_odd_file),),
     ("DUR", "START", "CLEAN"),
@@ -111,7 +107,6 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
 
 TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
     "truncate-forgets-undeleted-file",
-    "truncation / reference counting",
     "segments that were cut off stay on the disk and come back with their records",
     (
         Patch(SegmentQueue, "_remove_last", _forget_last),

@@ -18,7 +18,6 @@ def _flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
 
 CHECKPOINT_BEFORE_DATA = Mutant(
     "checkpoint-before-data",
-    "checkpoint",
     "the checkpoint is durable before the queue entries it speaks for",
     (Patch(FlushConsumeQueueService, "flush_thoroughly", _flush_checkpoint_first),),
     ("CKPT", "CQ-COMPLETE"),
@@ -43,7 +42,6 @@ def _load_or_refuse(self: StoreCheckpoint) -> None:
 
 DAMAGED_CHECKPOINT_REFUSED = Mutant(
     "damaged-checkpoint-refused",
-    "checkpoint",
     "a checkpoint that is negative or cut short is refused, though nothing that it says is needed",
     (Patch(StoreCheckpoint, "load", _load_or_refuse),),
     ("START",),
@@ -59,7 +57,6 @@ def _write_aside_unsynced(self: SideFile, content: bytes) -> None:
 
 CONFIG_RENAME_WITHOUT_SYNC = Mutant(
     "config-rename-without-sync",
-    "progress files",
     "a new version of a side file takes the name of the old one before its data is durable",
     (Patch(SideFile, "_write_aside", _write_aside_unsynced),),
     ("META",),
@@ -94,7 +91,6 @@ def _store_in_place(self: SideFile, content: bytes) -> bool:
 
 CONFIG_INPLACE_BAK_POLLUTION = Mutant(
     "config-inplace-bak-pollution",
-    "progress files",
     "a side file that a crash tore is copied over its good backup by the next one that writes it",
     (Patch(SideFile, "store", _store_in_place),),
     ("META",),

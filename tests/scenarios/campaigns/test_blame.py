@@ -91,7 +91,7 @@ def test_a_tally_keeps_the_first_failure_of_each_signature_however_many_there_ar
 
 
 def bug(name: str) -> Mutant:
-    return Mutant(name, "", "", (), ())
+    return Mutant(name, "", (), ())
 
 
 MEMBERS = (bug("a"), bug("b"), bug("c"))

@@ -27,7 +27,7 @@ def test_a_composite_expects_what_its_members_do_once_each() -> None:
 
 
 def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:
-    twin = Mutant("twin", "", "", (Patch(GroupCommitService, "submit", lambda self, request: None),), ())
+    twin = Mutant("twin", "", (Patch(GroupCommitService, "submit", lambda self, request: None),), ())
     with pytest.raises(
         PatchesCollideError, match=r"ack-before-flush and twin both replace GroupCommitService\.submit"
     ):

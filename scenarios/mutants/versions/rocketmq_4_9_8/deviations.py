@@ -51,7 +51,6 @@ def _nothing() -> None:
 
 MARKER_AFTER_SERVICES = Mutant(
     "marker-after-services",
-    "startup / shutdown marker",
     "the marker of an unclean exit is created when the services are at work already",
     (Patch(MessageStore, "start", _start),),
     ("CQ-COMPLETE", "PREFIX", "DUR", "CKPT"),
@@ -76,7 +75,6 @@ def _sync_nothing(self: SegmentQueue, first: int) -> None:
 
 PAGE_CACHE_TAKEN_FOR_DISK = Mutant(
     "page-cache-taken-for-disk",
-    "recovery",
     "what recovery could read counts as durable, though only the page cache may have it",
     (
         Patch(Recovery, "_set_log_positions", _set_log_positions),
@@ -99,7 +97,6 @@ def _make(self: AllocateMappedFileService, base_offset: int) -> Segment:
 
 LEFTOVER_REOPENED = Mutant(
     "leftover-reopened",
-    "file allocation",
     "a file that is there already becomes the new segment with the bytes it has",
     (Patch(AllocateMappedFileService, "make", _make),),
     ("PREFIX", "QOFF", "START", "CQ-COMPLETE"),
@@ -124,7 +121,6 @@ def _remove_front(self: SegmentQueue) -> None:
 
 REMOVALS_UNSYNCED = Mutant(
     "removals-unsynced",
-    "truncation / retention",
     "a power cut brings back segments that were removed, and not those around them",
     (Patch(SegmentQueue, "_remove", _remove), Patch(SegmentQueue, "_remove_front", _remove_front)),
     ("START", "CLEAN", "PREFIX", "QOFF", "DUR", "CKPT"),
@@ -156,7 +152,6 @@ _WITH_CHECKPOINTS = Ranges(
 
 QUEUE_NAMES_UNSYNCED = Mutant(
     "queue-names-unsynced",
-    "consume queue",
     "the checkpoint speaks for queue files whose names a power cut takes",
     (Patch(ConsumeQueueTable, "make_durable", _make_durable),),
     ("CKPT", "CQ-COMPLETE", "POS"),
@@ -179,7 +174,6 @@ def _finish(self: FlushConsumeQueueService) -> None:
 
 QUEUE_PASS_FLUSHES_ONE_FILE = Mutant(
     "queue-pass-flushes-one-file",
-    "consume queue / checkpoint",
     "a pass flushes one file of each queue, and the checkpoint then speaks for all of them",
     (Patch(ConsumeQueue, "flush", _flush), Patch(FlushConsumeQueueService, "finish", _finish)),
     ("CKPT", "CQ-COMPLETE"),
@@ -193,7 +187,6 @@ def _sync_names(self: IndexFiles) -> None:
 
 INDEX_NAMES_UNSYNCED = Mutant(
     "index-names-unsynced",
-    "index",
     "the checkpoint speaks for an index file whose name a power cut takes",
     (Patch(IndexFiles, "sync_names", _sync_names),),
     ("CKPT", "IDX"),
@@ -213,7 +206,6 @@ def _store(self: SideFile, content: bytes) -> bool:
 
 SIDE_FILE_COPIED_AND_DELETED = Mutant(
     "side-file-copied-and-deleted",
-    "progress files",
     "a side file is deleted before its next version has the name, and its backup is never synced",
     (Patch(SideFile, "store", _store),),
     ("META", "SCHED", "TX", "REDEL"),
@@ -250,7 +242,6 @@ def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes:
 
 DELAY_LEVELS_AFTER_RECOVERY = Mutant(
     "delay-levels-after-recovery",
-    "recovery / delayed delivery",
     "after a crash, delayed messages whose queue entries are made anew are delivered at once",
     (Patch(Recovery, "__init__", _init), Patch(QueueReplay, "add", _add)),
     ("SCHED", "CQ-VALID"),
@@ -266,7 +257,6 @@ def _persist(self: ScheduleMessageService) -> bool:
 
 DELIVERY_PROGRESS_AHEAD = Mutant(
     "delivery-progress-ahead",
-    "delayed delivery",
     "progress is persisted as far as copies were put, and a power cut takes copies and leaves it",
     (Patch(ScheduleMessageService, "persist", _persist),),
     ("SCHED", "META"),
@@ -287,7 +277,6 @@ def _persist_correction(self: ScheduleMessageService) -> None:
 
 UNCORRECTED_PROGRESS_KEPT = Mutant(
     "uncorrected-progress-kept",
-    "delayed delivery",
     "progress that was brought back to its queue stays on the disk as it was, for the next crash to skip by",
     (Patch(ScheduleMessageService, "persist_correction", _persist_correction),),
     ("SCHED", "META"),
@@ -308,7 +297,6 @@ def _readable_store_timestamp_ms(self: BufferedSegment) -> int:
 
 COMMIT_TIME_OF_LAST_PUT = Mutant(
     "commit-time-of-last-put",
-    "transient buffer pool / checkpoint",
     "the checkpoint's log time is that of the last put, which may be in memory only",
     (Patch(BufferedSegment, "readable_store_timestamp_ms", property(_readable_store_timestamp_ms)),),
     ("CKPT",),
@@ -321,7 +309,6 @@ def _write(self: BufferedSegment, at: int, end: int) -> None:
 
 SHORT_WRITE_UNNOTICED = Mutant(
     "short-write-unnoticed",
-    "transient buffer pool",
     "a commit counts as whole although the write wrote a part of it",
     (Patch(BufferedSegment, "_write", _write),),
     ("POS", "DUR", "LIVE", "CQ-VALID", "CQ-COMPLETE", "READ"),

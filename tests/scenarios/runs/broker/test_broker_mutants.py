@@ -40,7 +40,6 @@ class Bug:
     def mutant(self) -> Mutant:
         return Mutant(
             f"broker {self.name}",
-            "broker",
             "a bug of the broker",
             (Patch(self.owner, self.name, self.replacement),),
             self.expected,
