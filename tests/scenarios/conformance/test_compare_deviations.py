@@ -14,6 +14,7 @@ from tornlog.scenarios.conformance.observed import (
     OpenedDirectory,
     SeenQueue,
     SeenRecord,
+    StoreDifference,
     StoreObservation,
     times_of,
     window_of,
@@ -63,8 +64,17 @@ def names(
     version: str = "rocketmq-4.9.8",
 ) -> set[str]:
     """Return what explains the differences, `nothing` where nothing does."""
-    found = differences(OpenedDirectory(CONFIG, {"abort": b""} | (files or {}), ours, real, version))
+    found = differences_between(ours, real, files, version)
     return {"nothing" if one.deviation is None else one.deviation.name for one in found}
+
+
+def differences_between(
+    ours: StoreObservation,
+    real: StoreObservation,
+    files: dict[str, bytes] | None = None,
+    version: str = "rocketmq-4.9.8",
+) -> list[StoreDifference]:
+    return differences(OpenedDirectory(CONFIG, {"abort": b""} | (files or {}), ours, real, version))
 
 
 def test_every_deviation_is_a_line_of_the_page() -> None:
@@ -261,10 +271,13 @@ def test_a_key_is_forgotten_only_in_front_of_where_recovery_begins() -> None:
     assert names(ours, lacks_first) == {"nothing"}
 
 
-def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it() -> None:
+def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it_below_its_next_entry() -> None:
     sizes = {"max_hash_slot_num": 5, "max_index_num": 100}
-    entry_bytes = bytes(4) + (100).to_bytes(8, "big") + bytes(8)
-    with_entry = bytes(40 + 4 * 5 + 20) + entry_bytes
+
+    def index_of(next_entry: int) -> bytes:
+        entry_bytes = bytes(4) + (100).to_bytes(8, "big") + bytes(8)
+        return bytes(36) + next_entry.to_bytes(4, "big") + bytes(4 * 5 + 20) + entry_bytes
+
     lacks = seen(3, lookups=seen(3).lookups | {("T", "k1"): []})
 
     def explained(index: bytes) -> set[Any]:
@@ -272,8 +285,9 @@ def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it() ->
         found = differences(OpenedDirectory(config, {"index/1": index}, seen(3), lacks, "rocketmq-4.9.8"))
         return {one.deviation and one.deviation.name for one in found}
 
-    assert explained(bytes(len(with_entry))) == {"index-lost"}
-    assert explained(with_entry) == {None}
+    assert explained(bytes(len(index_of(2)))) == {"index-lost"}
+    assert explained(index_of(1)) == {"index-lost"}  # the next entry is written over it
+    assert explained(index_of(2)) == {None}
 
 
 def timed(found: int, count: int = 3, *, blank_first: bool = False) -> StoreObservation:
@@ -290,6 +304,12 @@ def test_a_time_leads_elsewhere_only_for_files_touched_or_entries_without_a_time
     assert names(timed(2), timed(0)) == {"nothing"}
     assert names(timed(2, 6), timed(0, 6)) == {"file-times"}
     assert "time-of-nothing" in names(timed(2, blank_first=True), timed(0, blank_first=True))
+
+
+def test_in_queues_of_other_numbers_times_lead_to_other_numbers() -> None:
+    shifted = replace(timed(7), queues=queue_of(*timed(2).queues["T", 0].entries, begin=5))
+
+    assert {one.place for one in differences_between(timed(2), shifted) if " at " in one.place} == set()
 
 
 def test_a_time_that_does_not_lead_to_the_nearest_is_a_fault_of_ours() -> None:
@@ -345,6 +365,14 @@ def test_a_refusal_of_ours_is_explained_by_a_gap_only_even_if_the_real_store_ref
     assert names(at_gap, refused) == {"nothing"}
     assert names(at_gap, seen(1), gap) == {"gap"}
     assert names(at_gap, refused, gap) == set()
+
+
+def test_that_the_real_store_waits_for_ever_is_explained_by_a_hole_in_its_log_only() -> None:
+    waits = StoreObservation(refusal="start() does not end: dispatch is 265 bytes behind")
+    files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
+
+    assert names(seen(1), waits, files) == {"gap"}
+    assert names(seen(1), waits) == {"nothing"}
 
 
 def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
