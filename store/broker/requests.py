@@ -26,7 +26,7 @@ BROKER_VERSION = 409
 """What this broker says it is: 4.9.8, as MQVersion counts."""
 JAVA_LANGUAGE = 0
 """Clients of RocketMQ know brokers in no other language."""
-
+_OF_BROKER = (RESPONSE_FLAG, JAVA_LANGUAGE, BROKER_VERSION)
 _NO_FIELDS: Mapping[str, str] = {}
 
 
@@ -197,17 +197,7 @@ def response_to(
     body: bytes = b"",
 ) -> RemotingCommand:
     """Return a response to a request: with its opaque, and in the form that its header has."""
-    return RemotingCommand(
-        code,
-        request.opaque,
-        RESPONSE_FLAG,
-        JAVA_LANGUAGE,
-        BROKER_VERSION,
-        remark,
-        ext_fields,
-        body,
-        request.form,
-    )
+    return RemotingCommand(code, request.opaque, *_OF_BROKER, remark, ext_fields, body, request.form)
 
 
 def success(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from .files import RealDiskSpace, RealFiles, RealFileStatus
 from .pages import buffer_pages, dont_need_pages, map_private
@@ -93,28 +94,15 @@ class OverlayMappedFile:
         self.store(at, data)
         return len(data)
 
-    def msync(self, start: int, end: int) -> None:
-        """Do nothing: nothing here is to last."""
+    def _do_nothing(self, *_: Any, **__: Any) -> None:
+        """Nothing here is to last, and the overlay keeps what the file has become."""
 
-    def fdatasync(self) -> None:
-        """Do nothing: nothing here is to last."""
-
-    def mlock(self) -> None:
-        """Do nothing."""
-
-    def munlock(self) -> None:
-        """Do nothing."""
-
-    def advise_will_need(self) -> None:
-        """Do nothing."""
+    msync = fdatasync = mlock = munlock = advise_will_need = close = _do_nothing
 
     def advise_dont_need(self, start: int, end: int) -> None:
         """Let the pages in [start, end) go from this process's memory, if the file has not changed here."""
         if not self._content.was_changed:
             dont_need_pages(self._content.pages, start, end, self.path)
-
-    def close(self) -> None:
-        """Do nothing: the overlay keeps what the file has become."""
 
 
 class OverlayLock:

@@ -29,8 +29,17 @@ from ...formats.remoting.command import RemotingCommand
 from ...service import Service
 from ...world import World
 from ..router import Channel
-from .permissions import PERMISSIONS, Permission, group_resource
-from .rules import NOBODY, AccessRules, Account, AddressPattern, AddressPatternError, parse_address_pattern
+from .rules import (
+    NOBODY,
+    PERMISSIONS,
+    AccessRules,
+    Account,
+    AddressPattern,
+    AddressPatternError,
+    Permission,
+    group_resource,
+    parse_address_pattern,
+)
 
 KEY_CHARACTERS_MIN = 7
 """Of access and secret keys; RocketMQ's own bound."""

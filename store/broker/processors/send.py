@@ -1,18 +1,29 @@
-"""Processors of sends: puts what producers send, and what consumers send back.
+"""Processor of sends: puts what producers send and decide, what consumers send back, and their replies.
 
     SEND_MESSAGE  SEND_MESSAGE_V2  SEND_BATCH_MESSAGE
-    CONSUMER_SEND_MSG_BACK     a consumer could not handle a message, and will be given it again after a while
+    END_TRANSACTION                a producer's decision about a half message
+    CONSUMER_SEND_MSG_BACK         a consumer could not handle a message, and will be given it again after a while
+    SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a message whose producer waits for one
 
 What is stored of the properties is what came, with CLUSTER and without WAIT, in the order of a Java map. A message that
 is sent back is put once more, to the group's retry topic by way of a delay that grows with each time. When it has come
 back too often, or the consumer says that it is hopeless, it goes to the group's dead letters.
-Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack.
+
+The producer that waits for a reply is found by the client id that its message had in REPLY_TO_CLIENT, and is sent the
+reply at once (PUSH_REPLY_MESSAGE_TO_CLIENT); it is stored, too, unless settings say otherwise. Once it is sent, the
+answer is SUCCESS whatever becomes of storing it, and has msgId, queueId and queueOffset, stored or not: clients need
+them.
+Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack, EndTransactionProcessor, ReplyMessageProcessor,
+ReplyMessageRequestHeader.
 """
 
 from dataclasses import replace
 
+from ...delivery.half_message import EndTransaction
+from ...delivery.transaction_service import EndTransactionStatus
+from ...errors import StoreError
 from ...formats.host import encode_message_id
-from ...formats.message import MessageRecord
+from ...formats.message import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK, MessageRecord
 from ...formats.properties import (
     PROPERTY_CLUSTER,
     PROPERTY_DELAY,
@@ -26,9 +37,17 @@ from ...formats.properties import (
     rebuild_properties,
 )
 from ...formats.remoting.command import RemotingCommand
-from ...message import Message, MessageBatch, PutMessageResult, PutMessageStatus
+from ...message import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, response_to, success
+from ..requests import (
+    ExtFields,
+    RequestCode,
+    RequestRefusedError,
+    ResponseCode,
+    refuse_if,
+    response_to,
+    success,
+)
 from ..router import Channel
 from ..sending import (
     MAX_RECONSUME_TIMES_VERSION,
@@ -44,6 +63,9 @@ from ..topic_names import PERM_WRITE, RETRY_GROUP_PREFIX, dlq_topic, is_closed_t
 from ..topics import TopicConfig, unit_flag
 
 FIRST_DELAY_LEVEL = 3
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+_DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 class SendMessageProcessor:
@@ -53,7 +75,7 @@ class SendMessageProcessor:
         self._parts = parts
         self._checks = SendChecks(parts)
 
-    def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Put a message, or several."""
         self._checks.check_writeable()
         send = SendRequest.of(request)
@@ -122,20 +144,9 @@ class SendMessageProcessor:
             }
         return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
 
+    # -- sent back ---------------------------------------------------------------------------------
 
-def _waits(text: str | None) -> bool:
-    """Return what WAIT says: true unless it is there and says otherwise."""
-    return text is None or text.lower() == "true"
-
-
-class SendBackProcessor:
-    """Answers when the message is as durable as settings promise."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
-        self._checks = SendChecks(parts)
-
-    def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Put a message again."""
         self._checks.check_writeable()
         if not self._parts.config.broker_permission & PERM_WRITE:
@@ -195,3 +206,87 @@ class SendBackProcessor:
             self._parts.config.store_host,
             record.reconsume_times + 1,
         )
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def end_transaction(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+        """Decide a transaction; a producer that does not know yet decides nothing, and will be asked."""
+        fields = ExtFields(request.ext_fields)
+        decision, group = fields.int32("commitOrRollback"), fields.text("producerGroup")
+        named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"))
+        if decision == TRANSACTION_NONE:
+            return None
+        if decision == TRANSACTION_COMMIT:
+            result = self._parts.transactions.commit(named)
+        elif decision == TRANSACTION_ROLLBACK:
+            result = self._parts.transactions.rollback(named)
+        else:
+            expected = f"{TRANSACTION_NONE}, {TRANSACTION_COMMIT} or {TRANSACTION_ROLLBACK}"
+            raise RequestRefusedError(f"commitOrRollback: expected {expected}, found {decision}")
+        if result.status is EndTransactionStatus.SLAVE_NOT_AVAILABLE:
+            return response_to(request, ResponseCode.SLAVE_NOT_AVAILABLE, result.status.value)
+        if result.status not in _DONE:
+            return response_to(request, ResponseCode.SYSTEM_ERROR, result.status.value)
+        if result.put is None:
+            return success(request)
+        return response_to(request, PUT_CODES[result.put.status], put_remark(result.put.status))
+
+    # -- replies -----------------------------------------------------------------------------------
+
+    def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Send a reply to whom it is for, and store it."""
+        self._checks.check_writeable()
+        send = SendRequest.of(request)
+        topic = self._checks.topic(send)
+        properties = decode_properties(send.properties)
+        refused = self._push(request, send, properties, channel)
+        message = self._checks.message(send, topic, request.body, channel)
+        put = self._put_reply(message, properties) if self._parts.config.store_reply_message_enable else None
+        refuse_if(refused)
+        if put is None:
+            return success(request, msgId=0, queueId=message.queue_id, queueOffset=0)
+        return success(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
+
+    def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
+        """Store a reply; return where it is, None if that fails."""
+        properties.pop(PROPERTY_WAIT, None)
+        properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
+        message.properties = rebuild_properties(properties)
+        try:
+            return self._parts.store.put_message(message).append
+        except (StoreError, OSError):
+            return None  # whoever waits for it has been sent it
+
+    def _push(
+        self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel
+    ) -> str | None:
+        """Send a reply to the producer that waits for it; return why that is not possible, None if it is."""
+        client_id = properties.get(REPLY_TO_CLIENT, "")
+        producer = self._parts.producers.find_channel(client_id)
+        if producer is None:
+            return f"{REPLY_TO_CLIENT}: expected a client that is connected, found {client_id[:255]!r}"
+        now_ms = self._parts.world.clock.now_ms()
+        fields = {
+            "producerGroup": send.producer_group,
+            "topic": send.topic,
+            "defaultTopic": send.default_topic,
+            "defaultTopicQueueNums": str(send.default_topic_queue_nums),
+            "queueId": str(send.queue_id),
+            "sysFlag": str(send.sys_flag),
+            "bornTimestamp": str(send.born_timestamp_ms),
+            "flag": str(send.flag),
+            "properties": rebuild_properties({**properties, PUSH_REPLY_TIME: str(now_ms)}),
+            "reconsumeTimes": str(send.reconsume_times),
+            "unitMode": str(send.unit_mode).lower(),
+            "bornHost": channel.remote_address,
+            "storeHost": self._parts.config.address,
+            "storeTimestamp": str(now_ms),
+        }
+        code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+        pushed = self._parts.pushes.send(producer, code, fields, request.body)
+        return None if pushed else f"{client_id!r}: its connection has ended"
+
+
+def _waits(text: str | None) -> bool:
+    """Return what WAIT says: true unless it is there and says otherwise."""
+    return text is None or text.lower() == "true"
