@@ -1,9 +1,10 @@
 """A scenario: one claim about the store, and the ranges within which each seed tries to refute it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .disk_models import DISK_MODELS
-from .ranges import Ranges
+from .ranges import Options, Ranges
 
 POLICIES = {
     "random-walk": "every runnable task is as likely as any other, for stretches of random length",
@@ -20,6 +21,11 @@ class Scenario:
     name: str
     claim: str
     ranges: Ranges
+
+    @classmethod
+    def of(cls, name: str, claim: str, **chosen: Options | Mapping[str, Options]) -> "Scenario":
+        """Return a scenario of `Ranges(**chosen)`."""
+        return cls(name, claim, Ranges(**chosen))
 
     def admits(self, disk: str) -> bool:
         """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""

@@ -1,96 +1,85 @@
 """Answers: what producers and consumers were told stays true, whatever stops, fails or takes its time."""
 
-from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The store is told to stop, under traffic that has ended.
-    Scenario(
+    Scenario.of(
         "clean-stop-loses-nothing",
         "a clean stop loses nothing, in any flush mode, and the next start finds no marker and changes nothing",
-        Ranges(endings=("stop",), lives=(1, 2), consumers=(0, 1)),
+        endings=("stop",),
+        lives=(1, 2),
+        consumers=(0, 1),
     ),
     # The store is told to stop while producers put, consumers walk and users look messages up.
-    Scenario(
+    Scenario.of(
         "a-stop-under-load-keeps-every-answer",
         "a clean stop loses no put that was answered OK, however close to its end, and keeps none that was refused",
-        Ranges(
-            memory={"transient_pool": (False, True, True), "warm_files": (False, True)},
-            producers=(2, 3),
-            consumers=(0, 1, 2),
-            index={"seekers": (0, 1)},
-            messages={"no_wait_chance": (0.0, 0.3)},
-            disturbances={"paused_task_chance": (0.0, 0.0, 0.3)},
-            faults={"short_write_chance": (0.0, 0.3)},
-            endings=("stop in traffic",),
-            lives=(1, 2),
-        ),
+        memory={"transient_pool": (False, True, True), "warm_files": (False, True)},
+        producers=(2, 3),
+        consumers=(0, 1, 2),
+        index={"seekers": (0, 1)},
+        messages={"no_wait_chance": (0.0, 0.3)},
+        disturbances={"paused_task_chance": (0.0, 0.0, 0.3)},
+        faults={"short_write_chance": (0.0, 0.3)},
+        endings=("stop in traffic",),
+        lives=(1, 2),
     ),
     # Puts go to a buffer of the process first, writes fall short or fail, and the process is killed or loses power.
-    Scenario(
+    Scenario.of(
         "a-kill-takes-only-what-was-not-committed",
         "with a buffer in front of the log, a kill takes only what was not committed, and nothing that a consumer saw",
-        Ranges(
-            sync_flush=(False,),
-            memory={"transient_pool": (True,), "warm_files": (False, True)},
-            disk=("process-kill", "process-kill", "nothing-lost", "strict-posix", "ext4-ordered"),
-            commit_log_bytes=(1024, 2048, 8192, 16384),
-            consumers=(0, 1, 2),
-            pauses={"chance": (0.2, 0.5), "ms_max": (1, 100, 1000)},
-            faults={
-                "failed_write_chance": (0.0, 0.0, 0.1),
-                "short_write_chance": (0.0, 0.3),
-                "refused_lock_chance": (0.0, 0.3),
-                "failed_creation_chance": (0.0, 0.0, 0.1),
-                "failed_sync_chance": (0.0, 0.0, 0.0, 0.03),
-            },
-            endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
-        ),
+        sync_flush=(False,),
+        memory={"transient_pool": (True,), "warm_files": (False, True)},
+        disk=("process-kill", "process-kill", "nothing-lost", "strict-posix", "ext4-ordered"),
+        commit_log_bytes=(1024, 2048, 8192, 16384),
+        consumers=(0, 1, 2),
+        pauses={"chance": (0.2, 0.5), "ms_max": (1, 100, 1000)},
+        faults={
+            "failed_write_chance": (0.0, 0.0, 0.1),
+            "short_write_chance": (0.0, 0.3),
+            "refused_lock_chance": (0.0, 0.3),
+            "failed_creation_chance": (0.0, 0.0, 0.1),
+            "failed_sync_chance": (0.0, 0.0, 0.0, 0.03),
+        },
+        endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
-    Scenario(
+    Scenario.of(
         "slow-sync-times-out-truthfully",
         "under a slow disk, OK still means durable, and a time-out means that the time was up",
-        Ranges(
-            sync_flush=(True,),
-            faults={"slow_sync_chance": (0.1, 0.4), "slow_sync_ms_max": (100, 3000)},
-            flush={"sync_timeout_ms": (20, 200)},
-            endings=("crash in traffic", "stop"),
-            consumers=(0,),
-        ),
+        sync_flush=(True,),
+        faults={"slow_sync_chance": (0.1, 0.4), "slow_sync_ms_max": (100, 3000)},
+        flush={"sync_timeout_ms": (20, 200)},
+        endings=("crash in traffic", "stop"),
+        consumers=(0,),
     ),
     # A sync fails once, and the kernel forgets the pages.
-    Scenario(
+    Scenario.of(
         "failed-sync-is-never-acknowledged",
         "after a sync that failed, no put is answered OK that the disk does not have",
-        Ranges(
-            sync_flush=(True, True, False),
-            faults={"failed_sync_chance": (0.02, 0.1)},
-            endings=("crash in traffic", "crash at rest", "stop"),
-            consumers=(0,),
-        ),
+        sync_flush=(True, True, False),
+        faults={"failed_sync_chance": (0.02, 0.1)},
+        endings=("crash in traffic", "crash at rest", "stop"),
+        consumers=(0,),
     ),
     # Consumers with subscriptions walk queues that grow and crash.
-    Scenario(
+    Scenario.of(
         "tag-filtered-reads-stay-exact",
         "a consumer gets exactly the messages that its subscription matches, before and after a crash",
-        Ranges(
-            consumers=(1, 2),
-            consuming={"filtered": (True,)},
-            messages={"equal_sizes": (False,)},
-            endings=("crash at rest", "stop", "crash in traffic"),
-        ),
+        consumers=(1, 2),
+        consuming={"filtered": (True,)},
+        messages={"equal_sizes": (False,)},
+        endings=("crash at rest", "stop", "crash in traffic"),
     ),
     # Consumers read as close behind the producers as they are let.
-    Scenario(
+    Scenario.of(
         "consumers-never-see-what-can-vanish",
         "what a consumer was given under sync flush, no power cut takes back",
-        Ranges(
-            sync_flush=(True,),
-            disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
-            consumers=(1, 2),
-            messages={"no_wait_chance": (0.0, 0.5)},
-            sync_ms_max=(10,),
-            endings=("crash in traffic",),
-        ),
+        sync_flush=(True,),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
+        consumers=(1, 2),
+        messages={"no_wait_chance": (0.0, 0.5)},
+        sync_ms_max=(10,),
+        endings=("crash in traffic",),
     ),
 )

@@ -29,37 +29,33 @@ SCENARIOS: tuple[Scenario, ...] = (
         _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)),
     ),
     # Messages are put to be seen later; the store dies while they wait and while they are delivered, and puts fail.
-    Scenario(
+    Scenario.of(
         "delayed-messages-arrive-and-never-early",
         "every delayed message that is stored arrives, never before it is due, and again only after a crash",
-        Ranges(
-            delay={"chance": (0.3, 0.8)},
-            consumers=(0, 1),
-            endings=(
-                *("crash in traffic", "crash in traffic", "crash in persist", "crash at rest"),
-                *("crash in load", "stop", "stop and damage"),
-            ),
-            faults={"failed_creation_chance": (0.0, 0.0, 0.3), "slow_sync_chance": (0.0, 0.0, 0.2)},
+        delay={"chance": (0.3, 0.8)},
+        consumers=(0, 1),
+        endings=(
+            *("crash in traffic", "crash in traffic", "crash in persist", "crash at rest"),
+            *("crash in load", "stop", "stop and damage"),
         ),
+        faults={"failed_creation_chance": (0.0, 0.0, 0.3), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
     # Consumer groups commit how far they came, delivery does too, and the machine dies while that is persisted.
-    Scenario(
+    Scenario.of(
         "progress-survives-every-crash",
         "progress once persisted is found again after any crash, and consumers go on from where it says",
-        Ranges(
-            consuming={"commits_offsets": (True,)},
-            delay={"chance": (0.0, 0.4)},
-            consumers=(1, 2),
-            topics=(1,),
-            queues_per_topic=(1, 2),
-            pauses={"chance": (0.5,), "ms_max": (1000, 3000)},
-            lives=(2, 3, 4),
-            endings=(
-                *("crash in persist",) * 3,
-                *("crash in traffic", "crash in load", "stop"),
-                *("stop and damaged progress",) * 2,
-            ),
-            faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
+        consuming={"commits_offsets": (True,)},
+        delay={"chance": (0.0, 0.4)},
+        consumers=(1, 2),
+        topics=(1,),
+        queues_per_topic=(1, 2),
+        pauses={"chance": (0.5,), "ms_max": (1000, 3000)},
+        lives=(2, 3, 4),
+        endings=(
+            *("crash in persist",) * 3,
+            *("crash in traffic", "crash in load", "stop"),
+            *("stop and damaged progress",) * 2,
         ),
+        faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
     ),
 )

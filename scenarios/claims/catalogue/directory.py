@@ -1,78 +1,71 @@
 """The store's directory: what expires from it, what others do to it, who may open it."""
 
-from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Somebody has old segments deleted, again and again, and the machine dies in the midst of it.
-    Scenario(
+    Scenario.of(
         "retention-takes-only-the-oldest",
         "what has expired goes from the front, whole segments at a time, and nothing else goes or comes back wrong",
-        Ranges(
-            retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
-            queues_per_topic=(1, 2, 4),
-            commit_log_bytes=(1024, 2048),
-            consume_queue_bytes=(100, 200),
-            messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
-            messages_each=(8, 16, 24),
-            pauses={"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
-            consumers=(0, 1, 2),
-            faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1)},
-            disturbances={"paused_task_chance": (0.0, 0.0, 0.2)},
-            starved_steps_max=(0, 500),
-            lives=(1, 2, 3),
-            endings=(
-                *("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
-                *("stop", "stop and returned file"),
-            ),
+        retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
+        queues_per_topic=(1, 2, 4),
+        commit_log_bytes=(1024, 2048),
+        consume_queue_bytes=(100, 200),
+        messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+        messages_each=(8, 16, 24),
+        pauses={"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
+        consumers=(0, 1, 2),
+        faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1)},
+        disturbances={"paused_task_chance": (0.0, 0.0, 0.2)},
+        starved_steps_max=(0, 500),
+        lives=(1, 2, 3),
+        endings=(
+            *("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
+            *("stop", "stop and returned file"),
         ),
     ),
     # Behind the end of the log, a crash shows whole records that an older segment had in the same sectors.
-    Scenario(
+    Scenario.of(
         "old-blocks-are-never-records",
         "bytes of an older segment behind the log's end are never taken for records, however well they check",
-        Ranges(
-            endings=("crash on old blocks",),
-            disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
-            commit_log_bytes=(2048, 4096),
-            messages={
-                "body_bytes_max": (394, 394, 500),
-                "property_bytes_max": (0,),
-                "equal_sizes": (True, True, False),
-            },
-            messages_each=(8, 16),
-            lives=(1, 2),
-        ),
+        endings=("crash on old blocks",),
+        disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
+        commit_log_bytes=(2048, 4096),
+        messages={
+            "body_bytes_max": (394, 394, 500),
+            "property_bytes_max": (0,),
+            "equal_sizes": (True, True, False),
+        },
+        messages_each=(8, 16),
+        lives=(1, 2),
     ),
     # While the store is off, a segment in front of others loses its last sector; somebody starts, and then mends it.
-    Scenario(
+    Scenario.of(
         "odd-segments-are-refused-not-forgotten",
         "a log with a segment of a wrong size in front of others is refused untouched, and whole once that is mended",
-        Ranges(
-            endings=("stop and odd file",),
-            commit_log_bytes=(1024, 2048),
-            messages={"body_bytes_max": (300, 700)},
-            lives=(1, 2),
-        ),
+        endings=("stop and odd file",),
+        commit_log_bytes=(1024, 2048),
+        messages={"body_bytes_max": (300, 700)},
+        lives=(1, 2),
     ),
     # While the store is off, people and tools leave files among its own, cut a queue's file or damage the checkpoint.
-    Scenario(
+    Scenario.of(
         "what-is-not-the-stores-is-left-alone",
         "foreign files stay where they are, and a store whose derived files are damaged opens with all of its messages",
-        Ranges(
-            endings=("stop and strays", "stop and strays", "crash in traffic"),
-            lives=(1, 2, 3),
-            commit_log_bytes=(2048, 4096),
-            consume_queue_bytes=(100, 200),
-            index={"keys_chance": (0.0, 0.3)},
-            messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
-            messages_each=(8, 16),
-        ),
+        endings=("stop and strays", "stop and strays", "crash in traffic"),
+        lives=(1, 2, 3),
+        commit_log_bytes=(2048, 4096),
+        consume_queue_bytes=(100, 200),
+        index={"keys_chance": (0.0, 0.3)},
+        messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
+        messages_each=(8, 16),
     ),
     # Someone starts the store again while it runs.
-    Scenario(
+    Scenario.of(
         "second-start-is-refused",
         "a second start on a live directory is refused, and changes nothing in it",
-        Ranges(starts={"second": (True,)}, consumers=(0,), lives=(1, 2)),
+        starts={"second": (True,)},
+        consumers=(0,),
+        lives=(1, 2),
     ),
 )

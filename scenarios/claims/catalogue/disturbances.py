@@ -1,65 +1,60 @@
 """Disturbances: lost time alone, and everything that may go wrong on a sound disk together."""
 
 from ..disk_models import DISK_MODELS
-from ..ranges import Ranges
 from ..scenario import Scenario
 
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Tasks and machines stand still, one task starves, the wall clock jumps: only time may be lost by it.
-    Scenario(
+    Scenario.of(
         "pauses-and-clock-steps-change-no-answer",
         "pauses, starvation and a jumping clock cost time, and neither messages nor the truth of an answer",
-        Ranges(
-            disturbances={
-                "paused_task_chance": (0.0, 0.1, 0.5),
-                "paused_machine_chance": (0.0, 0.05),
-                "clock_step_chance": (0.0, 0.1, 0.5),
-            },
-            starved_steps_max=(0, 50, 2000),
-            faults={"stall_chance": (0.0, 0.0, 0.01), "slow_io_chance": (0.0, 0.0, 0.05)},
-            consumers=(0, 1, 2),
-            flush={"sync_timeout_ms": (500, 5000)},
-        ),
+        disturbances={
+            "paused_task_chance": (0.0, 0.1, 0.5),
+            "paused_machine_chance": (0.0, 0.05),
+            "clock_step_chance": (0.0, 0.1, 0.5),
+        },
+        starved_steps_max=(0, 50, 2000),
+        faults={"stall_chance": (0.0, 0.0, 0.01), "slow_io_chance": (0.0, 0.0, 0.05)},
+        consumers=(0, 1, 2),
+        flush={"sync_timeout_ms": (500, 5000)},
     ),
     # Every sound disk, and of all that may go wrong on one a different choice with every seed.
-    Scenario(
+    Scenario.of(
         "anything-goes",
         "no combination of crashes, failures, delays and pauses on a disk that keeps what it synced breaks a promise",
-        Ranges(
-            disk=tuple(name for name in DISK_MODELS if name not in _UNSOUND),
-            faults={
-                "failed_sync_chance": (0.0, 0.0, 0.0, 0.02),
-                "failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.05),
-                "stopped_file_system_chance": (0.0, 0.3),
-                "slow_sync_chance": (0.0, 0.0, 0.1),
-                "slow_sync_ms_max": (3000, 12_000),
-                "failed_write_chance": (0.0, 0.0, 0.05),
-                "short_write_chance": (0.0, 0.0, 0.3),
-                "failed_read_chance": (0.0, 0.0, 0.0, 0.1),
-                "failed_map_chance": (0.0, 0.0, 0.0, 0.05),
-                "failed_lookup_chance": (0.0, 0.0, 0.0, 0.02),
-                "refused_lock_chance": (0.0, 0.0, 0.3),
-                "failed_creation_chance": (0.0, 0.0, 0.0, 0.2),
-                "failed_extend_chance": (0.0, 0.0, 0.0, 0.1),
-                "sparse": (False, False, False, True),
-                "slow_io_chance": (0.0, 0.0, 0.1),
-                "stall_chance": (0.0, 0.0, 0.01),
-            },
-            disturbances={
-                "paused_task_chance": (0.0, 0.0, 0.2),
-                "paused_machine_chance": (0.0, 0.0, 0.05),
-                "clock_step_chance": (0.0, 0.0, 0.2),
-            },
-            starved_steps_max=(0, 0, 500),
-            lives=(1, 2, 3, 4),
-            endings=("crash in traffic", "crash at rest", "crash in load", "stop", "stop in traffic"),
-            consumers=(0, 1),
-            memory={"transient_pool": (False, False, True)},
-            index={"keys_chance": (0.0, 0.3)},
-            messages={"batch_chance": (0.0, 0.2)},
-            capacity_bytes=(0, 0, 0, 24_000),
-        ),
+        disk=tuple(name for name in DISK_MODELS if name not in _UNSOUND),
+        faults={
+            "failed_sync_chance": (0.0, 0.0, 0.0, 0.02),
+            "failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.05),
+            "stopped_file_system_chance": (0.0, 0.3),
+            "slow_sync_chance": (0.0, 0.0, 0.1),
+            "slow_sync_ms_max": (3000, 12_000),
+            "failed_write_chance": (0.0, 0.0, 0.05),
+            "short_write_chance": (0.0, 0.0, 0.3),
+            "failed_read_chance": (0.0, 0.0, 0.0, 0.1),
+            "failed_map_chance": (0.0, 0.0, 0.0, 0.05),
+            "failed_lookup_chance": (0.0, 0.0, 0.0, 0.02),
+            "refused_lock_chance": (0.0, 0.0, 0.3),
+            "failed_creation_chance": (0.0, 0.0, 0.0, 0.2),
+            "failed_extend_chance": (0.0, 0.0, 0.0, 0.1),
+            "sparse": (False, False, False, True),
+            "slow_io_chance": (0.0, 0.0, 0.1),
+            "stall_chance": (0.0, 0.0, 0.01),
+        },
+        disturbances={
+            "paused_task_chance": (0.0, 0.0, 0.2),
+            "paused_machine_chance": (0.0, 0.0, 0.05),
+            "clock_step_chance": (0.0, 0.0, 0.2),
+        },
+        starved_steps_max=(0, 0, 500),
+        lives=(1, 2, 3, 4),
+        endings=("crash in traffic", "crash at rest", "crash in load", "stop", "stop in traffic"),
+        consumers=(0, 1),
+        memory={"transient_pool": (False, False, True)},
+        index={"keys_chance": (0.0, 0.3)},
+        messages={"batch_chance": (0.0, 0.2)},
+        capacity_bytes=(0, 0, 0, 24_000),
     ),
 )

@@ -1,59 +1,47 @@
 """Lookups: the key index and light queues, which the log is led to by."""
 
-from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Messages share keys, users look them up, and the index is small: its files are often full.
-    Scenario(
+    Scenario.of(
         "every-key-is-found",
         "after any crash the index leads to every key of every record, exactly once, and to nothing else",
-        Ranges(
-            index={
-                "slots": (3, 7, 40),
-                "entries": (4, 9, 60),
-                "keys_chance": (0.3, 0.7),
-                "seekers": (0, 1, 2),
-            },
-            messages={"equal_sizes": (False,), "batch_chance": (0.0, 0.2)},
-            consumers=(0,),
-            topics=(1, 2),
-            faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
-            lives=(1, 2, 3),
-        ),
+        index={"slots": (3, 7, 40), "entries": (4, 9, 60), "keys_chance": (0.3, 0.7), "seekers": (0, 1, 2)},
+        messages={"equal_sizes": (False,), "batch_chance": (0.0, 0.2)},
+        consumers=(0,),
+        topics=(1, 2),
+        faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
+        lives=(1, 2, 3),
     ),
     # The plug is pulled while index files become full one after the other, and the checkpoint says which are durable.
-    Scenario(
+    Scenario.of(
         "index-files-roll-over-at-a-power-cut",
         "an index file that the checkpoint vouches for is whole after any power cut, and what it lacks is built again",
-        Ranges(
-            disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
-            recover_whole_log=(False, False, True),
-            index={"slots": (3, 40), "entries": (4, 30, 60), "keys_chance": (0.5,), "seekers": (0, 1)},
-            messages={"equal_sizes": (False,), "body_bytes_max": (40, 300), "property_bytes_max": (0,)},
-            consumers=(0,),
-            commit_log_bytes=(2048, 4096),
-            messages_each=(8, 16),
-            pauses={"chance": (0.5,), "ms_max": (1000, 3000)},
-            flush={"thorough_interval_ms": (2000,)},
-            lives=(1, 2, 3),
-            endings=("crash in traffic", "crash at rest", "crash in load"),
-        ),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
+        recover_whole_log=(False, False, True),
+        index={"slots": (3, 40), "entries": (4, 30, 60), "keys_chance": (0.5,), "seekers": (0, 1)},
+        messages={"equal_sizes": (False,), "body_bytes_max": (40, 300), "property_bytes_max": (0,)},
+        consumers=(0,),
+        commit_log_bytes=(2048, 4096),
+        messages_each=(8, 16),
+        pauses={"chance": (0.5,), "ms_max": (1000, 3000)},
+        flush={"thorough_interval_ms": (2000,)},
+        lives=(1, 2, 3),
+        endings=("crash in traffic", "crash at rest", "crash in load"),
     ),
     # Several producers put to several queues, and their messages enter light queues that all of them share.
-    Scenario(
+    Scenario.of(
         "light-queues-hold-every-message-once",
         "a message is in each light queue that it names exactly once, and light queues have no gaps, whatever crashes",
-        Ranges(
-            light_queues={"chance": (0.4, 0.9)},
-            memory={"transient_pool": (False, False, True)},
-            delay={"chance": (0.0, 0.0, 0.2)},
-            producers=(2, 3),
-            consumers=(0, 1, 2),
-            topics=(2,),
-            queues_per_topic=(1, 2),
-            messages={"batch_chance": (0.0, 0.2)},
-            endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
-        ),
+        light_queues={"chance": (0.4, 0.9)},
+        memory={"transient_pool": (False, False, True)},
+        delay={"chance": (0.0, 0.0, 0.2)},
+        producers=(2, 3),
+        consumers=(0, 1, 2),
+        topics=(2,),
+        queues_per_topic=(1, 2),
+        messages={"batch_chance": (0.0, 0.2)},
+        endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
 )

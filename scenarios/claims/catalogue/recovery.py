@@ -1,93 +1,84 @@
 """Recovery: what it keeps of a log, and what it cuts."""
 
-from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Crash over crash, with records of one size: a new one may end where a cut one begins.
-    Scenario(
+    Scenario.of(
         "cut-records-never-return",
         "a record that one recovery has cut never comes back in a later one",
-        Ranges(
-            sync_flush=(False, False, True),
-            disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
-            messages={
-                "equal_sizes": (True,),
-                "batch_chance": (0.0,),
-                "property_bytes_max": (0,),
-                "body_bytes_max": (40, 300),
-            },
-            topics=(1,),
-            lives=(2, 3, 4),
-            endings=("crash in traffic", "crash at rest"),
-            consumers=(0,),
-        ),
+        sync_flush=(False, False, True),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
+        messages={
+            "equal_sizes": (True,),
+            "batch_chance": (0.0,),
+            "property_bytes_max": (0,),
+            "body_bytes_max": (40, 300),
+        },
+        topics=(1,),
+        lives=(2, 3, 4),
+        endings=("crash in traffic", "crash at rest"),
+        consumers=(0,),
     ),
     # Recovery begins where the checkpoint says, and no earlier.
-    Scenario(
+    Scenario.of(
         "checkpoint-never-leads",
         "the checkpoint may lag behind the disk and never leads it, so recovery rebuilds all that was lost",
-        Ranges(
-            recover_whole_log=(False,),
-            disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
-            commit_log_bytes=(1024, 2048),
-            consume_queue_bytes=(100, 1000),
-            pauses={"chance": (0.5,), "ms_max": (3000,)},
-            flush={"thorough_interval_ms": (2000,)},
-            endings=("crash at rest", "crash in traffic"),
-            lives=(1, 2),
-        ),
+        recover_whole_log=(False,),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
+        commit_log_bytes=(1024, 2048),
+        consume_queue_bytes=(100, 1000),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (2000,)},
+        endings=("crash at rest", "crash in traffic"),
+        lives=(1, 2),
     ),
     # Records are long, and most of their bytes are not under the checksum.
-    Scenario(
+    Scenario.of(
         "torn-records-are-dropped",
         "a record that reached the disk in part is cut, wherever the tear is",
-        Ranges(
-            sync_flush=(False,),
-            disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
-            messages={"body_bytes_max": (0, 40, 900), "property_bytes_max": (700, 1500)},
-            commit_log_bytes=(8192, 16384),
-            endings=("crash at rest", "crash in traffic"),
-            consumers=(0,),
-        ),
+        sync_flush=(False,),
+        disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
+        messages={"body_bytes_max": (0, 40, 900), "property_bytes_max": (700, 1500)},
+        commit_log_bytes=(8192, 16384),
+        endings=("crash at rest", "crash in traffic"),
+        consumers=(0,),
     ),
     # A sector at the end of the log is lost while the store is off.
-    Scenario(
+    Scenario.of(
         "lost-tail-is-cut-with-its-entries",
         "a log that lost its end after a clean stop is cut there, and no queue leads behind the cut",
-        Ranges(endings=("stop and damage",), lives=(1, 2), consumers=(0,)),
+        endings=("stop and damage",),
+        lives=(1, 2),
+        consumers=(0,),
     ),
     # A bit of a record rots that the next start takes for durable, and its queues are made anew or not.
-    Scenario(
+    Scenario.of(
         "damage-hides-nothing-behind-it",
         "a damaged record in the midst of a log costs that record, and none before or behind it in its segment",
-        Ranges(
-            endings=("stop and damaged record",),
-            lives=(1,),
-            recover_whole_log=(True,),
-            messages_each=(16, 24),
-            commit_log_bytes=(1024, 2048, 4096),
-            messages={"body_bytes_max": (40, 300), "property_bytes_max": (0, 300), "illegal_chance": (0.0,)},
-            index={"slots": (0,)},
-            consumers=(0, 1),
-        ),
+        endings=("stop and damaged record",),
+        lives=(1,),
+        recover_whole_log=(True,),
+        messages_each=(16, 24),
+        commit_log_bytes=(1024, 2048, 4096),
+        messages={"body_bytes_max": (40, 300), "property_bytes_max": (0, 300), "illegal_chance": (0.0,)},
+        index={"slots": (0,)},
+        consumers=(0, 1),
     ),
     # Queues skip numbers, as where 4.9.8 was started in between, or a bit of a record's number rots.
-    Scenario(
+    Scenario.of(
         "a-gap-in-the-numbers-hides-no-message",
         "numbers that a queue skips, and a number that is wrong, cost no consumer a message, whatever crash follows",
-        Ranges(
-            endings=("crash in traffic", "crash at rest", "crash in load", "stop", "stop and flipped number"),
-            starts={"skipped_numbers_max": (1, 2, 9)},
-            lives=(2, 3, 4),
-            messages_each=(3, 16),
-            commit_log_bytes=(2048, 16384),
-            messages={"body_bytes_max": (0, 40, 300), "property_bytes_max": (0,), "illegal_chance": (0.0,)},
-            consumers=(1, 2),
-            disk=(
-                *("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"),
-                *("process-kill", "nothing-lost"),
-            ),
+        endings=("crash in traffic", "crash at rest", "crash in load", "stop", "stop and flipped number"),
+        starts={"skipped_numbers_max": (1, 2, 9)},
+        lives=(2, 3, 4),
+        messages_each=(3, 16),
+        commit_log_bytes=(2048, 16384),
+        messages={"body_bytes_max": (0, 40, 300), "property_bytes_max": (0,), "illegal_chance": (0.0,)},
+        consumers=(1, 2),
+        disk=(
+            *("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"),
+            *("process-kill", "nothing-lost"),
         ),
     ),
 )

@@ -1,25 +1,25 @@
 """Unsound disks: one that lies about its syncs, one that is dying."""
 
-from ..ranges import Ranges
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The drive acknowledges syncs out of a cache that forgets; nothing is durable, and everybody was told otherwise.
-    Scenario(
+    Scenario.of(
         "a-lying-disk-leaves-one-store",
         "what a lying disk leaves opens, or is refused by name, and leads to every record that is there",
-        Ranges(
-            disk=("lying-disk",),
-            endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
-            lives=(1, 2, 3, 4),
-            consumers=(0, 1),
-            retention={"deletes_segments": (False, True)},
-        ),
+        disk=("lying-disk",),
+        endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
+        lives=(1, 2, 3, 4),
+        consumers=(0, 1),
+        retention={"deletes_segments": (False, True)},
     ),
     # Reads and syncs fail, writes go astray, sectors rot: the store may give up, but not give up what is there.
-    Scenario(
+    Scenario.of(
         "a-dying-disk-is-never-made-worse",
         "whatever a dying disk does, what lies in front of the first damage is there, and nothing hangs or dies of it",
-        Ranges(disk=("dying-disk",), lives=(1, 2, 3), messages_each=(8, 16), consumers=(0, 1)),
+        disk=("dying-disk",),
+        lives=(1, 2, 3),
+        messages_each=(8, 16),
+        consumers=(0, 1),
     ),
 )
