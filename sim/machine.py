@@ -7,6 +7,7 @@ point before it takes effect. The hottest lines of a simulation are here: where 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from greenlet import greenlet
@@ -235,15 +236,13 @@ class Gate(WaitQueue):
             self._kernel.wake(waiter)
 
 
+@dataclass(slots=True, eq=False)
 class SimCell:
     """An integer several tasks share."""
 
-    __slots__ = ("_kernel", "_name", "_value")
-
-    def __init__(self, kernel: Scheduler, name: str, value: int) -> None:
-        self._kernel = kernel
-        self._name = name
-        self._value = value
+    _kernel: Scheduler
+    _name: str
+    _value: int
 
     def get(self) -> int:
         """Return the value."""
@@ -282,6 +281,7 @@ class SimCell:
         return True
 
 
+@dataclass(slots=True, eq=False)
 class Processor:
     """One processor, first come, first served: computing takes time there, and only one task computes at a time.
 
@@ -290,13 +290,10 @@ class Processor:
     Invariant: it is taken until `_free_at_ns`, if that is to come.
     """
 
-    __slots__ = ("_free_at_ns", "_kernel", "busy_ns")
-
-    def __init__(self, kernel: Scheduler) -> None:
-        self._kernel = kernel
-        self._free_at_ns = 0
-        self.busy_ns = 0
-        """How long it has been taken, in all."""
+    _kernel: Scheduler
+    _free_at_ns: int = 0
+    busy_ns: int = 0
+    """How long it has been taken, in all."""
 
     def work(self, cost_ns: int) -> None:
         """Let the current task compute for so long, after those who came before it."""

@@ -5,6 +5,7 @@ Here is what a power cut may take, and the image that is left once it is known w
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from ..disk.image import DamagedRange, FileImage, Image
@@ -29,19 +30,19 @@ def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Imag
     return _image(entries, contents, wall_start_ms)
 
 
+@dataclass(slots=True, eq=False)
 class PowerCut:
     """One loss of the page cache: first of metadata, then, in the order of paths and pages, of dirty pages.
 
     The disk is not changed: any number of cuts of the same moment can be made of it.
     """
 
-    def __init__(self, profile: CrashProfile, names: Namespace, page_bytes: int, sector_bytes: int) -> None:
-        self._profile = profile
-        self._names = names
-        self.page_bytes = page_bytes
-        self._sector_bytes = sector_bytes
-        self.damage: list[DamagedRange] = []
-        """Sectors that images of this cut have filled with garbage, synced bytes beside them included."""
+    _profile: CrashProfile
+    _names: Namespace
+    page_bytes: int
+    _sector_bytes: int
+    damage: list[DamagedRange] = field(default_factory=list)
+    """Sectors that images of this cut have filled with garbage, synced bytes beside them included."""
 
     @property
     def page_sectors(self) -> int:

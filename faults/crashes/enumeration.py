@@ -47,16 +47,14 @@ class CrashLosses(NamedTuple):
     pages: tuple[tuple[DirtyPage, PageOutcome], ...]
 
 
+@dataclass(slots=True, eq=False)
 class CrashState:
     """One state a crash may leave: which changes of metadata are lost, and what becomes of the dirty pages."""
 
-    __slots__ = ("_chosen", "_variant", "digest")
-
-    def __init__(self, variant: "MetadataVariant | SurvivingCache", chosen: Chosen, digest: str) -> None:
-        self._variant = variant
-        self._chosen = chosen
-        self.digest = digest
-        """The digest of its image, known before that is made: most states are the same as others."""
+    _variant: "MetadataVariant | SurvivingCache"
+    _chosen: Chosen
+    digest: str
+    """The digest of its image, known before that is made: most states are the same as others."""
 
     @property
     def lost(self) -> Lost:

@@ -8,6 +8,7 @@ fifo_batch = 16, writes_starved = 2). Its deadlines are not modelled: a batch is
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from ...sim.machine import Gate, Machine, SimTask, Waiting
@@ -21,16 +22,14 @@ _SERVING = Waiting("the device")
 _COMPLETION = Waiting("a request's end")
 
 
+@dataclass(slots=True, eq=False)
 class IoRequest:
     """Runs that one task asked for. Invariant: `done_ns`, when the last of them ends, is known once none is queued."""
 
-    __slots__ = ("begun_ns", "done_ns", "queued", "waiters")
-
-    def __init__(self, begun_ns: int, queued: int, waiters: Gate) -> None:
-        self.begun_ns = begun_ns
-        self.queued = queued
-        self.done_ns: int | None = None
-        self.waiters = waiters
+    begun_ns: int
+    queued: int
+    waiters: Gate
+    done_ns: int | None = None
 
 
 Queued = tuple[int, int, int, IoRequest]

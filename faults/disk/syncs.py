@@ -29,7 +29,7 @@ FAST 2008, for what a misdirected write does at both places.
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from ...sim.choices import draw_tail
@@ -96,17 +96,15 @@ class SyncTiming:
         return stalled_ns + stream.between(self.base_ns_min, self.base_ns_max, f"{label} ns")
 
 
+@dataclass(slots=True, eq=False)
 class DriveCache:
     """What lying syncs have left in one drive's volatile cache.
 
     Invariant: what is held is in the order of the answers, so that flushing it repeats the syncs in order.
     """
 
-    __slots__ = ("_held", "_names")
-
-    def __init__(self, names: Namespace) -> None:
-        self._names = names
-        self._held: list[Callable[[], None]] = []
+    _names: Namespace
+    _held: list[Callable[[], None]] = field(default_factory=list)
 
     def hold_file(self, inode: Inode, upto: int, start: int, end: int) -> bool:
         """Take what a file's sync would make durable; return whether there is anything."""

@@ -1,6 +1,7 @@
 """Volume: what the machines that mount one disk share, its names, its room, the locks on its files and its faults."""
 
 import errno
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...sim.machine import Machine
@@ -19,6 +20,7 @@ class SimulatedDiskSpace(NamedTuple):
     usable_bytes: int
 
 
+@dataclass(slots=True, eq=False)
 class Volume:
     """What the machines that mount one disk share: its names, its room, its locks, and the injector of its faults.
 
@@ -27,17 +29,12 @@ class Volume:
     the file and not its name, and gone with their process. Invariant: a file has at most one living holder of its lock.
     """
 
-    __slots__ = ("_holders", "injector", "limit_bytes", "names", "sector_bytes")
-
-    def __init__(
-        self, names: Namespace, injector: FaultInjector, sector_bytes: int, limit_bytes: int | None
-    ) -> None:
-        self.names = names
-        self.injector = injector
-        self.sector_bytes = sector_bytes
-        self.limit_bytes = limit_bytes
-        self._holders: dict[int, Machine] = {}
-        """Of the locks, by the files' numbers."""
+    names: Namespace
+    injector: FaultInjector
+    sector_bytes: int
+    limit_bytes: int | None
+    _holders: dict[int, Machine] = field(default_factory=dict)
+    """Of the locks, by the files' numbers."""
 
     def space(self) -> SimulatedDiskSpace:
         """Return what the files take and what is left; a disk may hold more than it could take now."""
@@ -101,15 +98,13 @@ class Volume:
             del self._holders[file]
 
 
+@dataclass(slots=True, eq=False)
 class SimFileLock:
     """A lock that one machine holds until it releases it or dies."""
 
-    __slots__ = ("_file", "_machine", "_volume")
-
-    def __init__(self, volume: Volume, file: int, machine: Machine) -> None:
-        self._volume = volume
-        self._file = file
-        self._machine = machine
+    _volume: Volume
+    _file: int
+    _machine: Machine
 
     def release(self) -> None:
         """Let the next one in; nothing happens if the lock is not the machine's any more."""

@@ -7,6 +7,7 @@ receives waits for that moment. So time alone delivers, and connections overtake
 import errno
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ..machine import Gate, Machine
 from .medium import Medium, Mishap, earliest
@@ -15,6 +16,7 @@ _GIVE_UP_NS = 924 * 1_000_000_000
 """After how long a system gives up on what nobody acknowledges (tcp(7), tcp_retries2)."""
 
 
+@dataclass(slots=True, eq=False)
 class Wire:
     """One direction of a connection: bytes on their way, in order, each piece with the moment at which it arrives.
 
@@ -23,14 +25,11 @@ class Wire:
     size_bytes is what is on its way or has arrived unread: what the sender waits for when it is too much.
     """
 
-    __slots__ = ("_pieces", "_read_bytes", "ended_ns", "size_bytes")
-
-    def __init__(self) -> None:
-        self._pieces: deque[tuple[int, bytes]] = deque()  # (arrives_ns, data)
-        self._read_bytes = 0  # of the first piece
-        self.size_bytes = 0
-        self.ended_ns: int | None = None
-        """When the end of the stream arrives; None while it goes on."""
+    _pieces: deque[tuple[int, bytes]] = field(default_factory=deque)  # (arrives_ns, data)
+    _read_bytes: int = 0  # of the first piece
+    size_bytes: int = 0
+    ended_ns: int | None = None
+    """When the end of the stream arrives; None while it goes on."""
 
     @property
     def last_ns(self) -> int:

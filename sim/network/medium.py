@@ -1,6 +1,7 @@
 """Network medium: what connections share: conditions (delays, faults), hosts, places to wait."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from zlib import crc32
 
@@ -70,17 +71,15 @@ def earliest(moments_ns: Iterable[int | None]) -> int | None:
     return min((moment for moment in moments_ns if moment is not None), default=None)
 
 
+@dataclass(slots=True, eq=False)
 class Medium:
     """One network's kernel, condition and hosts. buffer_bytes: what a receiver may leave unread before senders wait."""
 
-    __slots__ = ("buffer_bytes", "conditions", "kernel", "machines")
-
-    def __init__(self, kernel: Kernel, conditions: LinkConditions, buffer_bytes: int) -> None:
-        self.kernel = kernel
-        self.conditions = conditions
-        self.buffer_bytes = buffer_bytes
-        self.machines: dict[str, Machine] = {}
-        """The machine that each host's name has meant last."""
+    kernel: Kernel
+    conditions: LinkConditions
+    buffer_bytes: int
+    machines: dict[str, Machine] = field(default_factory=dict)
+    """The machine that each host's name has meant last."""
 
     def pass_point(self, machine: Machine, label: str) -> None:
         """Pass a scheduling point; a dead machine is refused outside of tasks, too."""
