@@ -97,8 +97,8 @@ def _install() -> None:
         _hooks.append(_on_event)
     for owner, name, shown, unless_given in list(find_banned_calls()):
         _replace(owner, name, _guarded(vars(owner)[name], shown, unless_given))
-    for owner, name, stand_in in _calendar_stand_ins():
-        _replace(owner, name, stand_in)
+    for real, names in ((datetime.datetime, ("now", "utcnow", "today")), (datetime.date, ("today",))):
+        _replace(datetime, real.__name__, _stand_in(real, names))
 
 
 def _replace(owner: Any, name: str, by: Any) -> None:
@@ -200,16 +200,12 @@ def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
     yield BannedCall(module, "default_rng", "numpy.random.default_rng without a seed", unless_given=0)
 
 
-def _calendar_stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, name, stand-in) of the classes in C that tell the date: their methods cannot be replaced.
+def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
+    """Make a class in the place of one in C that tells the date: its methods cannot be replaced.
 
     A stand-in makes objects of the class it stands for, and takes them for its own.
     """
-    for real, names in ((datetime.datetime, ("now", "utcnow", "today")), (datetime.date, ("today",))):
-        yield datetime, real.__name__, _stand_in(real, names)
 
-
-def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
     class _Kind(type):
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, real)

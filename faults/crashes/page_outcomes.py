@@ -154,7 +154,9 @@ class PageOutcomes:
         if len(self.contents) > limit:
             return False
         for older, newer in combinations(versions, 2):
-            for sectors in self._subsets(self._flying(older, newer)):
+            flying = self._flying(older, newer)
+            for chosen in range(1, (1 << len(flying)) - 1):  # every subset, but neither none nor all of them
+                sectors = sum(1 << sector for index, sector in enumerate(flying) if chosen >> index & 1)
                 self.number(PageOutcome(older, newer, sectors))
                 if len(self.contents) > limit:
                     return False
@@ -205,12 +207,6 @@ class PageOutcomes:
         differing = [at for at in range(first, last) if one[at] != other[at]]
         begin, end = differing[0], differing[-1]
         return sorted(at for at in {begin + 1, (begin + end + 1) // 2, end} if begin < at <= end)
-
-    @staticmethod
-    def _subsets(sectors: list[int]) -> Iterator[int]:
-        """Yield every set of some sectors, but neither none nor all of them, as bits."""
-        for chosen in range(1, (1 << len(sectors)) - 1):
-            yield sum(1 << sector for index, sector in enumerate(sectors) if chosen >> index & 1)
 
     def _lay(self, page_outcome: PageOutcome) -> bytes:
         assert self.page.least <= page_outcome.version <= len(self.page.writes), page_outcome

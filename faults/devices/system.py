@@ -64,15 +64,14 @@ class StorageSystem:
             self.reads.read(reader, self.file(path), start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
 
 
-def _as_it_is(path: str, size_bytes: int) -> int | None:
-    return size_bytes
-
-
 class TimedFiles:
     """The files of one machine; what it does not name is theirs."""
 
     def __init__(
-        self, files: SimFiles, system: StorageSystem, room: Callable[[str, int], int | None] = _as_it_is
+        self,
+        files: SimFiles,
+        system: StorageSystem,
+        room: Callable[[str, int], int | None] = lambda path, size_bytes: size_bytes,
     ) -> None:
         """room: how many bytes a mapped file of some path and size is allocated ahead; None: as it is written back."""
         self._files = files

@@ -253,13 +253,12 @@ class Inode:
 
         A page that was written again since operation upto is still dirty and keeps all of its writes.
         """
-        start, end = self._whole_pages(start, end)
         early: set[int] = set()
         late: set[int] = set()
         for number, at, data in self.pending:
             (late if number > upto else early).update(_pages(at, len(data), self.page_bytes))
         lost = early - late
-        lost.intersection_update(range(start // self.page_bytes, -(-end // self.page_bytes)))
+        lost.intersection_update(_pages(start, end - start, self.page_bytes))
         self.stale |= lost
         rest: list[Write] = []
         for write in self.pending:
@@ -296,9 +295,6 @@ class Inode:
                 pages[page].append(write)
                 rest_bytes -= page_bytes
         return [(page, pages[page]) for page in sorted(pages) if page * page_bytes < size_bytes]
-
-    def _whole_pages(self, start: int, end: int) -> tuple[int, int]:
-        return start - start % self.page_bytes, -(-end // self.page_bytes) * self.page_bytes
 
     def _grown_durable(self) -> bytearray:
         if self.loaded is not None:

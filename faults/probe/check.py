@@ -92,7 +92,7 @@ def load_check(path: Path) -> Function:
 
 def judge(check: Function, image: Image, acknowledged: list[str], scratch: Path) -> CheckOutcome:
     """Return what a check says of an image, of which a directory in scratch is made for as long as that takes."""
-    with _materialised(image, scratch) as root, _surroundings(root):
+    with _surroundings(image, scratch) as root:
         directory = Path(f"{root}{FILES}")
         try:
             found = check(directory, list(acknowledged))
@@ -103,26 +103,20 @@ def judge(check: Function, image: Image, acknowledged: list[str], scratch: Path)
 
 
 @contextlib.contextmanager
-def _materialised(image: Image, scratch: Path) -> Iterator[Path]:
-    """Let an image be a real directory for a while."""
+def _surroundings(image: Image, scratch: Path) -> Iterator[Path]:
+    """Make an image a real directory, and work in that for a while; what is printed goes to standard error."""
+    before, temporary = os.getcwd(), tempfile.tempdir
     with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as place:
         root = Path(place)
         export(image, "/", root)
-        yield root
-
-
-@contextlib.contextmanager
-def _surroundings(root: Path) -> Iterator[None]:
-    """Work in a state's directory; what is printed goes to standard error."""
-    before, temporary = os.getcwd(), tempfile.tempdir
-    os.chdir(f"{root}{FILES}")
-    tempfile.tempdir = f"{root}{TEMPORARY}"
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        tempfile.tempdir = temporary
-        os.chdir(before)
+        os.chdir(f"{root}{FILES}")
+        tempfile.tempdir = f"{root}{TEMPORARY}"
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                yield root
+        finally:
+            tempfile.tempdir = temporary
+            os.chdir(before)
 
 
 def _few(found: Iterable[str]) -> Iterator[str]:
@@ -160,7 +154,8 @@ class Checkers:
         self._function = load_check(check)
         self._jobs = jobs
         self._seconds_max = seconds_max
-        parent = _scratch_parent()
+        is_there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
+        parent = _IN_MEMORY if is_there else None  # directories of states are far quicker in memory
         self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
         self._idle: list[_CheckWorker] = []
         self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
@@ -244,11 +239,6 @@ class Checkers:
                 return judge(self._function, image, acknowledged, Path(self._scratch.name))
         except NoEndInSight:
             return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
-
-
-def _scratch_parent() -> str | None:
-    """Return where states become directories: in memory if the system has a place for that, which is far quicker."""
-    return _IN_MEMORY if os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK) else None
 
 
 def _work(

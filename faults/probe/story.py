@@ -37,7 +37,8 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
 
 def described(record: ProgramRecord, step: Step) -> str:
     """Return what a step did, with the paths that the program knows."""
-    name = _name_of(record, step.file) if step.file >= 0 else ""
+    made = [one.path for one in record.steps if one.kind == steps.CREATE and one.file == step.file]
+    name = _named(made[0]) if made else f"file {step.file}"  # what the file was called first
     match step.kind:
         case steps.WRITE:
             return f"write {name} [{step.at}, {step.at + len(step.data)})"
@@ -57,11 +58,6 @@ def described(record: ProgramRecord, step: Step) -> str:
 def _named(path: str) -> str:
     """Return a path as the program knows it: relative to its directory, or absolute outside of that."""
     return path.removeprefix(f"{FILES}/") if path != FILES else "."
-
-
-def _name_of(record: ProgramRecord, file: int) -> str:
-    made = [step.path for step in record.steps if step.kind == steps.CREATE and step.file == file]
-    return _named(made[0]) if made else f"file {file}"
 
 
 def where(stack: Sequence[SourceLine]) -> str:

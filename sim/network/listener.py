@@ -2,7 +2,7 @@
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..machine import Gate, Machine
@@ -150,7 +150,11 @@ class SimPoller:
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
-            self._gate.wait(earliest((due_ns, *self._next_ns())))
+            # When each that is waited for may change by itself; none of that has passed, or it would be ready.
+            watched = [
+                (what, receives) for what, (receives, sends) in self._watched.items() if receives or sends
+            ]
+            self._gate.wait(earliest((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 
     def wake(self) -> None:
         """Have the wait that is under way, or else the next one, return."""
@@ -170,12 +174,6 @@ class SimPoller:
             if receives or sends:
                 found.append(Ready(what, receives, sends))
         return found
-
-    def _next_ns(self) -> Iterator[int | None]:
-        """Yield when each that is waited for may change by itself; none has passed, or it would be ready."""
-        for what, (receives, sends) in self._watched.items():
-            if receives or sends:
-                yield what.next_ns(receives=receives)
 
     def _drop(self, what: SimConnection | SimListener) -> None:
         if what in self._watched:

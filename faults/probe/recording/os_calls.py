@@ -270,17 +270,14 @@ class OsCalls:
         descriptor = fd if isinstance(fd, int) else fd.fileno()
         file = self._file_of(descriptor)
         with self._lock:
-            where = None if file is not None else self._directory(descriptor)
+            is_directory = file is None and S_ISDIR(os.fstat(descriptor).st_mode)
+            where = self._disk_path(".", descriptor) if is_directory else None
             if file is not None:
                 self._recorder.add(SYNC, file=file)
             elif where is not None:
                 self._recorder.add(SYNC_DIRECTORY, where)
             else:
                 real(descriptor)
-
-    def _directory(self, descriptor: int) -> str | None:
-        """Return which directory of the disk a descriptor is open on, None if it is none."""
-        return self._disk_path(".", descriptor) if S_ISDIR(os.fstat(descriptor).st_mode) else None
 
     def sync(self) -> None:
         """Stand for os.sync, which is not carried out either: it would be one of every disk of the machine."""
