@@ -62,6 +62,16 @@ def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, 
     return field(default=default, metadata={"key": Key(name, minimum, maximum, own)})
 
 
+class _Below:
+    """A path below the store's directory."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, config: "StoreConfig", owner: object) -> str:
+        return f"{config.store_path_root_dir}/{self._name}"
+
+
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Settings of one store directory. What each means: `config_meanings`."""
@@ -184,10 +194,8 @@ class StoreConfig:
         if self.enable_dleger_commit_log:
             raise ConfigError("enable_dleger_commit_log", "false: DLedger logs are not served", True)
         if not self.writable_commit_log_directories:
-            found = self.read_only_commit_log_store_paths
-            raise ConfigError(
-                "read_only_commit_log_store_paths", "a directory of the log that is not read-only", found
-            )
+            name, found = "read_only_commit_log_store_paths", self.read_only_commit_log_store_paths
+            raise ConfigError(name, "a directory of the log that is not read-only", found)
         for name in ("disk_space_warning_level_ratio", "disk_space_clean_forcibly_ratio"):
             if not 0 < getattr(self, name) <= 1:
                 raise ConfigError(name, "more than 0, up to 1", getattr(self, name))
@@ -242,40 +250,18 @@ class StoreConfig:
         """Return the first directory of the log."""
         return self.commit_log_directories[0]
 
-    @property
-    def consume_queue_directory(self) -> str:
-        """Return where the queues' segments are, below `<topic>/<queueId>/`."""
-        return f"{self.store_path_root_dir}/consumequeue"
-
-    @property
-    def consume_queue_ext_directory(self) -> str:
-        """Return where the queues' extension files are, below `<topic>/<queueId>/`."""
-        return f"{self.store_path_root_dir}/consumequeue_ext"
-
-    @property
-    def index_directory(self) -> str:
-        """Return where the index files are."""
-        return f"{self.store_path_root_dir}/index"
-
-    @property
-    def config_directory(self) -> str:
-        """Return where the side files are: consumerOffset.json, delayOffset.json."""
-        return f"{self.store_path_root_dir}/config"
-
-    @property
-    def checkpoint_path(self) -> str:
-        """Return where the checkpoint is."""
-        return f"{self.store_path_root_dir}/checkpoint"
-
-    @property
-    def abort_path(self) -> str:
-        """Return the marker that exists while the store runs."""
-        return f"{self.store_path_root_dir}/abort"
-
-    @property
-    def lock_path(self) -> str:
-        """Return the file whose lock makes an instance the only one."""
-        return f"{self.store_path_root_dir}/lock"
+    consume_queue_directory = _Below("consumequeue")
+    """Where the queues' segments are, below `<topic>/<queueId>/`."""
+    consume_queue_ext_directory = _Below("consumequeue_ext")
+    """Where the queues' extension files are, below `<topic>/<queueId>/`."""
+    index_directory = _Below("index")
+    config_directory = _Below("config")
+    """Where the side files are: consumerOffset.json, delayOffset.json."""
+    checkpoint_path = _Below("checkpoint")
+    abort_path = _Below("abort")
+    """The marker that exists while the store runs."""
+    lock_path = _Below("lock")
+    """The file whose lock makes an instance the only one."""
 
 
 def _paths(text: str) -> tuple[str, ...]:

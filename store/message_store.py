@@ -25,7 +25,7 @@ from .index.index_service import IndexService, QueryMessageResult, query_message
 from .log.allocate import AllocateMappedFileService, WarmUp
 from .log.checkpoint import StoreCheckpoint
 from .log.commit_log import CommitLog
-from .log.flush import make_flush_service
+from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
 from .log.recovery import Recovery, RecoveryReport, SegmentTimes
 from .log.segment_queue import SegmentDirectories, SegmentQueue
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
@@ -59,14 +59,15 @@ class MessageStore:
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.world = world
         self.config = config
-        self.flags = RunningFlags(world.tasks)
-        self.delays_ms = parse_delay_levels(config.message_delay_level)
+        self.flags = flags = RunningFlags(world.tasks)
+        self.delays_ms = delays_ms = parse_delay_levels(config.message_delay_level)
         self.checkpoint = StoreCheckpoint(world, config.checkpoint_path)
+        self._is_sync_flush = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self.log_directories = SegmentDirectories.of_commit_log(world.files, config)
         self.pool: TransientStorePool | None = None
         self.commit: CommitRealTimeService | None = None
         self.log = self._make_log()
-        self.queues = ConsumeQueueTable(
+        self.queues = queues = ConsumeQueueTable(
             world,
             config.consume_queue_directory,
             config.mapped_file_size_consume_queue,
@@ -80,62 +81,50 @@ class MessageStore:
             needs_buffer=config.fast_fail_if_no_buffer_in_store_pool,
             warm_up=WarmUp(world, config) if config.warm_mapped_file_enable else None,
         )
-        self.flush = make_flush_service(
-            world, config, self.log, self.checkpoint, self.flags, has_pool=self.commit is not None
-        )
+        kind = GroupCommitService if self._is_sync_flush else FlushRealTimeService
+        self.flush: FlushCommitLogService = kind(world, config, self.log, self.checkpoint, self.flags)
         self.commit_log = CommitLog(world, config, self.log, self.allocate, self.flush)
         if config.broker_role is BrokerRole.SYNC_MASTER:
             self.commit_log.group_transfer = GroupTransfer(world, config)
-        self.dispatch = DispatchService(
-            world, config, self.commit_log, self.queues, self.flags, self.delays_ms
-        )
+        self.dispatch = DispatchService(world, config, self.commit_log, queues, flags, delays_ms)
         self.extended: ExtendedQueueDispatcher | None = None
         """What dispatches into queues with an extension, if they have one."""
         if config.enable_consume_queue_ext:
-            self.extended = ExtendedQueueDispatcher(self.queues, self.delays_ms)
+            self.extended = ExtendedQueueDispatcher(queues, delays_ms)
             self.dispatch.dispatchers[0] = self.extended.dispatch
         if config.enable_multi_dispatch:
-            light = LightQueueDispatcher(self.queues, self.delays_ms, lmq=config.enable_lmq)
+            light = LightQueueDispatcher(queues, delays_ms, lmq=config.enable_lmq)
             self.dispatch.dispatchers.append(light.dispatch)
-        self.flush_queues = FlushConsumeQueueService(
-            world, config, self.queues, self.dispatch, self.checkpoint
-        )
+        self.flush_queues = FlushConsumeQueueService(world, config, queues, self.dispatch, self.checkpoint)
         self.index: IndexService | None = None
         """Leads from keys to messages, if settings ask for it."""
         if config.message_index_enable:
-            self.index = IndexService(world, config, self.flags)
+            self.index = IndexService(world, config, flags)
             self.dispatch.dispatchers.append(self.index.dispatch)
             self.flush_queues.index = self.index.table
         self.stats = StoreStats(world, self.commit_log)
         self.flush_queues.on_interval = self.stats.sample
         if config.broker_role is BrokerRole.SLAVE:
             self.dispatch.dispatchers.append(self.stats.record_dispatched)
-        self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, self.delays_ms)
+        self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
         """Whoever wants to be told of each message that can be pulled: `append` a listener."""
+        limit = self.dispatch.readable_limit
         self.schedule = ScheduleMessageService(
-            world,
-            config,
-            self.commit_log,
-            self.queues,
-            self.dispatch.readable_limit,
-            self.delays_ms,
-            self.put_message,
+            world, config, self.commit_log, queues, limit, delays_ms, self.put_message
         )
         self.dispatch.on_scheduled = self.schedule.wake
-        self.retention = RetentionService(
-            world, config, self.commit_log, self.queues, self.flags, self.flush_queues
-        )
+        self.retention = RetentionService(world, config, self.commit_log, queues, flags, self.flush_queues)
         if self.index is not None:
             self.retention.queues.expirers.append(self.index.table.delete_expired)
         for service in self.services:
-            service.on_failure = self.flags.service_failed
+            service.on_failure = flags.service_failed
         self._on_readable: Callable[[], None] = self.dispatch.wake
         if self.commit is not None:
             self.commit_log.on_appended = self.commit.wake
             self.commit.on_committed = self._on_committed
         else:
             self._wake_on_more()
-        self._puller = Puller(config, self.commit_log, self.dispatch.readable_limit)
+        self._puller = Puller(config, self.commit_log, limit)
         self._lock: FileLock | None = None
         self._accepting = world.tasks.cell("accepting")
         self._shut_down = world.tasks.cell("shut down")
@@ -165,7 +154,7 @@ class MessageStore:
 
     def _wake_on_more(self) -> None:
         """Have those told who wait for more of the log by whatever makes more of it readable."""
-        if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+        if self._is_sync_flush:
             self.flush.on_flushed = self._on_readable
         else:
             self.commit_log.on_appended = self._on_readable
@@ -213,20 +202,16 @@ class MessageStore:
 
     def recover(self, *, clean_exit: bool) -> RecoveryReport:
         """Bring log and queues to one consistent state, and let puts and dispatch go on from there."""
-        recovery = Recovery(
-            self.config, self.log, self.queues, self.checkpoint, self.delays_ms, clean_exit=clean_exit
-        )
+        config, log, queues, checkpoint = self.config, self.log, self.queues, self.checkpoint
+        recovery = Recovery(config, log, queues, checkpoint, self.delays_ms, clean_exit=clean_exit)
         if self.index is not None:
-            recovery.index = IndexRecovery(
-                self.index, self.log, self.checkpoint, self.config, clean_exit=clean_exit
-            )
-        times = SegmentTimes(self.world.files, [self.log, *(queue.queue for queue in self.queues.all())])
+            recovery.index = IndexRecovery(self.index, log, checkpoint, config, clean_exit=clean_exit)
+        times = SegmentTimes(self.world.files, [log, *(queue.queue for queue in queues.all())])
         report = recovery.run()
-        times.put_back(self.commit_log, self.queues.all())
+        times.put_back(self.commit_log, queues.all())
         self.commit_log.last_store_timestamp_ms = report.last_store_timestamp_ms
-        self.commit_log.topic_queue_table = {
-            (queue.topic, queue.queue_id): queue.max_offset for queue in self.queues.all()
-        }
+        counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
+        self.commit_log.topic_queue_table = counted
         self.dispatch.reput_from.set(report.end_offset)
         self.dispatch.dispatched_store_timestamp_ms = report.last_store_timestamp_ms
         return report
@@ -466,9 +451,8 @@ class MessageStore:
         self._require_readable()
         queue = self.queues.find_or_create(topic, queue_id)
         try:
-            return offset_by_time(
-                self.world.files, self.commit_log, queue, timestamp_ms, self.dispatch.readable_limit()
-            )
+            limit = self.dispatch.readable_limit()
+            return offset_by_time(self.world.files, self.commit_log, queue, timestamp_ms, limit)
         except ValueError:
             self._require_readable()
             raise

@@ -31,7 +31,7 @@ from ..formats.properties import (
     rebuild_properties,
 )
 from ..message import Message
-from .redirect import delivered
+from .redirect import copy_of, delivered
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -41,10 +41,7 @@ QUEUE_ID = 0
 DECIDED_TAG = "d"
 
 _LONG_DIGITS_MAX = 19
-_WIDEST = {
-    PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10,
-    PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * _LONG_DIGITS_MAX,
-}
+_WIDEST = {PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10, PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * 19}
 """What being put back adds, at its longest."""
 
 
@@ -176,21 +173,7 @@ def put_back(half: HalfMessage, *, asked: bool) -> Message:
 
 def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
     """Return a half message once more, for a topic and with properties added; its put does not wait for the disk."""
-    record = half.record
-    return Message(
-        topic,
-        record.body,
-        QUEUE_ID,
-        _rebuilt(half, added),
-        record.flag,
-        record.sys_flag,
-        record.born_timestamp_ms,
-        record.born_host,
-        record.store_host,
-        record.reconsume_times,
-        wait_store_ok=False,
-        honour_delay=False,
-    )
+    return copy_of(half.record, topic, QUEUE_ID, _rebuilt(half, added))
 
 
 def _rebuilt(half: HalfMessage, added: dict[str, str]) -> str:

@@ -71,18 +71,19 @@ def delivered(record: MessageRecord) -> Message | None:
     properties = decode_properties(text)
     topic = properties.get(PROPERTY_REAL_TOPIC)
     queue_id = properties.get(PROPERTY_REAL_QID, "")
-    if (
-        not topic
-        or not queue_id.isascii()
-        or not queue_id.isdecimal()
-        or len(queue_id) > _JAVA_INT_DIGITS_MAX
-    ):
+    is_number = queue_id.isascii() and queue_id.isdecimal() and len(queue_id) <= _JAVA_INT_DIGITS_MAX
+    if not topic or not is_number:
         return None
+    return copy_of(record, topic, int(queue_id), rebuild_properties(properties))
+
+
+def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
+    """Return a record's message for another place; its put does not wait for the disk, nor for its time."""
     return Message(
         topic,
         record.body,
-        int(queue_id),
-        rebuild_properties(properties),
+        queue_id,
+        properties,
         record.flag,
         record.sys_flag,
         record.born_timestamp_ms,

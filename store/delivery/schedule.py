@@ -159,10 +159,8 @@ class ScheduleMessageService(Service):
 
     def deliver_due(self) -> int | None:
         """Deliver every entry whose time has come; return in how many ms to look again, None if none waits."""
-        waits_ms = [
-            wait_ms for level in self._delays_ms if (wait_ms := self._deliver_level(level)) is not None
-        ]
-        return min(waits_ms, default=None)
+        waits_ms = [self._deliver_level(level) for level in self._delays_ms]
+        return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
 
     def _deliver_level(self, level: int) -> int | None:
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
@@ -197,9 +195,8 @@ class ScheduleMessageService(Service):
             record = self._record_of(entry)
             deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
         now_ms = max(self.world.clock.now_ms(), self._commit_log.last_store_timestamp_ms)
-        if (
-            now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]
-        ):  # beyond it is no time that this level gives
+        # What lies further ahead is no time that this level gives.
+        if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:
             return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)
         record = record or self._record_of(entry)
         message = None if record is None else delivered(record)
@@ -245,5 +242,4 @@ def encoded_offsets(offsets: Mapping[int, int]) -> bytes:
 
 def decoded_offsets(raw: bytes, file: str) -> dict[int, int]:
     """Return what the bytes of `delayOffset.json` say. CorruptFileError names what is wrong with them."""
-    table = table_of(decode_side_json(raw, file=file), _TABLE, file=file)
-    return numbered_offsets(table, _TABLE, file=file)
+    return numbered_offsets(table_of(decode_side_json(raw, file=file), _TABLE, file=file), _TABLE, file=file)

@@ -187,7 +187,6 @@ class TransactionalMessageCheckService(Service):
                 self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
     def _pay_owed(self) -> None:
-        """Try again to put the ops of decisions that had none."""
         for half_offset in self._decisions.owed():
             hit("op owed")
             message = decision(half_offset, self.world.clock.now_ms(), self.config.store_host)
@@ -260,7 +259,6 @@ class TransactionalMessageCheckService(Service):
 
 
 def _placed(record: MessageRecord, message: Message, append: AppendMessageResult) -> MessageRecord:
-    """Return the record that a half message became where it was put back."""
     return replace(
         record,
         size_bytes=append.wrote_bytes,
@@ -289,8 +287,5 @@ def verdict(
         return HalfMessageVerdict.HOPELESS
     if half.immunity_ms is not None:
         return HalfMessageVerdict.IMMUNE if age_ms < half.immunity_ms else HalfMessageVerdict.DUE
-    return (
-        HalfMessageVerdict.TOO_YOUNG
-        if 0 <= age_ms < config.transaction_timeout_ms
-        else HalfMessageVerdict.DUE
-    )
+    is_young = 0 <= age_ms < config.transaction_timeout_ms
+    return HalfMessageVerdict.TOO_YOUNG if is_young else HalfMessageVerdict.DUE

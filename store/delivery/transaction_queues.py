@@ -37,9 +37,8 @@ def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator
         following = pulled.next_begin_offset
         if pulled.status in _NOTHING_NEW or following <= offset:
             return
-        for at, physical_offset, raw in zip(
-            pulled.queue_offsets, pulled.physical_offsets, pulled.records, strict=True
-        ):
+        places = pulled.queue_offsets, pulled.physical_offsets, pulled.records
+        for at, physical_offset, raw in zip(*places, strict=True):
             assert at >= offset, (at, offset)
             yield PulledPlace(at, _decoded(raw, physical_offset))
             offset = at + 1
@@ -93,9 +92,7 @@ class OpQueue:
 
     def forget(self, is_settled: Callable[[int], bool]) -> None:
         """Drop ops whose half messages are all settled: no later check can come upon them again."""
-        self._ops = {
-            at: halves for at, halves in self._ops.items() if not all(is_settled(half) for half in halves)
-        }
+        self._ops = {at: halves for at, halves in self._ops.items() if not all(map(is_settled, halves))}
         self._decided = {half for halves in self._ops.values() for half in halves}
 
 
@@ -136,9 +133,8 @@ class Decisions:
 
     def _is_past(self, first_offset: int) -> bool:
         """Return whether the check has come upon the decision about a half message of this life, and forgotten it."""
-        return first_offset in self._passed and not (
-            first_offset in self._put_back or first_offset in self._given_up
-        )
+        is_kept = first_offset in self._put_back or first_offset in self._given_up
+        return first_offset in self._passed and not is_kept
 
     def _prune(self, visible_ops: int) -> None:
         """Forget the oldest decisions as far as everyone can see their ops."""

@@ -163,7 +163,6 @@ class TransactionalMessageService:
         return None not in ops.values()
 
     def _put_op(self, half_offset: int) -> int | None:
-        """Return the queue offset of the op, None if it is not stored."""
         message = decision(half_offset, self._world.clock.now_ms(), self.config.store_host)
         try:
             append = self._store.put_message(message).append

@@ -158,24 +158,15 @@ def scan_records(
     at = start
     while at < end:
         if at <= plain_end:
-            (
-                size_bytes,
-                magic,
-                crc,
-                queue_id,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                stored_ms,
-                body_bytes,
-            ) = unpack_plain(view, at)
+            plain = unpack_plain(view, at)
+            size_bytes, magic, crc, queue_id, queue_offset, offset, sys_flag, stored_ms, body_bytes = plain
             body_at = at + _BODY_AT
             body_end = body_at + body_bytes
             next_at = at + size_bytes
             if (
                 magic == MESSAGE_MAGIC
                 and not sys_flag & HOST_V6_MASK
-                and physical_offset == base_offset + at
+                and offset == base_offset + at
                 and body_at <= body_end < next_at <= end
                 and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)
@@ -190,19 +181,17 @@ def scan_records(
                     and properties_bytes == next_at - body_end - topic_bytes - 3
                     and 0 not in properties
                 ):
-                    yield new(
-                        ScannedRecord,
-                        (
-                            physical_offset,
-                            size_bytes,
-                            topic,
-                            queue_id,
-                            queue_offset,
-                            sys_flag,
-                            stored_ms,
-                            properties,
-                        ),
+                    record = (
+                        offset,
+                        size_bytes,
+                        topic,
+                        queue_id,
+                        queue_offset,
+                        sys_flag,
+                        stored_ms,
+                        properties,
                     )
+                    yield new(ScannedRecord, record)
                     at = next_at
                     continue
         if _is_blank(view, at, end):
@@ -274,11 +263,8 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
         return None
     end = properties_at + len(properties)
     sector_ends = range(properties_at // SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES)
-    return (
-        "properties"
-        if any(properties[stop - properties_at - 1] == 0 for stop in (*sector_ends, end))
-        else None
-    )
+    is_torn = any(properties[stop - properties_at - 1] == 0 for stop in (*sector_ends, end))
+    return "properties" if is_torn else None
 
 
 def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:

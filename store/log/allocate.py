@@ -10,6 +10,8 @@ system to keep them: RocketMQ's warmMappedFile, and munlock when the segment is 
 of permission or memory. The segment is then as good as any other, and the refusal is noted.
 """
 
+from dataclasses import dataclass
+
 from ..config import FlushDiskType, StoreConfig
 from ..marks import hit
 from ..service import Service
@@ -102,14 +104,12 @@ class WarmUp:
         self.last_refusal = refusal
 
 
+@dataclass(slots=True, eq=False)
 class _Request:
-    __slots__ = ("base_offset", "done", "error", "segment")
-
-    def __init__(self, base_offset: int, done: Signal) -> None:
-        self.base_offset = base_offset
-        self.done = done
-        self.segment: Segment | None = None
-        self.error: OSError | None = None
+    base_offset: int
+    done: Signal
+    segment: Segment | None = None
+    error: OSError | None = None
 
 
 class AllocateMappedFileService(Service):
@@ -185,7 +185,8 @@ class AllocateMappedFileService(Service):
 
     def step(self) -> None:
         """Make the lowest segment asked for; wait if there is none."""
-        request = self._next_request()
+        with self._lock:
+            request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())
             return
@@ -197,11 +198,6 @@ class AllocateMappedFileService(Service):
             request.error = error
             self.failure = self._queue.path(request.base_offset), self._queue.segment_bytes, error
         request.done.notify()
-
-    def _next_request(self) -> _Request | None:
-        with self._lock:
-            waiting = self._waiting()
-        return min(waiting, key=lambda request: request.base_offset, default=None)
 
     def make(self, base_offset: int) -> Segment:
         """Make one segment, zeroed and durable, or nothing: a half made file goes away before its error is raised."""
@@ -226,12 +222,14 @@ class AllocateMappedFileService(Service):
 
     def _segment(self, file: MappedFile, base_offset: int) -> Segment:
         """Return the segment of a new file, with a buffer if there is a pool and it has one left."""
-        buffer = None if self._pool is None else self._pool.borrow()
-        if self._pool is None or buffer is None:
-            if self._pool is not None:
-                hit("no buffer")
-            return Segment(self.world.tasks, file, base_offset, _LABEL)
-        return BufferedSegment(self.world.tasks, file, base_offset, _LABEL, pool=self._pool, buffer=buffer)
+        place = (self.world.tasks, file, base_offset, _LABEL)
+        if self._pool is None:
+            return Segment(*place)
+        buffer = self._pool.borrow()
+        if buffer is None:
+            hit("no buffer")
+            return Segment(*place)
+        return BufferedSegment(*place, pool=self._pool, buffer=buffer)
 
     def make_durable(self, path: str) -> None:
         """Make the new file's size and name survive a power cut."""

@@ -49,9 +49,7 @@ class StoreCheckpoint:
         except CorruptFileError as error:
             hit("checkpoint not believed")
             values, damage = CheckpointValues(0, 0, 0), error
-        self.physic_msg_timestamp_ms = values.physic_msg_timestamp_ms
-        self.logics_msg_timestamp_ms = values.logics_msg_timestamp_ms
-        self.index_msg_timestamp_ms = values.index_msg_timestamp_ms
+        self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms = values
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
         if damage is not None:
             self.flush()

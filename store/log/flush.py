@@ -7,7 +7,7 @@ that succeeds proves nothing, and no put that waited is told OK.
 from abc import abstractmethod
 from collections.abc import Callable
 
-from ..config import FlushDiskType, StoreConfig
+from ..config import StoreConfig
 from ..marks import hit
 from ..message import PutMessageStatus
 from ..running_flags import Refusal, RunningFlags
@@ -86,6 +86,8 @@ class FlushRealTimeService(FlushCommitLogService):
 
     def start(self) -> None:
         """Begin to flush; the first thorough flush is one interval away."""
+        config = self.config
+        self.woken_by_puts = not (config.flush_commit_log_timed or config.is_transient_store_pool_effective)
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
@@ -193,7 +195,6 @@ class GroupCommitService(FlushCommitLogService):
             request.complete(durable_to >= request.end_offset or self._flush_again(request))
 
     def _flush_again(self, request: GroupCommitRequest) -> bool:
-        """Flush for a request that came with the others and was not covered."""
         hit("group commit again")
         return self.flush_to(request.end_offset)
 
@@ -202,20 +203,3 @@ class GroupCommitService(FlushCommitLogService):
         with self._lock:
             self._closed = True
         self.commit(self.take_requests())
-
-
-def make_flush_service(
-    world: World,
-    config: StoreConfig,
-    queue: SegmentQueue,
-    checkpoint: StoreCheckpoint,
-    flags: RunningFlags,
-    *,
-    has_pool: bool,
-) -> FlushCommitLogService:
-    """Return the service that flush_disk_type asks for; has_pool: puts go to a transient pool first."""
-    if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-        return GroupCommitService(world, config, queue, checkpoint, flags)
-    flush = FlushRealTimeService(world, config, queue, checkpoint, flags)
-    flush.woken_by_puts = not config.flush_commit_log_timed and not has_pool
-    return flush

@@ -204,9 +204,8 @@ class Recovery:
 
     def _pass_damage(self, segment: Segment, offset: int) -> int | None:
         """Note damage at a log offset as passed over; return where the segment goes on, None if it does not."""
-        behind = behind_damage(
-            segment.file.view(0, segment.size_bytes), offset - segment.base_offset, segment.base_offset
-        )
+        view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
+        behind = behind_damage(view, at, segment.base_offset)
         end = segment.size_bytes if behind is None else behind
         self._skipped.add(offset, segment.base_offset + end)
         return behind
@@ -216,57 +215,43 @@ class Recovery:
 
         Raises CorruptFileError at the first that does not check.
         """
-        report, replays, delays_ms, vouched_ms = (
-            self._report,
-            self._replays,
-            self._delays_ms,
-            self._vouched_ms,
-        )
+        report, replays = self._report, self._replays
+        delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
         extended, light = self._queues.ext_directory is not None, self._light
         index_from, index_record = _NOWHERE, _ignore
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
         if self._unvouched_offset != _NOWHERE:
             vouched_ms = _NEVER  # nothing is left to be noticed
-        physical_offset, size_bytes = segment.base_offset + start, 0
-        records, store_timestamp_ms = 0, report.last_store_timestamp_ms
+        offset, size_bytes = segment.base_offset + start, 0
+        records, stored_ms = 0, report.last_store_timestamp_ms
         try:
             for record in self._records(segment, start):
-                (
-                    physical_offset,
-                    size_bytes,
-                    topic,
-                    queue_id,
-                    queue_offset,
-                    sys_flag,
-                    store_timestamp_ms,
-                    properties,
-                ) = record
-                if store_timestamp_ms > vouched_ms:
-                    self._end_vouching(physical_offset)
+                offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties = record
+                if stored_ms > vouched_ms:
+                    self._end_vouching(offset)
                     vouched_ms = _NEVER
-                if physical_offset >= index_from and MAYBE_KEYED in properties:
+                if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
                 if not transaction or transaction not in UNDISPATCHED:
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
                         replay = self._begin(record, whole_log=whole_log)
-                    tags_code = plain_code = entry_tags_code(topic, properties, store_timestamp_ms, delays_ms)
+                    tags_code = plain_code = entry_tags_code(topic, properties, stored_ms, delays_ms)
                     if extended and replay is not None:
                         tags_code = replay.kept_code(record, plain_code)
                     if replay is not None:
-                        replay.add(queue_offset, physical_offset, size_bytes, tags_code)
+                        replay.add(queue_offset, offset, size_bytes, tags_code)
                     if light and LIGHT_MARK in properties and is_queued(record):
                         self._scan_light(record, plain_code, whole_log=whole_log)
                 records += 1
         finally:
             report.records += records
-            report.end_offset = physical_offset + size_bytes
-            report.last_store_timestamp_ms = store_timestamp_ms
+            report.end_offset = offset + size_bytes
+            report.last_store_timestamp_ms = stored_ms
 
     def _scan_light(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
-        """Lay a record over its light queues."""
         for seen in light_records(record, lmq=self._lmq):
             replay = self._replays.get((seen.topic, seen.queue_id))
             if replay is None:
@@ -283,18 +268,15 @@ class Recovery:
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
         """Begin with the first record of a queue; None, and that is reported, if it cannot be that."""
-        queues, place = self._queues, witnessed_first(record, self._queues)
-        if place == record.queue_offset and not can_be_first(record, queues):
-            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
-            return None
-        queue = queues.find_or_create(record.topic, record.queue_id)
-        write_again = self._unvouched_offset != _NOWHERE
+        place = witnessed_first(record, self._queues)
         try:
+            if place == record.queue_offset and not can_be_first(record, self._queues):
+                raise RecordMisplaced
             replay = QueueReplay(
-                queue,
+                self._queues.find_or_create(record.topic, record.queue_id),
                 record._replace(queue_offset=place),
                 whole_log=whole_log,
-                write_again=write_again,
+                write_again=self._unvouched_offset != _NOWHERE,
                 skipped=self._skipped,
                 scanned_from=self._report.start_offset,
             )
@@ -305,7 +287,6 @@ class Recovery:
         return replay
 
     def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:
-        """Report a record that is not in its queue where it says."""
         segment = self._log.find(physical_offset)
         assert segment is not None, physical_offset
         at = physical_offset - segment.base_offset + _QUEUE_OFFSET_AT

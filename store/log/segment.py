@@ -77,18 +77,14 @@ class Segment:
         assert 0 <= flushed <= readable <= self.size_bytes, (flushed, readable, self.size_bytes)
         if readable == flushed:
             return flushed
-        if (
-            least_pages
-            and readable < self.size_bytes
-            and readable // PAGE_BYTES - flushed // PAGE_BYTES < least_pages
-        ):
+        pages = readable // PAGE_BYTES - flushed // PAGE_BYTES
+        if least_pages and readable < self.size_bytes and pages < least_pages:
             return flushed
         self._sync(flushed, readable)
         self.flushed.set(readable)
         return readable
 
     def _sync(self, start: int, end: int) -> None:
-        """Make the bytes [start, end) durable."""
         self.file.msync(start, end)
 
     def set_positions(self, wrote: int, flushed: int) -> None:

@@ -119,10 +119,8 @@ class ConsumeQueueExt:
         if unit is None or (unit.tags_code, unit.store_timestamp_ms) != (tags_code, store_timestamp_ms):
             return False
         if not vouched:
-            offset = offset_of(address)
-            self._unvouched_offset = min(
-                offset, offset if self._unvouched_offset is None else self._unvouched_offset
-            )
+            offset, first = offset_of(address), self._unvouched_offset
+            self._unvouched_offset = offset if first is None else min(offset, first)
         return True
 
     def recovered(self, last_address: int | None) -> None:

@@ -64,10 +64,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
         if _is_name(name):
             seen.setdefault((name, _queue_id(name, record.queue_id, lmq=lmq)), int(offset))
     _, *others = seen.items()
-    return [
-        record._replace(topic=name, queue_id=queue_id, queue_offset=offset)
-        for (name, queue_id), offset in others
-    ]
+    return [record._replace(topic=key[0], queue_id=key[1], queue_offset=offset) for key, offset in others]
 
 
 def _split(text: str) -> list[str]:
@@ -150,8 +147,7 @@ def light_put(
     if not names:
         return None
     if not all(map(_is_name, names)):
-        raise InvalidMessageError(
-            f"{PROPERTY_INNER_MULTI_DISPATCH}: no directory can have one of the names {names}"
-        )
+        found = f"no directory can have one of the names {names}"
+        raise InvalidMessageError(f"{PROPERTY_INNER_MULTI_DISPATCH}: {found}")
     named.pop(PROPERTY_WAIT, None)
     return LightPut(tuple((name, _queue_id(name, queue_id, lmq=lmq)) for name in names), named, encode)

@@ -265,10 +265,8 @@ class QueueReplay:
 
     def _has_room(self, doubted: _Doubted) -> bool:
         """Return whether the log has room for as many records as are missing in front of one, and for itself."""
-        last = self.queue.entry(self.next - 1)
-        return last is None or doubted.queue_offset - self.next <= records_in(
-            doubted.physical_offset - last.physical_offset
-        )
+        last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
+        return last is None or missing <= records_in(doubted.physical_offset - last.physical_offset)
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
         """Return the code to add a record with: its tagsCode, or the address of its unit that its entry has already."""

@@ -88,11 +88,8 @@ def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
 
 
 def _file(segment: Segment) -> Fields:
-    return {
-        "name": segment_name(segment.base_offset),
-        "size": segment.size_bytes,
-        "wrotePosition": segment.wrote.get(),
-    }
+    name, wrote = segment_name(segment.base_offset), segment.wrote.get()
+    return {"name": name, "size": segment.size_bytes, "wrotePosition": wrote}
 
 
 def _index_file(file: IndexFile) -> Fields:
