@@ -41,9 +41,7 @@ class ClientCalls:
         self._opaques = world.tasks.cell("opaques of calls")
         self._calls: dict[tuple[Channel, int], _Call] = {}
 
-    def call(
-        self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes = b""
-    ) -> RemotingCommand:
+    def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
         """Return a client's response. Refuses the request that this is for if none comes, or too much is asked."""
         opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK
         call = _Call(self._world.tasks.signal("answer of a client"))
@@ -108,10 +106,8 @@ class Pushes:
 
     def send(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
         """Send a request that is not answered; False if it never will be."""
-        opaque = self._opaques.add(1) & _PUSH_OPAQUE_MASK
-        command = RemotingCommand(
-            code, opaque, ONE_WAY_FLAG, version=BROKER_VERSION, ext_fields=fields, body=body
-        )
+        opaque, version = self._opaques.add(1) & _PUSH_OPAQUE_MASK, BROKER_VERSION
+        command = RemotingCommand(code, opaque, ONE_WAY_FLAG, version=version, ext_fields=fields, body=body)
         try:
             return channel.send(command)
         except ValueError:  # no frame can hold it; whoever tells, which may be a service, has more to do

@@ -18,6 +18,7 @@ from ..world import World
 from .deadlines import Patience
 from .fair_queue import HostFairQueue
 from .limits import ServerLimits
+from .operator_log import Tell
 from .server_counts import Ending, ServerCounts
 from .session import ClientHost, Session
 
@@ -56,7 +57,7 @@ class Connections(Service):
         receive: Receive,
         on_ended: Callable[[Session], None],
         on_turn: Callable[[int], int | None],
-        tell: Callable[[str], None],
+        tell: Tell,
     ) -> None:
         """on_turn: what else there is to do by now_ns; returns when next. tell: what an operator should know of."""
         super().__init__(world)
@@ -351,6 +352,5 @@ class Connections(Service):
 
 def _who_begins_with(length: str) -> str:
     """Return who sends what was taken for a frame's length, if that is known."""
-    return next(
-        (f" ({who})" for begin, who in _STRANGERS.items() if length == str(int.from_bytes(begin))), ""
-    )
+    who = {str(int.from_bytes(begin)): who for begin, who in _STRANGERS.items()}.get(length)
+    return "" if who is None else f" ({who})"

@@ -14,6 +14,7 @@ from ..running_flags import Refusal
 from ..service import Service
 from ..stats import StoreStats
 from ..world import World
+from .operator_log import Tell
 
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
@@ -104,7 +105,7 @@ class StoreWatch:
     """Looks at one store. Any task may have it look."""
 
     def __init__(self, world: World, store: MessageStore) -> None:
-        self.tell: Callable[[str], None] = lambda line: None
+        self.tell: Tell = lambda line: None
         self._store = store
         self._files = world.files
         self._lock = world.tasks.lock("store watch")

@@ -17,6 +17,9 @@ WAITING_MAX = 200
 CLOSE_MS = 1_000
 """How long the last lines may take."""
 
+Tell = Callable[[str], None]
+"""Takes a line that an operator should know of, from any task."""
+
 
 class OperatorLog:
     """Hands on at most LINES_MAX lines in each WINDOW_MS, and says how many it left out. Any task may tell.
@@ -24,7 +27,7 @@ class OperatorLog:
     A line that cannot be written is left out, too.
     """
 
-    def __init__(self, world: World, write: Callable[[str], None]) -> None:
+    def __init__(self, world: World, write: Tell) -> None:
         self._now_ns = world.clock.monotonic_ns
         self._tasks = world.tasks
         self._lock = world.tasks.lock("operator log")

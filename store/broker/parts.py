@@ -37,43 +37,39 @@ class BrokerParts:
             raise ConfigError("brokerId", "more than 0 on a slave", config.broker_id)
         self.world = world
         self.config = config
-        self.own_store = MessageStore(world, store_config)
+        self.own_store = store = MessageStore(world, store_config)
         context, plug_ins = PluginContext(world, store_config), config.message_store_plug_in
-        self.store: AnyMessageStore = build_message_store(plug_ins, context, self.own_store)
+        self.store: AnyMessageStore = build_message_store(plug_ins, context, store)
         directory = store_config.config_directory
         self.topics = TopicConfigManager(world, directory, config)
         self.groups = SubscriptionGroupManager(world, directory, config)
-        interval_ms, light_queues = config.flush_consumer_offset_interval_ms, store_config.enable_lmq
-        self.offsets = ConsumerOffsetManager(
-            world, directory, flush_interval_ms=interval_ms, light_queues=light_queues
-        )
+        ms, light = config.flush_consumer_offset_interval_ms, store_config.enable_lmq
+        self.offsets = ConsumerOffsetManager(world, directory, flush_interval_ms=ms, light_queues=light)
         transaction_config = TransactionConfig(
             config.transaction_timeout_ms,
             config.transaction_check_max,
             config.transaction_check_interval_ms,
             config.store_host,
         )
-        self.transactions = TransactionalMessageService(
-            world, self.own_store, self.offsets, transaction_config
-        )
+        self.transactions = TransactionalMessageService(world, store, self.offsets, transaction_config)
         self.filters: ConsumerFilterManager | None = None
         """Whose SQL expressions are known before messages are dispatched, if settings ask for that."""
         if config.enable_calc_filter_bit_map:
             if not store_config.enable_consume_queue_ext:
                 raise ConfigError("enableCalcFilterBitMap", "enableConsumeQueueExt with it", True)
-            self.filters = use_bit_maps(self.own_store)
+            self.filters = use_bit_maps(store)
         self.consumers = ConsumerManager(world)
         self.producers = ProducerManager(world)
         self.locks = RebalanceLockManager(world)
         self.calls = ClientCalls(world)
         self.pushes = Pushes(world, self.producers)
         self.pull_rates = PullRates(world)
-        self.daily = DailyTotals(world, self.own_store.stats)
-        self.watch = StoreWatch(world, self.own_store)
+        self.daily = DailyTotals(world, store.stats)
+        self.watch = StoreWatch(world, store)
         self.ha: HAService | None = None
         """Replication, where there is a network."""
         if world.network is not None:
-            self.ha = HAService(self.own_store, config.ha_host)
+            self.ha = HAService(store, config.ha_host)
         self.server_info: Callable[[], Mapping[str, str]] = dict
         """What the server in front has to tell of itself."""
         self.held_pulls = PullRequestHoldService(world, self.store, config)

@@ -4,7 +4,7 @@ Options go before the settings of a broker.conf. What is impossible is a usage e
 """
 
 import resource
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -25,6 +25,7 @@ from .acl.rules import address_parts
 from .broker import Broker
 from .broker_config import BrokerConfig
 from .limits import ServerLimits, server_limits_of
+from .operator_log import Tell
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
@@ -44,7 +45,7 @@ class ServedBroker:
         limits: ServerLimits,
         *,
         acl_path: str | None = None,
-        tell: Callable[[str], None],
+        tell: Tell,
     ) -> None:
         """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
         self._access = None if acl_path is None else AccessControl(world, acl_path, tell)

@@ -13,6 +13,7 @@ from ..service import Service
 from ..world import World
 from .connections import Connections
 from .limits import ServerLimits
+from .operator_log import Tell
 from .request_pool import OVERLOAD, PooledRequest, RequestPool
 from .requests import ResponseCode, response_to
 from .router import Channel, Routes
@@ -38,10 +39,7 @@ class RemotingServer:
     """
 
     def __init__(
-        self,
-        world: World,
-        limits: ServerLimits | None = None,
-        tell: Callable[[str], None] = lambda line: None,
+        self, world: World, limits: ServerLimits | None = None, tell: Tell = lambda line: None
     ) -> None:
         """tell: what an operator should know of, a line at a time, from any task."""
         self.limits = limits or ServerLimits()
@@ -51,10 +49,8 @@ class RemotingServer:
         self._routes: Routes = {}
         self._check: AccessCheck | None = None
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
-        self._pools = {
-            pool: RequestPool(world, pool, one, self._handle, self._refuse)
-            for pool, one in self.limits.pools.items()
-        }
+        pools = self.limits.pools.items()
+        self._pools = {pool: RequestPool(world, pool, one, self._handle, self._refuse) for pool, one in pools}
         self._closed = ClosedChannels(world, tell)
         self.connections = Connections(
             world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, tell
@@ -194,7 +190,7 @@ class ClosedChannels(Service):
 
     name = "closed channels"
 
-    def __init__(self, world: World, tell: Callable[[str], None]) -> None:
+    def __init__(self, world: World, tell: Tell) -> None:
         super().__init__(world)
         self.on_closed: Callable[[Channel], None] | None = None
         self._tell = tell

@@ -54,7 +54,7 @@ class ConsumerFilterManager:
     def __init__(
         self, tasks: Tasks, now_ms: Callable[[], int], bloom_filter: BloomFilter | None = None
     ) -> None:
-        """now_ms tells a time that no message dispatched so far was stored after."""
+        """now_ms returns a time that no message dispatched so far was stored after."""
         self.bloom_filter = bloom_filter or BloomFilter.of()
         self._now_ms = now_ms
         self._lock = tasks.lock("consumer filters")
@@ -104,11 +104,8 @@ class ConsumerFilterManager:
     def _forget_the_dead(self) -> None:
         forgotten_ms = self._now_ms() - FORGOTTEN_AFTER_MS
         for topic, known in sorted(self._by_topic.items()):
-            kept = tuple(
-                each
-                for each in known
-                if each.dead_timestamp_ms is None or each.dead_timestamp_ms > forgotten_ms
-            )
+            ends_ms = ((each, each.dead_timestamp_ms) for each in known)
+            kept = tuple(each for each, end_ms in ends_ms if end_ms is None or end_ms > forgotten_ms)
             if kept != known:
                 self._by_topic[topic] = kept
 

@@ -119,11 +119,8 @@ class HAClient(Service):
 
     def _take_all(self, connection: Connection, replica: ReplicaLog) -> None:
         """Take what the master sends. Raises what ends that: OSError, CorruptFileError, DivergedError."""
-        segment_bytes, stream = (
-            self._config.mapped_file_size_commit_log,
-            f"log from {connection.remote_address}",
-        )
-        frames = FrameReader(segment_bytes, stream)
+        stream = f"log from {connection.remote_address}"
+        frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
         self._report(connection, replica.begin())
         heard_ns = self._now_ns()
         while True:

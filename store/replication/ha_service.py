@@ -38,11 +38,7 @@ class HAConnection:
     """
 
     def __init__(
-        self,
-        store: MessageStore,
-        number: int,
-        connection: Connection,
-        on_closed: Callable[["HAConnection"], None],
+        self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed"
     ) -> None:
         tasks = store.world.tasks
         self.number = number
@@ -201,6 +197,9 @@ class HAConnection:
 
     def _send(self, data: bytes) -> None:
         send_all(self._connection, data, self._config.ha_housekeeping_interval_ms)
+
+
+OnClosed = Callable[[HAConnection], None]
 
 
 class HAService:

@@ -174,9 +174,8 @@ class ReplicaLog:
         """Check records; return the last, None if there is only a blank one."""
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
-            return _last(
-                scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
-            )
+            scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
+            return _last(scan)
         except CorruptFileError as error:
             expected, found = f"{error.field} {error.expected}", f"{error.field} {error.found}"
             raise DivergedError(base_offset + error.offset, expected, found) from error

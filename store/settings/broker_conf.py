@@ -100,9 +100,8 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
     for each in _properties(text):
         spelling = _one_spelling(each.key)
         if spelling in seen:
-            raise ConfigError(
-                each.key, f"one value, that of line {seen[spelling]}", _shown(each.value), line=each.line
-            )
+            expected = f"one value, that of line {seen[spelling]}"
+            raise ConfigError(each.key, expected, _shown(each.value), line=each.line)
         seen[spelling] = each.line
         setting = _SETTINGS.get(spelling)
         if setting is not None:
@@ -135,9 +134,7 @@ def _one_spelling(key: str) -> str:
     return key.replace("apped", "aped")
 
 
-_SETTINGS: dict[str, Field[Any]] = {
-    _one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)
-}
+_SETTINGS = {_one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)}
 
 
 def _a_known_key(key: str) -> str:

@@ -192,9 +192,8 @@ class ClientLedger:
         self.answered_commits.clear()
         if profile.page_cache_survives or self.sync_flush:
             return
-        self.expected = {
-            place: expected for place, expected in self.expected.items() if expected.log_end <= flushed_where
-        }
+        expected = self.expected.items()
+        self.expected = {place: each for place, each in expected if each.log_end <= flushed_where}
         self.halves = {name: end for name, end in self.halves.items() if end <= flushed_where}
         self._last_sent.clear()
 
@@ -211,9 +210,8 @@ class ClientLedger:
                 name, why = expected.name, expected.why
                 summary = f"{name}, which was {why.name.lower()} at {place}, is not there"
                 yield Violation(why.value, summary, field="message", expected=name, found=there)
-        for name in sorted(
-            (self.durable_halves | self.halves.keys()) - {name_in(one.body) for one in records}
-        ):
+        halves = self.durable_halves | self.halves.keys()
+        for name in sorted(halves - {name_in(one.body) for one in records}):
             summary = f"the half message of {name}, which was answered, is not there"
             yield Violation("DUR", summary, field="half message", expected=name, found="nothing")
         copies: Counter[str] = Counter()
@@ -240,9 +238,8 @@ class ClientLedger:
     def note_recovery(self, records: list[FoundRecord]) -> None:
         """Note what a recovery has found, and what it has not: both are final."""
         found = found_places(records)
-        self.durable = {
-            place: ExpectedMessage(name_in(record.body), Why.ANSWERED, 0) for place, record in found.items()
-        }
+        names = {place: name_in(record.body) for place, record in found.items()}
+        self.durable = {place: ExpectedMessage(name, Why.ANSWERED, 0) for place, name in names.items()}
         self.expected.clear()
         self.halves.clear()
         self.durable_halves = {name_in(found.body) for found in records if found.record.topic in _OF_HALVES}
@@ -290,11 +287,8 @@ class ClientLedger:
 
 def found_places(records: list[FoundRecord]) -> dict[MessagePlace, FoundRecord]:
     """Return the records of users' topics by their places."""
-    return {
-        MessagePlace(found.record.topic, found.record.queue_id, found.record.queue_offset): found
-        for found in records
-        if is_of_users(found.record.topic)
-    }
+    of_users = [(found, found.record) for found in records if is_of_users(found.record.topic)]
+    return {MessagePlace(one.topic, one.queue_id, one.queue_offset): found for found, one in of_users}
 
 
 def topic_of_users(number: int) -> str:

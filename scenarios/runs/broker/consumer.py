@@ -97,11 +97,8 @@ class BrokerConsumer:
         for record in pulled_records(response.body):
             place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
             if place != (*queue, wanted):
-                summary, expected = "a pull skips or repeats", str(MessagePlace(*queue, wanted))
-                skipped = Violation(
-                    "READ", summary, field="next message", expected=expected, found=str(place)
-                )
-                self._report([skipped])
+                facts = ("", -1, "next message", str(MessagePlace(*queue, wanted)), str(place))
+                self._report([Violation("READ", "a pull skips or repeats", *facts)])
             self._report(self._ledger.show(place, record.body, record.physical_offset, asked_in=asked_in))
             wanted += 1
         self._move(queue, position, wanted)

@@ -250,10 +250,9 @@ class ClusterRun(Execution):
         store, end = slave.running[0], self._master.running[0].log.max_offset
         if store.dispatch.reput_from.get() < store.dispatch.readable_limit() or store.log.max_offset != end:
             return False
-        return any(
-            each.reported == end and each.remote_address.startswith(f"{slave.host}:")
-            for each in self._master.service.connections
-        )
+        # what was reported first: reading it is a scheduling point
+        own, connections = f"{slave.host}:", self._master.service.connections
+        return any(each.reported == end and each.remote_address.startswith(own) for each in connections)
 
     def _take_over(self) -> None:
         """Open what every machine has left, alone: a slave as the master that it may have to be."""

@@ -28,9 +28,8 @@ class ReplicationWitness:
 
     def network_of(self, node: Node, endpoint: Network) -> Network:
         """Return a node's network, watched."""
-        return _WatchedNetwork(
-            endpoint, partial(self._before_answering, node), partial(self._reports_of, node)
-        )
+        answering, asking = partial(self._before_answering, node), partial(self._reports_of, node)
+        return _WatchedNetwork(endpoint, answering, asking)
 
     def _before_answering(self, node: Node, data: bytes) -> None:
         """Note what the master has, before it sends any of it."""
@@ -72,10 +71,8 @@ class ReplicationWitness:
     def check_settled(self, slave: Node, master: Node) -> Iterator[Violation]:
         """Return what is wrong with how a slave stands to its master, now that it will not change."""
         store, _, _ = slave.running
-        diverged = slave.client.diverged
-        return rep.check_settled(
-            slave.name, store, master.running[0], None if diverged is None else str(diverged)
-        )
+        diverged = None if slave.client.diverged is None else str(slave.client.diverged)
+        return rep.check_settled(slave.name, store, master.running[0], diverged)
 
 
 class _WatchedConnection:

@@ -21,13 +21,14 @@ they know their lines.
 Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms, AclFileWatchService.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ...errors import brings
 from ...formats.remoting.command import RemotingCommand
 from ...service import Service
 from ...world import World
+from ..operator_log import Tell
 from ..router import Channel
 from .rules import (
     NOBODY,
@@ -193,9 +194,7 @@ class AccessControl(Service):
 
     name = "access control"
 
-    def __init__(
-        self, world: World, path: str, tell: Callable[[str], None], interval_ms: int = WATCH_INTERVAL_MS
-    ) -> None:
+    def __init__(self, world: World, path: str, tell: Tell, interval_ms: int = WATCH_INTERVAL_MS) -> None:
         """Read the file. Raises PlainAclError, or the OSError of reading it."""
         super().__init__(world)
         self._path = path

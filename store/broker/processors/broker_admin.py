@@ -88,10 +88,8 @@ class BrokerAdminProcessor:
 
     def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the topics that this broker has for its own purposes."""
-        table = self._parts.topics
-        return success(
-            request, {"topicList": [topic for topic in sorted(table.table) if table.is_system(topic)]}
-        )
+        topics = self._parts.topics
+        return success(request, {"topicList": list(filter(topics.is_system, sorted(topics.table)))})
 
     # -- the broker --------------------------------------------------------------------------------
 
@@ -174,7 +172,5 @@ def _capacity(parts: BrokerParts) -> dict[str, str]:
     if files.status(path) is None:
         return {}
     space = files.space(path)
-    total, free = (
-        f"{size / (1 << 30):.1f} GiB" for size in (space.used_bytes + space.usable_bytes, space.usable_bytes)
-    )
-    return {"commitLogDirCapacity": f"Total : {total}, Free : {free}."}
+    total, free = (space.used_bytes + space.usable_bytes) / (1 << 30), space.usable_bytes / (1 << 30)
+    return {"commitLogDirCapacity": f"Total : {total:.1f} GiB, Free : {free:.1f} GiB."}

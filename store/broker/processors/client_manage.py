@@ -144,9 +144,8 @@ class ClientManageProcessor:
         """Lock queues, and say which of them the client now has."""
         wish = _LockRequest.of(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
-        return success(
-            request, {"lockOKMQSet": self._parts.locks.try_lock(wish.group, existing, wish.client_id)}
-        )
+        locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)
+        return success(request, {"lockOKMQSet": locked})
 
     def unlock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Give queues back."""

@@ -10,10 +10,10 @@ from dataclasses import replace
 from ...errors import StoreError
 from ...filters.message_filter import MessageFilter
 from ...formats.remoting.command import RemotingCommand
-from ...formats.remoting.json_body import encode_json_body
+from ...formats.remoting.json_body import MessageQueue, encode_json_body
 from ...message import GetMessageResult, GetMessageStatus, Message
 from ..broker_config import MASTER_ID
-from ..long_polling import HeldPull
+from ..long_polling import HeldPull, Queue
 from ..parts import BrokerParts
 from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
 from ..router import Channel, answering
@@ -70,7 +70,7 @@ class PullMessageProcessor:
         self._check_queue(topic, queue_id)
         wanted = self._filter(fields, group, topic, sys_flag)
         if parts.is_slave and not parts.config.slave_read_enable:
-            return self._sent_to_master(request, topic, queue_id, offset)
+            return self._sent_to_master(request, (topic, queue_id), offset)
         most = min(max(1, most), MESSAGES_MAX)
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
@@ -87,7 +87,7 @@ class PullMessageProcessor:
         if code is ResponseCode.PULL_OFFSET_MOVED:
             if parts.is_slave and not parts.store.config.offset_check_in_slave:
                 return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, group.broker_id, result)
-            self._note_moved(group_name, topic, queue_id, offset, result)
+            self._note_moved(group_name, (topic, queue_id), offset, result)
         return _answer(request, code, self._suggested_broker(result, group), result)
 
     def _due_ns(self, suspend_ms: int) -> int:
@@ -133,17 +133,14 @@ class PullMessageProcessor:
     def _registered(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
         """Return what the last heartbeat of the group's clients said of a topic."""
         info, name = self._parts.consumers.group(group.group), f"group {group.group!r}"
+        unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
-            raise RequestRefusedError(
-                f"{name}: no heartbeat of it has come", ResponseCode.SUBSCRIPTION_NOT_EXIST
-            )
+            raise RequestRefusedError(f"{name}: no heartbeat of it has come", unknown)
         if not group.consume_broadcast_enable and info.message_model == _BROADCASTING:
             raise RequestRefusedError(f"{name} may not consume by broadcasting", ResponseCode.NO_PERMISSION)
         found = info.subscriptions.get(topic)
         if found is None:
-            raise RequestRefusedError(
-                f"{name}: no subscription to {topic!r}", ResponseCode.SUBSCRIPTION_NOT_EXIST
-            )
+            raise RequestRefusedError(f"{name}: no subscription to {topic!r}", unknown)
         if found.version < version:
             remark = f"{name}: subVersion: expected at most {found.version}, found {version}"
             raise RequestRefusedError(remark, ResponseCode.SUBSCRIPTION_NOT_LATEST)
@@ -151,14 +148,12 @@ class PullMessageProcessor:
 
     # -- answers -----------------------------------------------------------------------------------
 
-    def _sent_to_master(
-        self, request: RemotingCommand, topic: str, queue_id: int, offset: int
-    ) -> RemotingCommand:
+    def _sent_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
         """Return the answer of a slave that may not be read from.
 
         It goes on where the consumer is; RocketMQ's goes on behind the messages that it has found and does not give.
         """
-        first, end = self._parts.min_offset(topic, queue_id), self._parts.max_offset(topic, queue_id)
+        first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
         nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
         return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, MASTER_ID, nothing)
 
@@ -168,14 +163,12 @@ class PullMessageProcessor:
         is_slow = result.suggest_pulling_from_slave
         return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
-    def _note_moved(
-        self, group: str, topic: str, queue_id: int, offset: int, result: GetMessageResult
-    ) -> None:
+    def _note_moved(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
         """Leave a message that a consumer was sent elsewhere. Should that fail, the pull is answered all the same."""
-        queue = {"brokerName": self._parts.config.broker_name, "queueId": queue_id, "topic": topic}
+        topic, queue_id = queue
         event = {
             "consumerGroup": group,
-            "messageQueue": queue,
+            "messageQueue": MessageQueue(topic, self._parts.config.broker_name, queue_id),
             "offsetNew": result.next_begin_offset,
             "offsetRequest": offset,
         }

@@ -137,11 +137,8 @@ class SendMessageProcessor:
         trace_on = "true" if config.trace_on else "false"
         fields = {PROPERTY_MSG_REGION: config.region_id, PROPERTY_TRACE_ON: trace_on}
         if put is not None:
-            fields |= {
-                "msgId": put.message_id,
-                "queueId": str(queue_id),
-                "queueOffset": str(put.queue_offset),
-            }
+            fields |= {"msgId": put.message_id, "queueId": str(queue_id)}
+            fields["queueOffset"] = str(put.queue_offset)
         return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
 
     # -- sent back ---------------------------------------------------------------------------------
