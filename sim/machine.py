@@ -135,9 +135,7 @@ class SimLock(Waiting):
         if kernel.fuel < 0:
             kernel.reschedule(self.label)
         current = kernel.current
-        while (
-            self._holder is not None
-        ):  # not fair: whoever comes by first may take it, and waiters contend anew
+        while self._holder is not None:  # not fair: who comes by first takes it, and waiters contend anew
             if self._holder is current:
                 raise RuntimeError(f"{self.label}: {current.name} holds it already, and it is not re-entrant")
             self._waiters.append(current)

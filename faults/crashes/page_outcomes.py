@@ -168,10 +168,7 @@ class PageOutcomes:
         for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
             flying = self._flying(older, latest)
             for boundary in range(1, len(flying)):
-                for newer in (
-                    flying[:boundary],
-                    flying[boundary:],
-                ):  # either side, for drives reorder sectors
+                for newer in (flying[:boundary], flying[boundary:]):  # drives reorder sectors
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
 
     def with_sector_faults(self) -> Iterator[int]:

@@ -45,7 +45,7 @@ class ReadAhead:
 
     def miss(self, page: int, wanted: int) -> range:
         """Return what to read, and wait for, when a page is not there, the first of so many that are wanted."""
-        if page - self._last not in (0, 1):  # neither the page that was read last nor the next one
+        if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
             if self._around:
                 return range(max(page - self._most // 2, 0), page + max(self._most // 2, wanted))

@@ -159,7 +159,7 @@ class FaultInjector:
         if self.inject_if(faults.failed_write_chance, FaultKind.FAILED_WRITE, path):
             raise io_error(path)
         if size_bytes > 1 and self.inject_if(faults.short_write_chance, FaultKind.SHORT_WRITE, path):
-            # What is missing is drawn, not what is written: 0, the plain draw, would be a write of all.
+            # What is missing is drawn: the plain draw is the shortest of short writes, all but a byte.
             missing = f"bytes missing in a short write {path}"
             return size_bytes - self.stream.between(1, size_bytes - 1, missing)
         return size_bytes

@@ -259,11 +259,10 @@ class Syncs:
         saved = self._journalled.pop(inode.identity, None)
         if saved is None:
             return False
+        # The newest first: each gives back what was there before it.
         lost = [
             DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
-            for number, at, data in reversed(
-                saved
-            )  # the newest first: each gives back what was there before it
+            for number, at, data in reversed(saved)
             if inode.take_back(number, at, data)
         ]
         if not lost:
