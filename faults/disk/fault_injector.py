@@ -31,7 +31,20 @@ from .image import DamagedRange
 T = TypeVar("T")
 _NOTE_OPERATION = 3 << 56
 _POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*) #(?P<nth>[1-9]\d*)")
-_STOPPED_TEXTS = {errno.EROFS: "Read-only file system", errno.EIO: "Input/output error"}
+_ERROR_TEXTS = {
+    errno.EBADF: "Bad file descriptor",
+    errno.EBUSY: "Device or resource busy",
+    errno.EEXIST: "File exists",
+    errno.EIO: "Input/output error",
+    errno.EISDIR: "Is a directory",
+    errno.ENOENT: "No such file or directory",
+    errno.ENOMEM: "Cannot allocate memory",
+    errno.ENOSPC: "No space left on device",
+    errno.ENOTDIR: "Not a directory",
+    errno.ENOTEMPTY: "Directory not empty",
+    errno.EROFS: "Read-only file system",
+    errno.EWOULDBLOCK: "Resource temporarily unavailable",
+}
 _SLOW_NS_MIN = 1_000_000  # where the heavy tail of slow operations begins
 _STALL_NS_MIN = 100_000_000  # a stall keeps everyone waiting, and is no mere slow operation
 
@@ -157,7 +170,7 @@ class FaultInjector:
         """Return how many of size_bytes, 1 at least, a write through a descriptor writes; OSError(EIO) if it fails."""
         faults = self.faults
         if self.inject_if(faults.failed_write_chance, FaultKind.FAILED_WRITE, path):
-            raise io_error(path)
+            raise os_error(errno.EIO, path)
         if size_bytes > 1 and self.inject_if(faults.short_write_chance, FaultKind.SHORT_WRITE, path):
             # What is missing is drawn: the plain draw is the shortest of short writes, all but a byte.
             missing = f"bytes missing in a short write {path}"
@@ -167,7 +180,7 @@ class FaultInjector:
     def fail_by_chance(self, chance: float, fault: FaultKind, path: str) -> None:
         """Raise OSError(EIO) with some chance."""
         if chance > 0.0 and self.inject_if(chance, fault, path):
-            raise io_error(path)
+            raise os_error(errno.EIO, path)
 
     def wait_for_device(self, kind: str, path: str) -> None:
         """Let the current task wait for a device that takes its time; nothing happens with one that does not."""
@@ -207,7 +220,7 @@ class FaultInjector:
         The caller has passed a scheduling point and found that the operation is possible.
         """
         if self.stopped:
-            raise self.stopped_error(path)
+            raise os_error(self.stopped, path)
         kernel = self.kernel
         kernel.note((_NOTE_OPERATION | crc32(kind.encode()), crc32(path.encode())))
         if kernel.trace is not None:
@@ -228,14 +241,10 @@ class FaultInjector:
         self.met = CrashSite(kind, path, at)
         return True
 
-    def stopped_error(self, path: str) -> OSError:
-        """Make the error of a file system that has stopped itself."""
-        return OSError(self.stopped, _STOPPED_TEXTS[self.stopped], path)
-
     def check_readable(self, path: str) -> None:
         """Raise the error of a file system that has shut down; one that is read-only can be read."""
         if self.stopped == errno.EIO:
-            raise self.stopped_error(path)
+            raise os_error(self.stopped, path)
 
     def check_look_up(self, path: str) -> None:
         """Raise the error of a look-up that fails, by chance or because the file system has shut down."""
@@ -292,6 +301,6 @@ class FaultInjector:
         raise MachineDied(machine.name)
 
 
-def io_error(path: str) -> OSError:
-    """Make the error of a device that cannot do what it is asked for."""
-    return OSError(errno.EIO, "Input/output error", path)
+def os_error(code: int, path: str) -> OSError:
+    """Make the error that a POSIX system raises for a path: of the subclass of OSError that Python has for the code."""
+    return OSError(code, _ERROR_TEXTS[code], path)

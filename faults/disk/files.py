@@ -11,9 +11,9 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
-from .fault_injector import CrashPhase, FaultInjector, io_error
+from .fault_injector import CrashPhase, FaultInjector, os_error
 from .mapped_file import FlawedMappedFile, SimMappedFile
-from .namespace import Namespace, not_a_directory, parent_of
+from .namespace import Namespace, parent_of
 from .page_cache import Inode
 from .syncs import Syncs, SyncWait
 from .volume import SimFileLock, SimulatedDiskSpace, Volume
@@ -52,7 +52,7 @@ class SimDescriptor:
     @property
     def _inode(self) -> Inode:
         if self._is_closed:
-            raise OSError(errno.EBADF, "Bad file descriptor", self.path)
+            raise os_error(errno.EBADF, self.path)
         return self._names.current.files[self._file]
 
     def read(self, at: int, size_bytes: int) -> bytes:
@@ -65,7 +65,7 @@ class SimDescriptor:
         end = min(at + size_bytes, inode.size_bytes)
         if inode.flaws is not None and inode.flaws.spoils_read(at, end):
             injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
-            raise io_error(self.path)
+            raise os_error(errno.EIO, self.path)
         inode.thaw(0)
         return bytes(inode.readable[at:end])
 
@@ -180,7 +180,7 @@ class SimFiles:
         missing: list[str] = []
         while path not in self._names.current.directories:
             if path in self._names.current.names:
-                raise not_a_directory(path) if missing else FileExistsError(errno.EEXIST, "File exists", path)
+                raise os_error(errno.ENOTDIR, path) if missing else os_error(errno.EEXIST, path)
             missing.append(path)
             path = parent_of(path)
         for directory in reversed(missing):
@@ -239,7 +239,7 @@ class SimFiles:
         injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, path)
         if inode.flaws is not None and inode.flaws.bad_sectors:
             injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
-            raise io_error(path)
+            raise os_error(errno.EIO, path)
         return inode.content()
 
     def write(self, path: str, data: bytes) -> None:
@@ -305,7 +305,7 @@ class SimFiles:
         self._injector.pause(self._machine, "link")
         self._names.find(path)
         if new in self._names.current.names or new in self._names.current.directories:
-            raise FileExistsError(errno.EEXIST, "File exists", new)
+            raise os_error(errno.EEXIST, new)
         self._names.check_parent(new)
         self._injector.carry_out(self._machine, "link", new, self._names.link, path, new)
 
@@ -319,9 +319,9 @@ class SimFiles:
         """Remove an empty directory."""
         self._injector.pause(self._machine, "remove directory")
         if self._names.children(path):
-            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+            raise os_error(errno.ENOTEMPTY, path)
         if path == "/":
-            raise OSError(errno.EBUSY, "Device or resource busy", path)
+            raise os_error(errno.EBUSY, path)
         self._injector.carry_out(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:

@@ -10,7 +10,7 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
-from .fault_injector import CrashPhase, io_error
+from .fault_injector import CrashPhase, os_error
 from .page_cache import Flaws, Inode
 from .syncs import Syncs, SyncWait
 from .volume import Volume
@@ -89,7 +89,7 @@ class SimMappedFile:
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
         if injector.stopped:
-            raise injector.stopped_error(self.path)
+            raise os_error(injector.stopped, self.path)
         if type(data) is not bytes:
             data = bytes(data)
         faults = injector.faults
@@ -128,7 +128,7 @@ class SimMappedFile:
         injector = self._injector
         self._pause_open("mlock")
         if injector.inject_if(injector.faults.refused_lock_chance, FaultKind.REFUSED_MLOCK, self.path):
-            raise OSError(errno.ENOMEM, "Cannot allocate memory", self.path)
+            raise os_error(errno.ENOMEM, self.path)
 
     def munlock(self) -> None:
         """Let them be reclaimed again."""
@@ -204,7 +204,7 @@ class FlawedMappedFile(SimMappedFile):
             self._injector.pause(self._machine, "pwrite")
             if self._flaws.spoils_write(at, end):
                 self._injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
-                raise io_error(self.path)
+                raise os_error(errno.EIO, self.path)
             if not self._fill_holes(at, end):
                 raise self._volume.full(self.path)
         written = super().pwrite(at, data)

@@ -29,6 +29,7 @@ from functools import lru_cache
 from typing import ClassVar, TypeVar
 
 from ..kinds import FaultKind
+from .fault_injector import os_error
 from .image import DamagedRange, Image
 from .page_cache import Inode
 
@@ -347,7 +348,7 @@ class Namespace:
         if inode is not None:
             return inode
         if path in self.current.directories:
-            raise is_a_directory(path)
+            raise os_error(errno.EISDIR, path)
         raise self.nothing_at(path)
 
     def nothing_at(self, path: str) -> OSError:
@@ -355,9 +356,9 @@ class Namespace:
         above = parent_of(path)
         while above != "/" and above not in self.current.directories:
             if above in self.current.names:
-                return not_a_directory(path)
+                return os_error(errno.ENOTDIR, path)
             above = parent_of(above)
-        return no_such_file(path)
+        return os_error(errno.ENOENT, path)
 
     def children(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -367,12 +368,12 @@ class Namespace:
     def check_directory(self, path: str) -> None:
         """Raise the OSError that using path as a directory would meet."""
         if path not in self.current.directories:
-            raise not_a_directory(path) if path in self.current.names else self.nothing_at(path)
+            raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.nothing_at(path)
 
     def check_parent(self, path: str) -> None:
         """Raise the OSError that creating path would meet because of what is above it, or at it."""
         if path in self.current.directories:
-            raise is_a_directory(path)
+            raise os_error(errno.EISDIR, path)
         above = parent_of(path)
         if above not in self.current.directories:
             raise self.nothing_at(path)
@@ -565,18 +566,3 @@ def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
         if change.number <= upto and not change.synced:
             change.acknowledged = found = True
     return found
-
-
-def no_such_file(path: str) -> FileNotFoundError:
-    """Make the error for a path that is not there."""
-    return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
-
-
-def is_a_directory(path: str) -> IsADirectoryError:
-    """Make the error for a directory where a file is asked for."""
-    return IsADirectoryError(errno.EISDIR, "Is a directory", path)
-
-
-def not_a_directory(path: str) -> NotADirectoryError:
-    """Make the error for a file where a directory is asked for."""
-    return NotADirectoryError(errno.ENOTDIR, "Not a directory", path)

@@ -36,7 +36,7 @@ from ...sim.choices import draw_tail
 from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
 from ..plan import FAILING_SYNCS
-from .fault_injector import CrashPhase, FaultInjector
+from .fault_injector import CrashPhase, FaultInjector, os_error
 from .image import DamagedRange
 from .namespace import Namespace
 from .page_cache import Inode
@@ -219,7 +219,7 @@ class Syncs:
         if injector.inject_if(faults.stopped_file_system_chance, FaultKind.STOPPED_FILE_SYSTEM, why.label):
             injector.stopped = _STOPPED_WITH[faults.failing_sync]
         injector.end(machine, why.kind, number)
-        raise OSError(errno.EIO, "Input/output error", why.path)
+        raise os_error(errno.EIO, why.path)
 
     # -- syncs that fail ---------------------------------------------------------------------------
 

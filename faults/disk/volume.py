@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
-from .fault_injector import FaultInjector
+from .fault_injector import FaultInjector, os_error
 from .namespace import Namespace
 
 _UNLIMITED_BYTES = 1 << 40
@@ -60,7 +60,7 @@ class Volume:
         injector = self.injector
         chance = injector.faults.failed_creation_chance
         if chance > 0.0 and injector.inject_if(chance, FaultKind.FAILED_CREATION, path):
-            raise _no_space(path)
+            raise os_error(errno.ENOSPC, path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
         """Raise OSError(ENOSPC) if a file cannot have more_bytes more."""
@@ -72,21 +72,21 @@ class Volume:
         injector = self.injector
         chance = injector.faults.failed_extend_chance
         if chance > 0.0 and injector.inject_if(chance, FaultKind.FAILED_EXTEND, path):
-            raise _no_space(path)
+            raise os_error(errno.ENOSPC, path)
         if not injector.faults.sparse:
             self.check_growth(path, more_bytes)
 
     def full(self, path: str) -> OSError:
         """Make the error for what there is no room for, and count it."""
         self.injector.injected[FaultKind.DISK_FULL] += 1
-        return _no_space(path)
+        return os_error(errno.ENOSPC, path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":
         """Lock the file at path for a machine; BlockingIOError if a living machine, this one included, holds it."""
         file = self.names.current.names[path]
         holder = self._holders.get(file)
         if holder is not None and holder.alive:
-            raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable", path)
+            raise os_error(errno.EWOULDBLOCK, path)
         assert machine.alive, machine.name
         self._holders[file] = machine
         return SimFileLock(self, file, machine)
@@ -109,7 +109,3 @@ class SimFileLock:
     def release(self) -> None:
         """Let the next one in; nothing happens if the lock is not the machine's any more."""
         self._volume.release(self._file, self._machine)
-
-
-def _no_space(path: str) -> OSError:
-    return OSError(errno.ENOSPC, "No space left on device", path)
