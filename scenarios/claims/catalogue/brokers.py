@@ -70,8 +70,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
-    # Consumers pull over a bad network from a broker that crashes and restarts, and begin again where
-    # they had got to.
+    # Consumers pull over a bad network from a broker that crashes and restarts, and begin again where they had got to.
     Scenario(
         "consumers-get-everything-in-order",
         "once all is well again, consumers have been given every message of every queue, each behind the one before it",

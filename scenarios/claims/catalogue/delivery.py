@@ -15,8 +15,7 @@ _TRANSACTIONS = Ranges(
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Producers prepare messages and decide about them at once, late, or when they are asked;
-    # the broker dies meanwhile.
+    # Producers prepare messages and decide about them at once, late, or when they are asked; the broker dies meanwhile.
     Scenario(
         "transactions-are-decided-once-and-never-lost",
         "a committed message is seen and never lost, a rolled back one never seen, an open one asked about to its end",

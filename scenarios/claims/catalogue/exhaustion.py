@@ -39,8 +39,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         pauses={"ms_max": (30, 300, 3000)},
         endings=("crash at rest", "crash in traffic", "stop", "stop"),
     ),
-    # Segments of a sparse disk get their blocks when the pool's buffers are committed, which may be
-    # too late for some.
+    # Segments of a sparse disk get their blocks when the pool's buffers are committed, which may be too late for some.
     Scenario.of(
         "a-commit-waits-for-room",
         "what no room is left for stays in the pool's buffers "

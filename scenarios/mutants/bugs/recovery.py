@@ -36,9 +36,8 @@ STALE_TAIL_AFTER_TRUNCATE = Mutant(
 )
 
 
-# #17 reput-starts-at-log-end: recovery keeps the queue entries it finds and leaves the missing ones to the
-# dispatcher. But that begins at the log's end, so what lies between the queues' ends and the log's is in
-# no queue for ever.
+# #17 reput-starts-at-log-end: recovery keeps the queue entries it finds and leaves the missing ones to the dispatcher.
+# But that begins at the log's end, so what lies between the queues' ends and the log's is in no queue for ever.
 _ANYWHERE = 1 << 62
 
 
