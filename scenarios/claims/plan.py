@@ -10,25 +10,9 @@ import msgspec
 from ...faults.disk.image import RotPlan
 from ...faults.plan import FaultPlan, NetworkPlan
 from ...sim.disturbances import DisturbancePlan
+from . import features
 from .disk_models import DISK_MODELS
-from .features import (
-    BrokerPlan,
-    ClusterPlan,
-    ConsumingPlan,
-    DelayPlan,
-    FlushPlan,
-    IndexPlan,
-    Knob,
-    LightQueuePlan,
-    MemoryPlan,
-    MessagePlan,
-    PausePlan,
-    RetentionPlan,
-    StartPlan,
-    TransactionPlan,
-    knob,
-    knobs_of,
-)
+from .features import Knob, knob, knobs_of
 
 
 class LifeEnding(StrEnum):
@@ -102,21 +86,21 @@ class Plan:
     consumers: int = knob(0, 0, 1, plain=0, weight=1)
     topics: int = knob(1, 2, plain=1)
     queues_per_topic: int = knob(1, 2, plain=1)
-    messages: MessagePlan = MessagePlan()
-    pauses: PausePlan = PausePlan()
-    flush: FlushPlan = FlushPlan()
+    messages: features.MessagePlan = features.MessagePlan()
+    pauses: features.PausePlan = features.PausePlan()
+    flush: features.FlushPlan = features.FlushPlan()
     sync_ms_max: int = knob(1, 10, least=1)
     disk: str = knob(
         *("strict-posix",) * 2, "ext4-ordered", "ext4-data", "xfs", "btrfs", "process-kill", "nothing-lost"
     )
     """What the store runs on: a name in `DISK_MODELS`."""
-    index: IndexPlan = IndexPlan()
-    memory: MemoryPlan = MemoryPlan()
-    delay: DelayPlan = DelayPlan()
-    transactions: TransactionPlan = TransactionPlan()
-    light_queues: LightQueuePlan = LightQueuePlan()
-    consuming: ConsumingPlan = ConsumingPlan()
-    retention: RetentionPlan = RetentionPlan()
+    index: features.IndexPlan = features.IndexPlan()
+    memory: features.MemoryPlan = features.MemoryPlan()
+    delay: features.DelayPlan = features.DelayPlan()
+    transactions: features.TransactionPlan = features.TransactionPlan()
+    light_queues: features.LightQueuePlan = features.LightQueuePlan()
+    consuming: features.ConsumingPlan = features.ConsumingPlan()
+    retention: features.RetentionPlan = features.RetentionPlan()
     capacity_bytes: int = knob(0, plain=0, weight=2, in_sessions=False)
     """Of the disk while there is traffic; 0 is more than anyone needs."""
     policy: str = knob(*("random-walk",) * 6, *("pct",) * 3, *("pos",) * 3, "round-robin")
@@ -125,7 +109,7 @@ class Plan:
     """Whether the run is for liveness: the world heals in the end, and the store must work again."""
     starved_steps_max: int = knob(0)
     """How long one task may have to stand back behind all others; 0: none has to."""
-    starts: StartPlan = StartPlan()
+    starts: features.StartPlan = features.StartPlan()
     errors_stop: bool = knob(True)
     """Whether, in a run for liveness, the disk's errors stop when the users of a life have done their work: the store
     has to recover in that very life."""
@@ -135,10 +119,10 @@ class Plan:
     """What becomes of files while the store is off."""
     disturbances: DisturbancePlan = DisturbancePlan()
     """What happens to tasks and clocks while there is traffic."""
-    cluster: ClusterPlan = ClusterPlan()
+    cluster: features.ClusterPlan = features.ClusterPlan()
     network: NetworkPlan = NetworkPlan()
     """What happens between machines while there is traffic."""
-    broker: BrokerPlan = BrokerPlan()
+    broker: features.BrokerPlan = features.BrokerPlan()
     policy_parameter: int
     """Mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]

@@ -19,20 +19,7 @@ from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import guarantees
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
-from .damage import (
-    damage_record,
-    damaged_checkpoint,
-    expose_old_blocks,
-    files_of_queues,
-    flip_number,
-    log_files,
-    lose_late_sector,
-    shorten_segment,
-    stray_paths,
-    with_content,
-    with_file,
-    without_queues,
-)
+from . import damage
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = 5
@@ -90,24 +77,24 @@ class OfflineFaults:
     def _leave_strays(self, image: Image, store: MessageStore) -> Image:
         """Leave foreign files among the store's, cut a queue's file, damage the checkpoint: each of them, or not."""
         stream = self.streams("strays")
-        for path in stray_paths(image, store):
+        for path in damage.stray_paths(image, store):
             if stream.chance(0.5, f"stray {path}"):
-                image = with_file(image, path, _STRAY)
+                image = damage.with_file(image, path, _STRAY)
                 self._strays.add(path)
                 self.injected["stray file"] += 1
-        queue_files = files_of_queues(image, store)
+        queue_files = damage.files_of_queues(image, store)
         if queue_files and stream.chance(0.5, "queue file cut"):
             path = stream.pick(queue_files, "cut queue file")
             content = image.files[path].content
             # Less than an entry's offset and size cannot be told from a file that was never made whole.
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
-            image = with_file(image, path, content[:left_bytes])
+            image = damage.with_file(image, path, content[:left_bytes])
             self.injected["odd size"] += 1
         path = self.config.checkpoint_path
         before = image.files[path].content
-        after = damaged_checkpoint(before, stream)
+        after = damage.damaged_checkpoint(before, stream)
         if after != before:
-            image = with_file(image, path, after)
+            image = damage.with_file(image, path, after)
             self.injected["damaged checkpoint"] += 1
         return image
 
@@ -126,13 +113,13 @@ class OfflineFaults:
         """
         if not self.plan.rot.is_possible:
             return image, []
-        rotten, damage = rot(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
-        self.judge.note_damage(self.config, damage)
-        return rotten, [one for one in damage if one.kind == FaultKind.LATENT_SECTOR_ERROR]
+        rotten, damaged = rot(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
+        self.judge.note_damage(self.config, damaged)
+        return rotten, [one for one in damaged if one.kind == FaultKind.LATENT_SECTOR_ERROR]
 
     def _expose_old_blocks(self, image: Image, store: MessageStore) -> Image:
         """Let what is behind the log's end be what an older segment had there."""
-        exposed = expose_old_blocks(image, store)
+        exposed = damage.expose_old_blocks(image, store)
         if exposed is None:
             return image
         self.injected["old blocks"] += 1
@@ -141,33 +128,34 @@ class OfflineFaults:
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
         """Lose one of the last sectors that the log has written: nothing may be promised from there on."""
         spared = self.streams("lost tail").below(_SPARED_SECTORS_MAX + 1, "sectors behind the lost one")
-        damage = lose_late_sector(image, store, spared)
-        if damage is None:
+        damaged = damage.lose_late_sector(image, store, spared)
+        if damaged is None:
             return image
         self.injected["lost sector"] += 1
-        guarantees.note_damage(self.ledger, damage.log_offset)
+        guarantees.note_damage(self.ledger, damaged.log_offset)
         guarantees.note_damaged_copies(self.ledger, store.schedule.offsets)
-        return damage.image
+        return damaged.image
 
     def _damage_record(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record that a clean exit vouches for, and lose the queues, now and then."""
         stream = self.streams("damaged record")
-        damage = damage_record(image, store, self.ledger.promised.values(), stream)
-        if damage is None:
+        damaged = damage.damage_record(image, store, self.ledger.promised.values(), stream)
+        if damaged is None:
             return image
         self.injected["damaged record"] += 1
-        guarantees.note_unreadable(self.ledger, damage.flaw)
+        guarantees.note_unreadable(self.ledger, damaged.flaw)
         is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
-        return damage.image if is_kept else without_queues(damage.image)
+        return damaged.image if is_kept else damage.without_queues(damaged.image)
 
     def _flip_number(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""
-        damage = flip_number(image, store, self.ledger.promised.values(), self.streams("flipped number"))
-        if damage is None or self.ledger.known_damage.flaws:
+        stream = self.streams("flipped number")
+        damaged = damage.flip_number(image, store, self.ledger.promised.values(), stream)
+        if damaged is None or self.ledger.known_damage.flaws:
             return image
         self.injected["flipped number"] += 1
-        self.ledger.known_damage.note(damage.flaw, unreadable=False)
-        return damage.image
+        self.ledger.known_damage.note(damaged.flaw, unreadable=False)
+        return damaged.image
 
     def _damage_progress(self, image: Image) -> Image:
         """Lose the first sector of what consumer groups committed, if the version before must have been kept."""
@@ -179,7 +167,7 @@ class OfflineFaults:
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         groups.lose_durable()
         self.ledger.progress_is_final = False
-        return with_content(image, groups.path, bytes(lost) + content[lost:])
+        return damage.with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
         """Let a segment whose time was over be back in front of a gap, as where the sync of its directory was a lie."""
@@ -193,7 +181,7 @@ class OfflineFaults:
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
         """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""
-        odd = shorten_segment(image, store)
+        odd = damage.shorten_segment(image, store)
         if odd is None:
             return
         self._odd_starts += 1
@@ -213,6 +201,6 @@ class OfflineFaults:
 
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
-        if log_files(disk.settle(), store) != log_files(odd, store):
+        if damage.log_files(disk.settle(), store) != damage.log_files(odd, store):
             summary = "a start that was refused changed the log"
             self.judge.broken("START", summary, "files", "as before", "others")
