@@ -68,9 +68,8 @@ def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
     """
     remaining = len(body) - at
     if remaining < UNIT_BYTES_MIN:
-        raise CorruptFileError(
-            BATCH_FILE, at, "totalSize", f"at least {UNIT_BYTES_MIN} bytes", f"{remaining} bytes"
-        )
+        expected = f"at least {UNIT_BYTES_MIN} bytes"
+        raise CorruptFileError(BATCH_FILE, at, "totalSize", expected, f"{remaining} bytes")
     size_bytes, flag, body_bytes = _HEAD.unpack_from(body, at)
     if not UNIT_BYTES_MIN <= size_bytes <= remaining:
         raise CorruptFileError(BATCH_FILE, at, "totalSize", f"{UNIT_BYTES_MIN} to {remaining}", size_bytes)

@@ -46,9 +46,8 @@ def is_unborn(raw: bytes) -> bool:
 def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
     """Decode the file's beginning. CorruptFileError if it is shorter than 24 bytes or a time is negative."""
     if len(raw) < CHECKPOINT_BYTES:
-        raise CorruptFileError(
-            file, len(raw), "size", f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)} bytes"
-        )
+        expected = f"at least {CHECKPOINT_BYTES} bytes"
+        raise CorruptFileError(file, len(raw), "size", expected, f"{len(raw)} bytes")
     values = CheckpointValues._make(_LAYOUT.unpack_from(raw))
     for number, (field, value) in enumerate(zip(_FIELDS, values, strict=True)):
         if value < 0:

@@ -7,9 +7,8 @@ Source: Java SE, String.hashCode; RocketMQ IndexFile.indexKeyHashMethod for the 
 
 from struct import Struct
 
-_CHUNK_UNITS = (
-    32  # how far h may grow before it is cut to 32 bits: a few machine words are cheaper than a cut each
-)
+_CHUNK_UNITS = 32
+"""How far h may grow before it is cut to 32 bits: a few machine words are cheaper than a cut each."""
 KNOWN_CHARACTERS_MAX = 256
 """Longer texts are not kept: clients may send them as long as messages are."""
 _KNOWN_MAX = 16_384

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from isal.isal_zlib import crc32
 
@@ -87,6 +87,9 @@ _I8 = Struct(">b")
 assert _HEADS[0].size == RECORD_BYTES_MIN - 3
 
 
+Raw = bytes | bytearray | memoryview
+
+
 def records_in(log_bytes: int) -> int:
     """Return how many records a stretch of the log can have held, at the most."""
     return log_bytes // RECORD_BYTES_MIN
@@ -126,7 +129,7 @@ class RecordBounds(NamedTuple):
     end: int
 
 
-def body_crc(body: bytes | bytearray | memoryview) -> int:
+def body_crc(body: Raw) -> int:
     """Return the checksum a record keeps of its body, which may be empty."""
     return crc32(body) & CRC_MASK
 
@@ -170,14 +173,16 @@ def encode_record(
     """
     topic_bytes = len(topic)
     properties_bytes = len(properties)
-    if not 0 < topic_bytes <= MAX_TOPIC_BYTES or properties_bytes > MAX_PROPERTIES_BYTES:
-        _refuse(topic_bytes, properties_bytes)
+    if not 0 < topic_bytes <= MAX_TOPIC_BYTES:
+        raise InvalidMessageError(f"topic: expected 1 to {MAX_TOPIC_BYTES} bytes, found {topic_bytes}")
+    if properties_bytes > MAX_PROPERTIES_BYTES:
+        expected = f"at most {MAX_PROPERTIES_BYTES} bytes"
+        raise InvalidMessageError(f"properties: expected {expected}, found {properties_bytes}")
     born_address, born_port = born_host
     store_address, store_port = store_host
     host_bits = sys_flag & HOST_V6_MASK
-    assert _ADDRESS_BYTES[host_bits] == (len(born_address), len(store_address)), (
-        "sys_flag disagrees with hosts"
-    )
+    address_bytes = (len(born_address), len(store_address))
+    assert _ADDRESS_BYTES[host_bits] == address_bytes, "sys_flag disagrees with hosts"
     head = _HEADS[host_bits]
     return bytearray().join(
         (
@@ -203,14 +208,6 @@ def encode_record(
             body,
             tail_layout(topic_bytes, properties_bytes).pack(topic_bytes, topic, properties_bytes, properties),
         )
-    )
-
-
-def _refuse(topic_bytes: int, properties_bytes: int) -> NoReturn:
-    if not 0 < topic_bytes <= MAX_TOPIC_BYTES:
-        raise InvalidMessageError(f"topic: expected 1 to {MAX_TOPIC_BYTES} bytes, found {topic_bytes}")
-    raise InvalidMessageError(
-        f"properties: expected at most {MAX_PROPERTIES_BYTES} bytes, found {properties_bytes}"
     )
 
 
@@ -263,9 +260,7 @@ def encode_message_record(record: MessageRecord) -> bytes:
     return raw
 
 
-def decode_record(
-    view: memoryview | bytes | bytearray, at: int, *, file: str, file_offset: int = 0
-) -> MessageRecord:
+def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> MessageRecord:
     """Decode the record at position at of view and check its CRC; view's first byte is file_offset in file.
 
     Raises CorruptFileError, placed at the first field that is wrong, before any byte it measures is read.
@@ -281,9 +276,7 @@ def decode_record(
     return MessageRecord(*fields)
 
 
-def decode_topic(
-    view: memoryview | bytes | bytearray, bounds: RecordBounds, *, file: str, file_offset: int
-) -> str:
+def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int) -> str:
     """Return a checked record's topic; CorruptFileError if it is not UTF-8: no queue could bear it."""
     raw = bytes(view[bounds.topic_at : bounds.topic_end])
     try:
@@ -293,7 +286,7 @@ def decode_topic(
 
 
 def check_record(
-    view: memoryview | bytes | bytearray, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
+    view: Raw, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
 ) -> RecordBounds:
     """Measure the record at position at, which must not reach past end, and check its CRC if asked to.
 
@@ -317,9 +310,8 @@ def check_record(
     body_at = at + _HEADS[sys_flag & HOST_V6_MASK].size
     body_bytes_max = record_end - body_at - length.size - _I16.size
     if body_bytes_max < 0:
-        raise corrupt(
-            at, "totalSize", f"at least {size_bytes - body_bytes_max} with sysFlag {sys_flag:#x}", size_bytes
-        )
+        expected = f"at least {size_bytes - body_bytes_max} with sysFlag {sys_flag:#x}"
+        raise corrupt(at, "totalSize", expected, size_bytes)
     (body_bytes,) = _I32.unpack_from(view, body_at - _I32.size)
     if not 0 <= body_bytes <= body_bytes_max:
         raise corrupt(body_at - _I32.size, "bodyLength", f"0 to {body_bytes_max}", body_bytes)

@@ -68,9 +68,8 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
     """
     while 4 * len(properties) > 3 * buckets:
         buckets *= 2
-    return encode_properties(
-        {name: properties[name] for name in sorted(properties, key=lambda name: _bucket(name, buckets))}
-    )
+    names = sorted(properties, key=lambda name: _bucket(name, buckets))
+    return encode_properties({name: properties[name] for name in names})
 
 
 def map_buckets(names: Sequence[str]) -> int:

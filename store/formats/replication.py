@@ -117,8 +117,7 @@ class FrameReader:
 
     def _begin_frame(self) -> FrameHeader:
         begin = self._position + len(self._head) - FRAME_HEADER_BYTES
-        self._frame = decode_frame_header(
-            self._head, self._segment_bytes, stream=self._stream, position=max(begin, 0)
-        )
+        stream, position = self._stream, max(begin, 0)
+        self._frame = decode_frame_header(self._head, self._segment_bytes, stream=stream, position=position)
         self._head.clear()
         return self._frame

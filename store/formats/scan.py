@@ -228,9 +228,8 @@ def _scan_carefully(
     bounds = check_record(view, at, end, file=file, file_offset=0, check_crc=check_crc)
     size_bytes, queue_id, queue_offset, physical_offset, sys_flag = _FIXED.unpack_from(view, at)
     if physical_offset != base_offset + at:
-        raise CorruptFileError(
-            file, at + PHYSICAL_OFFSET_AT, "physicalOffset", base_offset + at, physical_offset
-        )
+        wrong_at, expected = at + PHYSICAL_OFFSET_AT, base_offset + at
+        raise CorruptFileError(file, wrong_at, "physicalOffset", expected, physical_offset)
     topic = bytes(view[bounds.topic_at : bounds.topic_end])
     properties = bytes(view[bounds.properties_at : bounds.end])
     torn = torn_properties(topic, properties, bounds.properties_at)
@@ -240,16 +239,8 @@ def _scan_carefully(
         raise CorruptFileError(file, bounds.properties_at, torn, "no zeroed sector", properties.hex())
     (store_timestamp_ms,) = _I64.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
     name = decode_topic(view, bounds, file=file, file_offset=0)
-    return ScannedRecord(
-        physical_offset,
-        size_bytes,
-        _remember(topic, name),
-        queue_id,
-        queue_offset,
-        sys_flag,
-        store_timestamp_ms,
-        properties,
-    )
+    place = physical_offset, size_bytes, _remember(topic, name), queue_id, queue_offset
+    return ScannedRecord(*place, sys_flag, store_timestamp_ms, properties)
 
 
 def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:

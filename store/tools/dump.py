@@ -95,9 +95,8 @@ class Selection:
 
 def _has_key(properties: bytes, key: bytes) -> bool:
     keys = find_property(properties, PROPERTY_KEYS.encode()) or b""
-    return key in keys.split(KEY_SEPARATOR.encode()) or key == find_property(
-        properties, PROPERTY_UNIQ_KEY.encode()
-    )
+    unique = find_property(properties, PROPERTY_UNIQ_KEY.encode())
+    return key == unique or key in keys.split(KEY_SEPARATOR.encode())
 
 
 def dump_log(
@@ -147,17 +146,15 @@ def _records(
     at: int | None = 0
     while at is not None:
         try:
-            for record in scan_records(
-                view, at, len(view), file=path, base_offset=base_offset, check_crc=False
-            ):
+            end = len(view)
+            for record in scan_records(view, at, end, file=path, base_offset=base_offset, check_crc=False):
                 yield record
                 at = record.physical_offset - base_offset + record.size_bytes
             return
         except CorruptFileError as error:
             if first_nonzero(view[at:]) is None:
-                yield CorruptFileError(
-                    path, at, "magicCode", "a record or a blank one, as records follow", _ZEROS
-                )
+                expected = "a record or a blank one, as records follow"
+                yield CorruptFileError(path, at, "magicCode", expected, _ZEROS)
                 return
             yield error
             at = find_record(view, at + 1, base_offset, segment_bytes)
@@ -191,11 +188,9 @@ def _fields(record: MessageRecord, body: BodyText) -> dict[str, Any]:
 
 
 def _spelled(raw: bytes, body: BodyText) -> str:
-    if body is BodyText.HEX:
-        return raw.hex()
-    if body is BodyText.BASE64:
-        return b64encode(raw).decode()
-    return raw.decode(errors="replace")
+    if body is BodyText.TEXT:
+        return raw.decode(errors="replace")
+    return raw.hex() if body is BodyText.HEX else b64encode(raw).decode()
 
 
 def _shown(text: str) -> str:

@@ -291,8 +291,7 @@ def _store_timestamp_ms(files: Files, config: StoreConfig, physical_offset: int)
     if status is None or status.is_directory or status.size_bytes < at + RECORD_BYTES_MIN:
         return None
     try:
-        return decode_record(
-            files.map(path, status.size_bytes).view(0, status.size_bytes), at, file=path
-        ).store_timestamp_ms
+        view = files.map(path, status.size_bytes).view(0, status.size_bytes)
+        return decode_record(view, at, file=path).store_timestamp_ms
     except CorruptFileError:
         return None

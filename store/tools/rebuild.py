@@ -39,6 +39,9 @@ from .inspect import finding_fields
 FORMAT = "tornlog-rebuild/1"
 _CHUNK_BYTES = 1 << 20
 
+Advance = Callable[[int], None]
+"""Told of log bytes as they are copied."""
+
 
 @dataclass(slots=True)
 class Rebuilt:
@@ -67,12 +70,12 @@ class Rebuilt:
 
 
 def rebuild_directory(
-    source: Files, config: StoreConfig, world: World, root: str, advance: Callable[[int], None]
+    source: Files, config: StoreConfig, world: World, root: str, advance: Advance
 ) -> Rebuilt:
     """Make the directory root, which must not exist or be empty, from the log of the store that config describes.
 
-    advance is told of log bytes as they are copied. Raises FileExistsError if there is something at root,
-    CorruptFileError if the log cannot be a store's, OSError if a disk fails; an `abort` file is then left in root.
+    Raises FileExistsError if there is something at root, CorruptFileError if the log cannot be a store's, OSError if a
+    disk fails; an `abort` file is then left in root.
     """
     files = world.files
     if files.status(root) is not None and files.list_directory(root):
@@ -93,31 +96,23 @@ def rebuild_directory(
         store.flush_queues.flush_thoroughly()
         files.unlink(own.abort_path)
         files.sync_directory(root)
-        return Rebuilt(
-            root,
-            log_bytes,
-            report.records,
-            store.min_phy_offset,
-            store.max_phy_offset,
-            [
-                {
-                    "topic": queue.topic,
-                    "queueId": queue.queue_id,
-                    "minOffset": queue.min_offset,
-                    "maxOffset": queue.max_offset,
-                }
-                for queue in store.queues.all()
-                if queue.queue.segments
-            ],
-            findings + report.findings,
-        )
+        queues = [
+            {
+                "topic": queue.topic,
+                "queueId": queue.queue_id,
+                "minOffset": queue.min_offset,
+                "maxOffset": queue.max_offset,
+            }
+            for queue in store.queues.all()
+            if queue.queue.segments
+        ]
+        bounds = store.min_phy_offset, store.max_phy_offset
+        return Rebuilt(root, log_bytes, report.records, *bounds, queues, findings + report.findings)
     finally:
         store.close()
 
 
-def _copy_log(
-    source: Files, config: StoreConfig, files: Files, directory: str, advance: Callable[[int], None]
-) -> int:
+def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, advance: Advance) -> int:
     """Copy every segment, durably; return how many bytes that were. Zeros stay holes."""
     files.make_directories(directory)
     log_bytes = 0
@@ -130,9 +125,7 @@ def _copy_log(
     return log_bytes
 
 
-def _copy(
-    source: Files, old: str, size_bytes: int, files: Files, new: str, advance: Callable[[int], None]
-) -> None:
+def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, advance: Advance) -> None:
     if not size_bytes:
         files.write(new, b"")
         return
@@ -149,7 +142,6 @@ def _copy(
 
 
 def _copy_tree(source: Files, old: str, files: Files, new: str) -> None:
-    """Copy small files, directory by directory, durably."""
     if source.status(old) is None:
         return
     files.make_directories(new)
@@ -171,8 +163,7 @@ def _copy_checkpoint(
     try:
         read_checkpoint(source, config.checkpoint_path)
     except CorruptFileError as error:
-        placed = CorruptFileError(own.checkpoint_path, error.offset, error.field, error.expected, error.found)
-        return [placed]
+        return [CorruptFileError(own.checkpoint_path, error.offset, error.field, error.expected, error.found)]
     if source.status(config.checkpoint_path) is not None:
         files.write(own.checkpoint_path, source.read(config.checkpoint_path))
     return []

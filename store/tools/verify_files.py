@@ -12,7 +12,7 @@ from ..formats.scan import ScannedRecord, scan_records
 from ..log.segment import first_nonzero, is_segment_name, segment_name
 from ..log.segment_queue import name_of
 from ..world import Files, MappedFile
-from .violation import DirectoryPromise, Findings, relative_to
+from .violation import DirectoryPromise, DirectoryViolation, Findings, relative_to
 
 _GIVE_BACK_BYTES = 16 << 20
 
@@ -91,7 +91,10 @@ class RowReader:
         return self.promise is not DirectoryPromise.LOG
 
     def _violated(self, path: str, name: str, expected: object, found: object) -> None:
-        self.findings.violated(self.promise, path, 0, name, expected, found)
+        self.findings.violations.append(self._violation(path, name, expected, found))
+
+    def _violation(self, path: str, name: str, expected: object, found: object) -> DirectoryViolation:
+        return self.findings.violation(self.promise, path, 0, name, expected, found)
 
     def _paths(self, directories: Sequence[str]) -> list[str]:
         found = []
@@ -109,11 +112,9 @@ class RowReader:
     def _keep_one(self, first: RawSegment, second: RawSegment) -> RawSegment:
         """Report two files of one name; return the one that has something in it."""
         twin, kept = (first, second) if first.zeros_from(0) else (second, first)
-        expected, found = (
-            "a name that no other directory has",
-            f"{relative_to(self.findings.root, kept.path)} too",
-        )
-        violation = self.findings.violation(self.promise, twin.path, 0, "file name", expected, found)
+        expected = "a name that no other directory has"
+        found = f"{relative_to(self.findings.root, kept.path)} too"
+        violation = self._violation(twin.path, "file name", expected, found)
         if twin.zeros_from(0):
             self.findings.explained(violation, "remove the one that is all zero")
         else:
@@ -123,9 +124,8 @@ class RowReader:
     def _map(self, path: str) -> MappedFile | None:
         status = self.files.status(path)
         if status is None or status.is_directory:
-            self._violated(
-                path, "file", "a file", "nothing behind the name" if status is None else "a directory"
-            )
+            found = "nothing behind the name" if status is None else "a directory"
+            self._violated(path, "file", "a file", found)
             return None
         try:
             return self.files.map(path, status.size_bytes)
@@ -142,16 +142,14 @@ class RowReader:
                 return
             segments.pop()
             found = f"{size_bytes}, all zero"
-            violation = self.findings.violation(self.promise, last.path, 0, "file size", expected, found)
+            violation = self._violation(last.path, "file size", expected, found)
             self.findings.explained(violation, "remove the unborn segment")
 
     def _check_row(self, segments: list[RawSegment]) -> None:
         expected = segments[0].base_offset if segments else 0
         for path, base_offset, view, _ in segments:
             if self._is_rebuilt and len(view) < self.segment_bytes:
-                violation = self.findings.violation(
-                    self.promise, path, 0, "file size", self.segment_bytes, len(view)
-                )
+                violation = self._violation(path, "file size", self.segment_bytes, len(view))
                 self.findings.explained(violation, "make it anew from the log")
             elif len(view) != self.segment_bytes:
                 self._violated(path, "file size", self.segment_bytes, len(view))

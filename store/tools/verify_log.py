@@ -177,9 +177,8 @@ class LogVerifier:
     def _take_damage(self, segment: RawSegment, at: int, error: CorruptFileError) -> int | None:
         """Report what is at position at; return where to go on, None if nothing readable follows in the segment."""
         path, base_offset, view, _ = segment
-        violation = self._findings.violation(
-            DirectoryPromise.LOG, path, error.offset, error.field, error.expected, error.found
-        )
+        place = DirectoryPromise.LOG, path, error.offset
+        violation = self._findings.violation(*place, error.field, error.expected, error.found)
         self._doubtful.append((base_offset + at, violation))
         if error.field == "bodyCRC":
             with suppress(CorruptFileError):  # unless the checksum alone is wrong

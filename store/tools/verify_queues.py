@@ -28,6 +28,7 @@ from .verify_files import RawSegment, RowReader
 from .verify_log import LogFacts, QueuedRecords
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 
+_VALID = DirectoryPromise.CQ_VALID
 _ZEROS = bytes(ENTRY_BYTES)
 
 
@@ -39,9 +40,7 @@ class ExtVerifier:
         self.unit_count = 0
         self._files = files
         self._directory = config.consume_queue_ext_directory
-        self._reader = RowReader(
-            files, config.mapped_file_size_consume_queue_ext, DirectoryPromise.CQ_VALID, findings
-        )
+        self._reader = RowReader(files, config.mapped_file_size_consume_queue_ext, _VALID, findings)
         self._findings = findings
         self._segments: list[RawSegment] = []
         """Of the queue that was read last."""
@@ -82,7 +81,7 @@ class ExtVerifier:
             self._explained(path, at + behind, "size", "zeros behind the last unit", "something else")
 
     def _explained(self, path: str, at: int, name: str, expected: str, found: str) -> None:
-        violation = self._findings.violation(DirectoryPromise.CQ_VALID, path, at, name, expected, found)
+        violation = self._findings.violation(_VALID, path, at, name, expected, found)
         self._findings.explained(violation, "write the plain tagsCode into entries that lead there")
 
     def compare(
@@ -116,9 +115,7 @@ class QueueVerifier:
         self.ext = ExtVerifier(files, config, findings)
         self._files = files
         self._directory = config.consume_queue_directory
-        self._reader = RowReader(
-            files, config.mapped_file_size_consume_queue, DirectoryPromise.CQ_VALID, findings
-        )
+        self._reader = RowReader(files, config.mapped_file_size_consume_queue, _VALID, findings)
         self._log_directories = log_directories
         self._log_bytes = config.mapped_file_size_commit_log
         self._facts = facts
@@ -139,16 +136,12 @@ class QueueVerifier:
         for topic, status in self._named_in(self._directory):
             path = f"{self._directory}/{topic}"
             if status is None or not status.is_directory:
-                self._findings.stray(
-                    DirectoryPromise.CQ_VALID, path, "topic", "a directory", _no_directory(status)
-                )
+                self._findings.stray(_VALID, path, "topic", "a directory", _no_directory(status))
                 continue
             for name, status in self._named_in(path):
                 queue_id = queue_id_of(name)
                 if queue_id is None:
-                    self._findings.stray(
-                        DirectoryPromise.CQ_VALID, f"{path}/{name}", "queueId", "a number", name
-                    )
+                    self._findings.stray(_VALID, f"{path}/{name}", "queueId", "a number", name)
                 elif status is None or not status.is_directory:
                     self._violated(f"{path}/{name}", 0, "queueId", "a directory", _no_directory(status))
                 else:
@@ -163,11 +156,11 @@ class QueueVerifier:
             names = self._files.list_directory(path)
             return [(name, self._files.status(f"{path}/{name}")) for name in names]
         except OSError as error:
-            self._findings.unreadable(DirectoryPromise.CQ_VALID, path, error)
+            self._findings.unreadable(_VALID, path, error)
         return []
 
     def _violated(self, file: str, offset: int, field: str, expected: object, found: object) -> None:
-        self._findings.violated(DirectoryPromise.CQ_VALID, file, offset, field, expected, found)
+        self._findings.violated(_VALID, file, offset, field, expected, found)
 
     # -- one queue ---------------------------------------------------------------------------------
 
@@ -224,7 +217,7 @@ class QueueVerifier:
                 covered[position] = 1
                 self._compare(segment, at, index, entry, records, position)
             elif entry.physical_offset >= self._facts.end_offset:
-                place = DirectoryPromise.CQ_VALID, segment.path, at
+                place = _VALID, segment.path, at
                 expected = f"below {self._facts.end_offset}, the log's end"
                 return self._findings.violation(*place, "phyOffset", expected, entry.physical_offset)
             else:
@@ -282,9 +275,8 @@ class QueueVerifier:
         base_offset = records.physical_offsets[position] - at
         path = self._log_directories.path(base_offset, self._log_bytes)
         expected = f"entry {records.queue_offsets[position]} in consumequeue/{topic}/{queue_id}"
-        return self._findings.violation(
-            DirectoryPromise.CQ_COMPLETE, path, at, "queue entry", expected, "none"
-        )
+        place = DirectoryPromise.CQ_COMPLETE, path, at
+        return self._findings.violation(*place, "queue entry", expected, "none")
 
 
 def _used_bytes(view: memoryview) -> int:
