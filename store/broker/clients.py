@@ -131,10 +131,8 @@ class ProducerManager:
 class ConsumerGroupInfo:
     """One group that has members. Changed with the manager's lock held; others read what is replaced as a whole."""
 
-    group: str
-    consume_type: str = ""
-    message_model: str = ""
-    consume_from_where: str = ""
+    said: ConsumerData
+    """What the newest heartbeat says of it."""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     """By topic. Replaced as a whole."""
     clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
@@ -163,8 +161,6 @@ class ConsumerManager:
         self._lock = world.tasks.lock("consumers")
         self._groups: dict[str, ConsumerGroupInfo] = {}
 
-    # -- asking ------------------------------------------------------------------------------------
-
     def group(self, name: str) -> ConsumerGroupInfo | None:
         """Return a group that has members, None if it has none."""
         return self._groups.get(name)
@@ -174,15 +170,11 @@ class ConsumerManager:
         with self._lock:
             return sorted(name for name, info in self._groups.items() if topic in info.subscriptions)
 
-    # -- telling -----------------------------------------------------------------------------------
-
     def register(self, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool) -> None:
         """Note what a heartbeat says of one group; notify: whether the group is told if that changes it."""
         with self._lock:
-            info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer.group))
-            info.consume_type = consumer.consume_type
-            info.message_model = consumer.message_model
-            info.consume_from_where = consumer.consume_from_where
+            info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer))
+            info.said = consumer
             known = info.clients.get(client.channel)
             changed = known is None or known.client_id != client.client_id
             if known is None or changed:

@@ -7,6 +7,7 @@ Source: RocketMQ ClientHousekeepingService, BrokerStats, BrokerStatsManager, who
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..log.segment_queue import used_ratio
 from ..message_store import MessageStore
@@ -59,14 +60,12 @@ class DailyTotals:
         return (self._clock.now_ms() + self._clock.utc_offset_ms()) // _DAY_MS
 
 
+@dataclass(slots=True)
 class _Window:
-    __slots__ = ("before", "begun", "messages")
-
-    def __init__(self, begun: int) -> None:
-        self.begun = begun
-        self.messages = 0
-        self.before = 0
-        """Messages in the window before this one."""
+    begun: int
+    messages: int = 0
+    before: int = 0
+    """Messages in the window before this one."""
 
 
 class PullRates:

@@ -1,6 +1,5 @@
 """Counters of a server: connections, requests, and each refusal by its reason."""
 
-from collections.abc import Mapping
 from enum import Enum
 
 from ..world import Tasks
@@ -41,8 +40,10 @@ class ServerCounts:
 
     def __init__(self, tasks: Tasks) -> None:
         self._lock = tasks.lock("server counts")
-        self._endings = dict.fromkeys(Ending, 0)
-        self._refusals = dict.fromkeys(RequestRefusal, 0)
+        self.endings = dict.fromkeys(Ending, 0)
+        """How many connections ended for each reason."""
+        self.refusals = dict.fromkeys(RequestRefusal, 0)
+        """How many requests were refused for each reason."""
         self.accepted = 0
         """Connections. Counted, as are requests and accept failures, by the server's poller task alone."""
         self.requests = 0
@@ -51,22 +52,12 @@ class ServerCounts:
     def ended(self, ending: Ending) -> None:
         """Count a connection that ended."""
         with self._lock:
-            self._endings[ending] += 1
+            self.endings[ending] += 1
 
     def refused(self, refusal: RequestRefusal) -> None:
         """Count a request that was refused."""
         with self._lock:
-            self._refusals[refusal] += 1
-
-    @property
-    def endings(self) -> Mapping[Ending, int]:
-        """Return how many connections ended for each reason."""
-        return self._endings
-
-    @property
-    def refusals(self) -> Mapping[RequestRefusal, int]:
-        """Return how many requests were refused for each reason."""
-        return self._refusals
+            self.refusals[refusal] += 1
 
     def fields(self) -> dict[str, int | dict[str, int]]:
         """Return all of it, by name, as JSON has it."""
@@ -74,6 +65,6 @@ class ServerCounts:
             "accepted": self.accepted,
             "accept_failures": self.accept_failures,
             "requests": self.requests,
-            "endings": {ending.name: count for ending, count in self._endings.items() if count},
-            "refusals": {refusal.name: count for refusal, count in self._refusals.items() if count},
+            "endings": {ending.name: count for ending, count in self.endings.items() if count},
+            "refusals": {refusal.name: count for refusal, count in self.refusals.items() if count},
         }

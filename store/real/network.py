@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ..network import Connection, Listener
+from ..network import Connection, Listener, Ready
 from .socket_connection import SocketConnection, SocketListener
 from .sockets import ByteStream, Deadline, SocketAddress, find_addresses, split_address
 
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 
 
 _NOTHING = 0
-
-
-class SocketReady(NamedTuple):
-    """One connection or listener that need not be waited for, and for what of it."""
-
-    what: SocketConnection | SocketListener
-    receives: bool
-    sends: bool
 
 
 class _Watched:
@@ -108,7 +100,7 @@ class SocketPoller:
             if entry is not None:
                 self._let_go(entry)
 
-    def wait(self, timeout_ms: int | None) -> Sequence[SocketReady]:
+    def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
         """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         found: dict[_Watched, int] = {}
@@ -120,12 +112,11 @@ class SocketPoller:
                 self._take_wake()
             else:
                 found[key.data] = found.get(key.data, _NOTHING) | events
-        ready = [
-            (entry.number, SocketReady(entry.what, receives, sends))
-            for entry, events in found.items()
-            for receives, sends in (self._ready_for(entry, events),)
-            if receives or sends
-        ]
+        ready: list[tuple[int, Ready]] = []
+        for entry, events in found.items():
+            receives, sends = self._ready_for(entry, events)
+            if receives or sends:
+                ready.append((entry.number, (entry.what, receives, sends)))
         if len(ready) > 1:
             ready.sort(key=itemgetter(0))
         return [report for _, report in ready]

@@ -156,7 +156,7 @@ class OverlayFiles:
     def status(self, path: str) -> RealFileStatus | None:
         """Return what is at path, None if nothing is."""
         with self._guard:
-            found = self._at(_normal(path))
+            found = self._at(os.path.normpath(path))
         return found.status() if isinstance(found, OverlayContent) else found
 
     def list_directory(self, path: str) -> list[str]:
@@ -190,7 +190,7 @@ class OverlayFiles:
 
     def space(self, path: str) -> RealDiskSpace:
         """Return how full the real file system is that holds path, or the nearest directory above it there."""
-        path = _normal(path)
+        path = os.path.normpath(path)
         while self._disk.status(path) is None:
             path = os.path.dirname(path)
         return self._disk.space(path)
@@ -225,7 +225,7 @@ class OverlayFiles:
     def rename(self, old: str, new: str) -> None:
         """Give a file another name in memory, replacing what had it. Not for directories: EISDIR."""
         with self._located(old) as old:
-            new = _normal(new)
+            new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
             self._require_directory(os.path.dirname(new))
             if _is_directory(self._at(new)):
@@ -263,7 +263,7 @@ class OverlayFiles:
     def _located(self, path: str) -> Iterator[str]:
         """Hold the table still and yield path as the table spells it."""
         with self._guard:
-            yield _normal(path)
+            yield os.path.normpath(path)
 
     def _at(self, path: str) -> OverlayContent | RealFileStatus | None:
         return self._changed[path] if path in self._changed else self._disk.status(path)
@@ -308,10 +308,6 @@ class OverlayFiles:
 
 def _is_directory(found: OverlayContent | RealFileStatus | None) -> bool:
     return isinstance(found, RealFileStatus) and found.is_directory
-
-
-def _normal(path: str) -> str:
-    return os.path.normpath(path)
 
 
 def _error(code: int, path: str) -> OSError:

@@ -15,11 +15,14 @@ from functools import partial
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
 from ....faults.network import NetworkFaults
+from ....sim.choices import Stream
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.config import BrokerRole
+from ....store.formats.scan import ScannedRecord
 from ....store.message_store import MessageStore
 from ....store.network import Network
+from ....store.queues.dispatch import Dispatcher, DispatchService
 from ....store.replication.ha_service import HAService
 from ....store.world import World
 from ...claims.machine import world_of
@@ -28,7 +31,6 @@ from ...oracle import guarantees
 from ...oracle.invariants import rep
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL, Execution
-from .flipped_bit import flip_a_bit
 from .node import Node, PoweredOn, nodes_of
 from .witness import ReplicationWitness
 
@@ -39,6 +41,10 @@ lost is found out in 20 s, another is made within 5, and two heartbeats tell tha
 _GATHER_MS_MAX = 8_000
 _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
+_FLIPPED_BIT = "flipped bit"
+_BITS = (40, 62, 63)
+"""Bits of queueOffset that make it further away than any log has room for; 63 is its sign."""
+_RECORDS_MAX = 8
 _OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
@@ -201,7 +207,7 @@ class ClusterRun(Execution):
         if network is not None and not node.is_master and self._plan.recover_whole_log:
             # the next load finds the record's place again; one that trusts the checkpoint would not look
             stream = self._choices.stream(f"{machine.name}/flipped bit")
-            flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
+            _flip_a_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
         if node.is_master:
             self._judge.recovery(store, disk)
             self._witness.master_recovered(store)
@@ -274,3 +280,40 @@ class ClusterRun(Execution):
         self._kernel.spawn(machine, "read", read).join(None)
         self._kernel.kill(machine)
         return found[0]
+
+
+class _FlippedBit:
+    """A flipped bit of queueOffset in one of many records that reach a slave. Each dispatcher is handed the same.
+
+    No checksum covers it. One that flipped on the way, past TCP's checksum, does the same, and one that flipped on the
+    master. Here it is wrong as dispatch is handed it, and not in the log, which is then still its master's: the next
+    load finds the record's place again.
+    """
+
+    def __init__(self, record_number: int, bit: int, injected: Counter[str]) -> None:
+        self._left = record_number
+        self._mask = 1 << bit if bit < 63 else -1 << 63
+        self._injected = injected
+        self._struck_at = -1
+
+    def dispatch(self, dispatcher: Dispatcher, counts: bool, record: ScannedRecord) -> None:
+        """Hand a record on. counts: whether the dispatcher is the first of them."""
+        if counts and self._left >= 0:
+            self._left -= 1
+            if self._left < 0:
+                self._struck_at = record.physical_offset
+                self._injected[_FLIPPED_BIT] += 1
+        if record.physical_offset == self._struck_at:
+            record = record._replace(queue_offset=record.queue_offset ^ self._mask)
+        dispatcher(record)
+
+
+def _flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
+    """Have, with some chance, one of the next records dispatched with a wrong queueOffset. injected counts that."""
+    if not stream.chance(chance, _FLIPPED_BIT):
+        return
+    flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)
+    dispatch.dispatchers[:] = [
+        partial(flipped.dispatch, dispatcher, number == 0)
+        for number, dispatcher in enumerate(dispatch.dispatchers)
+    ]

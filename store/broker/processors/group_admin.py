@@ -76,9 +76,9 @@ class GroupAdminProcessor:
         info = self._online(ExtFields(request.ext_fields).text("consumerGroup"))
         body = {
             "connectionSet": [client.members for client in info.clients.values()],
-            "consumeFromWhere": info.consume_from_where,
-            "consumeType": info.consume_type,
-            "messageModel": info.message_model,
+            "consumeFromWhere": info.said.consume_from_where,
+            "consumeType": info.said.consume_type,
+            "messageModel": info.said.message_model,
             "subscriptionTable": {topic: each.members for topic, each in info.subscriptions.items()},
         }
         return success(request, body)

@@ -136,7 +136,7 @@ class PullMessageProcessor:
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
             raise RequestRefusedError(f"{name}: no heartbeat of it has come", unknown)
-        if not group.consume_broadcast_enable and info.message_model == _BROADCASTING:
+        if not group.consume_broadcast_enable and info.said.message_model == _BROADCASTING:
             raise RequestRefusedError(f"{name} may not consume by broadcasting", ResponseCode.NO_PERMISSION)
         found = info.subscriptions.get(topic)
         if found is None:

@@ -4,12 +4,13 @@ from typing import Any
 import pytest
 
 from tornlog.store.errors import FilterExpressionError
-from tornlog.store.filters.bloom_filter import BloomFilter, set_bits
 from tornlog.store.filters.consumer_filter import (
     FORGOTTEN_AFTER_MS,
+    BloomFilter,
     ConsumerFilterData,
     ConsumerFilterManager,
     SqlMessageFilter,
+    set_bits,
 )
 from tornlog.store.filters.sql_filter import SqlExpression
 from tornlog.store.formats.consume_queue import ExtUnit
