@@ -176,9 +176,8 @@ class History:
         transaction = transactions.prepare(put.name, _PLAIN)
         decision = transactions.ask(transaction, commits=True, now_ns=put.asked_ns)
         decision.status = EndTransactionStatus.DECIDED
-        place, flags = (put.topic, put.queue_id), {"sys_flag": TRANSACTION_COMMIT}
-        prepared = half.physical_offset
-        copy = self._store(place, properties, _body(put.name), number, **flags, prepared=prepared)
+        place, body, prepared = (put.topic, put.queue_id), _body(put.name), half.physical_offset
+        copy = self._store(place, properties, body, number, sys_flag=TRANSACTION_COMMIT, prepared=prepared)
         decision.copy_end = copy.physical_offset + copy.size_bytes
         transaction.copies[decision.copy_end] = True
         self._store((OP_TOPIC, 0), "TAGS\1d", str(half.queue_offset).encode(), number, code=tags_code("d"))

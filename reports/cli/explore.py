@@ -221,6 +221,7 @@ def _explore(
 
 def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
     found, total = explored.found, explored.found.total
+    sums = asdict(total)
     return {
         "format": "tornlog-explore/1",
         "scenario": explored.scenario.name,
@@ -230,15 +231,11 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
         "limit": explored.settings.limit,
         "heal": explored.settings.heal,
         "exhaustive": total.exhausted == total.crashes,
-        "moments": total.moments,
-        "crashes": total.crashes,
-        "crashes_exhausted": total.exhausted,
-        "crashes_cut": total.cut,
-        "states": total.states,
+        "crashes_exhausted": sums.pop("exhausted"),
+        "crashes_cut": sums.pop("cut"),
+        **sums,
         "images": len(found.images),
         "judgements": len(found.judged),
-        "judged": total.judged,
-        "violations": total.violations,
         "depths": [asdict(depth) for depth in explored.depths],
         "kinds": [
             {"depth": depth, "kind": kind, **asdict(count)}

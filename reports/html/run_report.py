@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.campaigns.runner import Tally, reach_words, verdict_of
@@ -33,6 +33,10 @@ def run_page(results: RunResults) -> str:
     """Return the page, as HTML."""
     tallies, version = results.tallies, results.version
     kinds = kinds_of(results.broken, results.failures)
+
+    def total(name: str) -> Counter[Any]:
+        return sum((getattr(tally, name) for tally in tallies), Counter())
+
     errors = [text for tally in tallies for text in (*tally.nondeterministic[:1], *tally.errors[:1])]
     sections = [
         ("broke", "What broke", kinds),
@@ -55,15 +59,8 @@ def run_page(results: RunResults) -> str:
         on=0 if version is None else sum(fact.is_on for fact in version.facts),
         rows=[_row(tally) for tally in tallies],
         not_run=[(name, SCENARIOS[name].claim) for name in results.reach.not_run],
-        promises=promises_table(
-            sum((tally.judged for tally in tallies), Counter()),
-            sum((tally.tried for tally in tallies), Counter()),
-            sum((tally.broken for tally in tallies), Counter()),
-        ),
-        coverage=coverage_groups(
-            sum((tally.injected for tally in tallies), Counter()),
-            sum((tally.marks for tally in tallies), Counter()),
-        ),
+        promises=promises_table(total("judged"), total("tried"), total("broken")),
+        coverage=coverage_groups(total("injected"), total("marks")),
         kinds=kinds,
         opened=_KINDS_OPENED,
         errors=errors,
@@ -75,19 +72,15 @@ def _verdict(results: RunResults) -> PageVerdict:
     seeds = sum(tally.seeds for tally in tallies)
     violated = sum(tally.violations for tally in tallies)
     lost = sum(len(tally.errors) + len(tally.nondeterministic) for tally in tallies)
-    more = tuple(
-        f"{what} that never did: {', '.join(names)}" for what, names in results.never.items() if names
-    )
+    never = (f"{what} that never did: {', '.join(names)}" for what, names in results.never.items() if names)
     reach = results.reach
-    more = (*reach_words(reach, "scenario"), *more)
+    more = (*reach_words(reach, "scenario"), *never)
     if violated:
-        return PageVerdict(
-            "broken", f"{_broken(results)} in {figure(violated)} of {counted(seeds, 'seed')}", more
-        )
+        text = f"{_broken(results)} in {figure(violated)} of {counted(seeds, 'seed')}"
+        return PageVerdict("broken", text, more)
     if lost:
-        return PageVerdict(
-            "broken", f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more)
-        )
+        text = f"{counted(lost, 'seed')} without a verdict"
+        return PageVerdict("broken", text, (verdict_of(tallies), *more))
     if any(results.never.values()):
         return PageVerdict("broken", "No promise broken, but not all came about that had to", more)
     if not seeds:

@@ -1,6 +1,6 @@
 """The page of `tornlog sweep` and `tornlog analyze`: what the rows of many seeds come to."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -48,9 +48,9 @@ def sweep_page(results: SweepResults) -> str:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     mutated = [row for row in results.pass_rates if row["mutant"] is not None]
     rates = [_rates(whose, rows) for whose, rows in (("the store", clean), ("mutants", mutated)) if rows]
-    promises = (
-        None if results.broken is None else promises_table(results.judged, results.tried, results.broken)
-    )
+    promises = None
+    if results.broken is not None:
+        promises = promises_table(results.judged, results.tried, results.broken)
     stories = [_failure_text(results, signature) for signature in results.failures]
     latencies = [_latency(row) for row in results.put_latency]
     sections = [
@@ -94,9 +94,8 @@ def _verdict(results: SweepResults) -> PageVerdict:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _totals(clean or results.pass_rates)
     more = [f"{counted(results.left, 'seed')} left: the same call again goes on"] if results.left else []
-    more += (
-        [f"{counted(results.damaged, 'file')} of rows damaged, and not counted"] if results.damaged else []
-    )
+    if results.damaged:
+        more.append(f"{counted(results.damaged, 'file')} of rows damaged, and not counted")
     if clean and len(clean) < len(results.pass_rates):
         mutated = _totals(row for row in results.pass_rates if row["mutant"] is not None)
         seeds = counted(mutated["seeds"], "seed")
@@ -110,11 +109,10 @@ def _verdict(results: SweepResults) -> PageVerdict:
         return PageVerdict("broken", f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
     if not totals["seeds"]:
         return PageVerdict("unsure", "No seed has been run", tuple(more))
+    text = f"Every promise held in {seeds}"
     if results.damaged:
-        return PageVerdict(
-            "unsure", f"Every promise held in {seeds}, and others could not be read", tuple(more)
-        )
-    return PageVerdict("held", f"Every promise held in {seeds}", tuple(more))
+        return PageVerdict("unsure", f"{text}, and others could not be read", tuple(more))
+    return PageVerdict("held", text, tuple(more))
 
 
 def _facts(results: SweepResults) -> Facts:
@@ -133,20 +131,20 @@ def _rates(whose: str, rows: Sequence[Row]) -> PassRates:
     scenarios = sorted({row["scenario"] for row in rows})
     disks = sorted({row["disk"] or _WITHOUT for row in rows})
     policies = sorted({row["policy"] or _WITHOUT for row in rows})
-    by_cell: dict[tuple[str, str], list[Row]] = {}
+    of_cells: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    by_run: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        by_cell.setdefault((row["disk"] or _WITHOUT, row["policy"] or _WITHOUT), []).append(row)
-    by_run: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
+        cell = (row["disk"] or _WITHOUT, row["policy"] or _WITHOUT)
+        of_cells[cell].append(row)
         if row["held"] < row["seeds"]:
-            run = (row["scenario"], row["disk"] or _WITHOUT, row["policy"] or _WITHOUT)
-            by_run.setdefault(run, []).append(row)
+            by_run[row["scenario"], *cell].append(row)
+    by_cell = {cell: _rate("", "", some) for cell, some in of_cells.items()}
     worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
     return PassRates(
         whose,
         [_rate(name, _claim(name), [row for row in rows if row["scenario"] == name]) for name in scenarios],
         policies,
-        [(disk, [_cell(by_cell.get((disk, policy), ())) for policy in policies]) for disk in disks],
+        [(disk, [by_cell.get((disk, policy)) for policy in policies]) for disk in disks],
         [_rate(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_TOLD]],
         len(worst),
     )
@@ -160,10 +158,6 @@ def _claim(scenario: str) -> str:
 def _share(rows: Iterable[Row]) -> float:
     totals = _totals(rows)
     return totals["held"] / totals["seeds"]
-
-
-def _cell(rows: Sequence[Row]) -> Rate | None:
-    return _rate("", "", rows) if rows else None
 
 
 def _rate(name: str, about: str, rows: Iterable[Row]) -> Rate:

@@ -81,31 +81,26 @@ class QueueEntries:
             entries, is_zero = _settled(directory, one)
             count = len(entries)
             for start in range(0, count, _ROWS_MAX):
-                yield self._batch(one, entries, is_zero, start, min(start + _ROWS_MAX, count), conditions)
+                rows = range(start, min(start + _ROWS_MAX, count))
+                yield self._batch(one, entries, is_zero, rows, conditions)
             if one.file.size_bytes % ENTRY_BYTES and not conditions:
                 yield self._odd_size(one)
 
     def _batch(
-        self,
-        one: QueueFile,
-        entries: _Array,
-        is_zero: _Array,
-        start: int,
-        end: int,
-        conditions: RowConditions,
+        self, one: QueueFile, entries: _Array, is_zero: _Array, wanted: range, conditions: RowConditions
     ) -> pa.RecordBatch:
-        some = entries[start:end]
-        numbers = np.arange(start, end, dtype=np.int64)
+        some = entries[wanted.start : wanted.stop]
+        numbers = np.arange(wanted.start, wanted.stop, dtype=np.int64)
         columns: dict[str, Any] = {
             "queue_offset": one.file.base_offset // ENTRY_BYTES + numbers,
             "physical_offset": some["physical_offset"].astype(np.int64),
             "size": some["size"].astype(np.int32),
             "tags_code": some["tags_code"].astype(np.int64),
         }
-        allowed = conditions.mask(columns, end - start)
+        allowed = conditions.mask(columns, len(wanted))
         columns = {name: values[allowed] for name, values in columns.items()}
         rows = int(allowed.sum())
-        zero = is_zero[start:end][allowed]
+        zero = is_zero[wanted.start : wanted.stop][allowed]
         columns["is_blank"] = (
             (columns["physical_offset"] == BLANK_ENTRY.physical_offset)
             & (columns["size"] == BLANK_ENTRY.size_bytes)

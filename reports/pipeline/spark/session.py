@@ -104,11 +104,7 @@ _LOCALLY = {
 
 @contextmanager
 def session(
-    master: str = LOCAL,
-    *,
-    app_name: str = "tornlog",
-    config: Mapping[str, str] | None = None,
-    ship: Sequence[str] = (),
+    master: str = LOCAL, *, config: Mapping[str, str] | None = None, ship: Sequence[str] = ()
 ) -> Iterator[SparkSession]:
     """Yield a session on a master, and stop it.
 
@@ -122,7 +118,7 @@ def session(
     settings = {**_ALWAYS, **(_LOCALLY if is_on_this_machine(master) else {}), **given}
     if cargo.archives:
         settings["spark.archives"] = ",".join(filter(None, (given.get("spark.archives"), *cargo.archives)))
-    builder = SparkSession.builder.master(master).appName(app_name)
+    builder = SparkSession.builder.master(master).appName("tornlog")
     for name, value in settings.items():
         builder = builder.config(name, value)
     python = given.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or cargo.python

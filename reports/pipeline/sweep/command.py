@@ -5,7 +5,7 @@ JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "
 signatures and seconds are of this call, the rest is of the table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +22,7 @@ from ...cli.common import (
     command_line,
     findings_console,
     plain_table,
+    print_paths,
     progress_shown,
     require_mutant,
     scenarios_named,
@@ -37,7 +38,7 @@ from ...cli.options import (
     write_json,
 )
 from ...cli.reporting import leave_timelines, replay_command, write_page
-from ...html.results import SweepResults
+from ...html.results import FailureLinks, SweepResults
 from ...html.sweep_report import sweep_page
 from ..spark.options import Conf, Master, Ship, absolute, engine_for
 
@@ -134,10 +135,11 @@ def sweep(
     took = perf_counter() - began
     report = None
     if here is not None:
-        left = done.seeds - done.done_before - done.done
-        report = _leave_report(
-            here, table, mutant, small, paths, command_line(context), took, left, draws=not interrupted
+        links = leave_timelines(
+            small, paths, here, lambda one: replay_command(paths[one.signature]), draws=not interrupted
         )
+        results = _results(done, table, mutant, command_line(context), took, links)
+        report = write_page(sweep_page(results), here)
     if json_file is not None:
         document = {
             "format": "tornlog-sweep-result/1",
@@ -160,7 +162,7 @@ def sweep(
         path = paths.get(failure.signature)
         print_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
     if report is not None and json_file != "-":
-        OUT.print(str(report), soft_wrap=True, markup=False)
+        print_paths([report])
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(done.outcomes[outcome] for outcome in _BAD):
@@ -168,23 +170,19 @@ def sweep(
     raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
 
 
-def _leave_report(
-    out: Path,
+def _results(
+    done: "SweepProgress",
     table: "Table",
     mutant: str | None,
-    failures: Sequence[Failure],
-    paths: Mapping[str, Path],
     command: str,
     seconds: float,
-    left: int,
-    *,
-    draws: bool,
-) -> Path:
-    """Leave the page of all rows that are there, and timelines of the first failures."""
+    failures: Mapping[str, FailureLinks],
+) -> SweepResults:
+    """Return what all rows come to that are there."""
     from .summed import detections, summed
 
     sums = summed(table)
-    results = SweepResults(
+    return SweepResults(
         "sweep",
         command,
         seconds,
@@ -197,12 +195,9 @@ def _leave_report(
         sums.tried,
         sums.broken,
         sums.signatures,
-        leave_timelines(
-            failures, paths, out, lambda failure: replay_command(paths[failure.signature]), draws=draws
-        ),
-        left,
+        failures,
+        done.left,
     )
-    return write_page(sweep_page(results), out)
 
 
 def _print_result(done: "SweepProgress", took: float, *, interrupted: bool) -> None:
@@ -215,5 +210,4 @@ def _print_result(done: "SweepProgress", took: float, *, interrupted: bool) -> N
         table.add_row(outcome, f"{count:,}")
     OUT.print(table)
     if not done.is_complete:
-        left = done.seeds - done.done_before - done.done
-        OUT.print(f"{left:,} seeds are left: the same call again goes on")
+        OUT.print(f"{done.left:,} seeds are left: the same call again goes on")

@@ -142,9 +142,14 @@ class SweepProgress:
         return self.outcomes["violated"]
 
     @property
+    def left(self) -> int:
+        """Return how many seeds have no row yet."""
+        return self.seeds - self.done_before - self.done
+
+    @property
     def is_complete(self) -> bool:
         """Return whether every seed has its row."""
-        return self.done_before + self.done == self.seeds
+        return not self.left
 
     def add(self, block: BlockResult) -> None:
         """Take note of a block."""

@@ -19,6 +19,7 @@ import fcntl
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -111,7 +112,7 @@ class Table:
         whole, damaged = set(), {}
         for name in self._names():
             path = f"{root}/rows/{name}"
-            reason = _damage(system, path, name) or (_damage_within(system, path) if every_page else None)
+            reason = _damage(system, path, name, every_page=every_page)
             if reason is None:
                 whole.add(name)
             else:
@@ -172,34 +173,23 @@ class Table:
                 system.delete_file(file.path)
 
 
-def _damage(system: fs.FileSystem, path: str, name: str) -> str | None:
+def _damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
     """Return why a file does not hold the rows of the block it is named by, None if it does."""
     block = _BLOCK.fullmatch(name)
     if block is None:
         return "file name: expected that of a block of seeds"
     try:
         footer = pq.read_metadata(path, filesystem=system)
+        if footer.num_rows != int(block[3]):
+            return f"rows: expected {int(block[3])}, found {footer.num_rows}"
+        if not footer.schema.to_arrow_schema().equals(SCHEMA):
+            return "columns: expected those of this version"
+        if every_page:
+            pages = ds.dataset([path], schema=SCHEMA, filesystem=system, format=_CHECKED).to_batches()
+            deque(pages, 0)
     except (pa.ArrowInvalid, OSError) as error:
-        return _first_line(error)
-    if footer.num_rows != int(block[3]):
-        return f"rows: expected {int(block[3])}, found {footer.num_rows}"
-    if not footer.schema.to_arrow_schema().equals(SCHEMA):
-        return "columns: expected those of this version"
+        return str(error).partition("\n")[0]
     return None
-
-
-def _damage_within(system: fs.FileSystem, path: str) -> str | None:
-    """Return why the pages of a file are not those that were written, None if they are."""
-    try:
-        for _ in ds.dataset([path], schema=SCHEMA, filesystem=system, format=_CHECKED).to_batches():
-            pass
-    except (pa.ArrowInvalid, OSError) as error:
-        return _first_line(error)
-    return None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
 
 
 def _may_hold(name: str, scenario: str, seed: int) -> bool:

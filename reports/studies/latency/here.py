@@ -207,7 +207,8 @@ def _setup_of(flush: str, producers: int, turn: int) -> Setup:
 
 def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
     """Measure this machine below a directory, in so many turns for each number of producers."""
-    with _Places(directory) as places:
+    with ExitStack() as stack:
+        places = _Places(directory, stack)
         for number in range(turns):
             for each in producers:
                 yield places.turn(number, each)
@@ -216,28 +217,18 @@ def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterat
 class _Places:
     """What a machine is measured with: a store for each way to flush, and two whose syncs sleep."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._stack = ExitStack()
-        self.stores: dict[str, MessageStore] = {}
+    def __init__(self, directory: str, stack: ExitStack) -> None:
+        """stack: what shuts the stores down."""
+
+        def running(name: str, flush: str, files: ClockedFiles) -> MessageStore:
+            world = replace(real_world(), files=cast(Files, files))
+            return stack.enter_context(running_store(world, _setup_of(flush, 1, 0), f"{directory}/{name}"))
+
         self._clocked = {flush: ClockedFiles() for flush in FLUSHES}
+        self.stores = {flush: running(flush, flush, files) for flush, files in self._clocked.items()}
         self._sleeping = ClockedFiles(_STAND_IN_SECONDS)
-
-    def __enter__(self) -> "_Places":
-        enter, directory = self._stack.enter_context, self._directory
-        for flush in FLUSHES:
-            world = replace(real_world(), files=cast(Files, self._clocked[flush]))
-            self.stores[flush] = enter(running_store(world, _setup_of(flush, 1, 0), f"{directory}/{flush}"))
-        world = replace(real_world(), files=cast(Files, self._sleeping))
-        self._synced = enter(running_store(world, _setup_of("sync", 1, 0), f"{directory}/sync-without-disk"))
-        world = replace(real_world(), files=cast(Files, ClockedFiles(_STAND_IN_SECONDS)))
-        self._unsynced = enter(
-            running_store(world, _setup_of("async", 1, 0), f"{directory}/async-without-disk")
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._synced = running("sync-without-disk", "sync", self._sleeping)
+        self._unsynced = running("async-without-disk", "async", ClockedFiles(_STAND_IN_SECONDS))
 
     def turn(self, number: int, producers: int) -> Turn:
         """Measure the whole between two halves of its parts, so that a bad moment rarely meets one alone."""
