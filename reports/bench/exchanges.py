@@ -22,7 +22,7 @@ _SUCCESS = b'{"code":0,'
 _HEADER_AT = 8
 
 
-class SendFrames:
+class Sends:
     """Sends to one queue, each with a unique key of its own, as the official client gives every message."""
 
     def __init__(
@@ -51,11 +51,15 @@ class SendFrames:
         self._key_at = self._frame.index(key.encode())
         self._number = client << 64
 
-    def next(self) -> bytearray:
+    def request(self) -> bytearray:
         """Return the next send, valid until the one after."""
         self._number += 1
         self._frame[self._key_at : self._key_at + _KEY_DIGITS] = b"%032X" % self._number
         return self._frame
+
+    def response(self, frame: bytes) -> int | None:
+        """Take in whether it was stored."""
+        return 1 if is_success(frame) else None
 
 
 def pull_frame(queue_id: int, queue_offset: int) -> bytes:
@@ -73,9 +77,8 @@ def pull_frame(queue_id: int, queue_offset: int) -> bytes:
         "subVersion": "1",
         "expressionType": "TAG",
     }
-    return encode_frame(
-        RemotingCommand(RequestCode.PULL_MESSAGE, 1, version=_CLIENT_VERSION, ext_fields=fields)
-    )
+    command = RemotingCommand(RequestCode.PULL_MESSAGE, 1, version=_CLIENT_VERSION, ext_fields=fields)
+    return encode_frame(command)
 
 
 class ResponseError(Exception):
@@ -138,21 +141,6 @@ class Exchange(Protocol):
 
         ResponseError if it is none to hope for.
         """
-
-
-class Sends:
-    """Sends to one queue."""
-
-    def __init__(self, frames: SendFrames) -> None:
-        self._frames = frames
-
-    def request(self) -> bytearray:
-        """Return the next send."""
-        return self._frames.next()
-
-    def response(self, frame: bytes) -> int | None:
-        """Take in whether it was stored."""
-        return 1 if is_success(frame) else None
 
 
 class Pulls:

@@ -19,7 +19,7 @@ import typer
 
 from ...store.formats.remoting.command import HeaderForm
 from ...store.real.sockets import split_address
-from .exchanges import Exchange, Pulls, ResponseError, ResponseReader, SendFrames, Sends
+from .exchanges import Exchange, Pulls, ResponseError, ResponseReader, Sends
 from .figure import Latency
 
 _RECEIVE_BYTES = 1 << 18
@@ -164,7 +164,7 @@ def main(
     """Load a broker for a while and print what came of it as JSON."""
     form = HeaderForm.ROCKETMQ if binary else HeaderForm.JSON
     exchanges: list[Exchange] = [
-        Sends(SendFrames(body_bytes, number, number, form)) if kind is LoadKind.SEND else Pulls(number)
+        Sends(body_bytes, number, number, form) if kind is LoadKind.SEND else Pulls(number)
         for number in range(connections)
     ]
     load = run_load(address, exchanges, seconds, interval_ms / 1_000 or None)

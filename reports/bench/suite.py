@@ -59,22 +59,19 @@ class Ratio:
     under: str
 
 
-def put_name(body: str, flush: str, producers: int) -> str:
-    """Return what the measurement of single puts by so many producers is called."""
+def _put_name(body: str, flush: str, producers: int) -> str:
     return f"put {body} {flush}, by {producers}"
 
 
-def real_name(what: str) -> str:
-    """Return what a measurement of the real store is called."""
+def _real_name(what: str) -> str:
     return f"real store, {what}"
 
 
-def batch_name(body: str, flush: str) -> str:
-    """Return what the measurement of one producer's batches of 32 is called."""
+def _batch_name(body: str, flush: str) -> str:
     return f"put {body} {flush}, batches"
 
 
-_PUT_FLOORS = {put_name("1 KiB", "async", 1): 40_000.0, batch_name("1 KiB", "async"): 120_000.0}
+_PUT_FLOORS = {_put_name("1 KiB", "async", 1): 40_000.0, _batch_name("1 KiB", "async"): 120_000.0}
 
 
 def _broker_sends() -> list[Measurement]:
@@ -99,10 +96,10 @@ def _puts() -> list[Measurement]:
     for body_bytes, body in _BODIES:
         for flush_type, flush in _FLUSHES:
             for producers in _PRODUCERS:
-                name = put_name(body, flush, producers)
+                name = _put_name(body, flush, producers)
                 measure = partial(puts, body_bytes=body_bytes, flush=flush_type, producers=producers)
                 found.append(Measurement(name, "puts/s", _PUT_FLOORS.get(name), measure))
-            name = batch_name(body, flush)
+            name = _batch_name(body, flush)
             measure = partial(batch_puts, body_bytes=body_bytes, flush=flush_type)
             found.append(Measurement(name, "messages/s", _PUT_FLOORS.get(name), measure))
     return found
@@ -110,11 +107,13 @@ def _puts() -> list[Measurement]:
 
 _REAL_STORE = (
     *(
-        Measurement(real_name(f"put {flush}"), "puts/s", None, partial(real_puts, body_bytes=1024, flush=how))
+        Measurement(
+            _real_name(f"put {flush}"), "puts/s", None, partial(real_puts, body_bytes=1024, flush=how)
+        )
         for how, flush in _FLUSHES
     ),
-    Measurement(real_name("get"), "messages/s", None, partial(real_pulls, body_bytes=1024)),
-    Measurement(real_name("recovery"), "MB/s", None, real_recovery_scan),
+    Measurement(_real_name("get"), "messages/s", None, partial(real_pulls, body_bytes=1024)),
+    Measurement(_real_name("recovery"), "MB/s", None, real_recovery_scan),
 )
 
 MEASUREMENTS = (
@@ -156,13 +155,13 @@ MEASUREMENTS = (
 
 RATIOS = (
     Ratio("history, 10 times over 1", 0.7, "history judged", "history judged, a tenth"),
-    Ratio("batches over single puts", None, batch_name("1 KiB", "async"), put_name("1 KiB", "async", 1)),
-    Ratio("group commit, by 16 over 1", 6.0, put_name("1 KiB", "sync", 16), put_name("1 KiB", "sync", 1)),
+    Ratio("batches over single puts", None, _batch_name("1 KiB", "async"), _put_name("1 KiB", "async", 1)),
+    Ratio("group commit, by 16 over 1", 6.0, _put_name("1 KiB", "sync", 16), _put_name("1 KiB", "sync", 1)),
     *(
-        Ratio(f"{what} over real store", None, ours, real_name(what))
+        Ratio(f"{what} over real store", None, ours, _real_name(what))
         for what, ours in (
-            ("put async", put_name("1 KiB", "async", 1)),
-            ("put sync", put_name("1 KiB", "sync", 1)),
+            ("put async", _put_name("1 KiB", "async", 1)),
+            ("put sync", _put_name("1 KiB", "sync", 1)),
             ("get", "get 1 KiB, 32 at a time"),
             ("recovery", "recovery scan with CRC"),
         )

@@ -229,7 +229,6 @@ class _Left:
     _report: Path | None = None
 
     def write_failures(self) -> None:
-        """Write the first failure of each signature."""
         failures = (failure for tally in self._results.tallies for failure in tally.failures)
         with results_written("--out"):
             self._paths = write_failures(failures, self._out)
@@ -246,13 +245,11 @@ class _Left:
             self._drawn = draw_run(run_recording, asked.timeline, asked.trace)
 
     def report(self) -> None:
-        """Leave the page, if there is a place for it."""
         if self._out is not None:
             with results_written("--out"):
                 self._report = leave_run_report(self._results, self._paths, self._out, self._again)
 
     def write_documents(self) -> None:
-        """Write JSON, JUnit XML and the summary."""
         asked, results = self._asked, self._results
         write_json(asked.json_file, self._document())
         if asked.junit is not None:

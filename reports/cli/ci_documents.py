@@ -52,7 +52,7 @@ def mutants_document(
 
     survivors: why mutants may live, by name; such a test case is skipped.
     """
-    suites = [_mutant_suite(mutant_result, survivors) for mutant_result in mutant_results]
+    suites = [_mutant_suite(result, survivors) for result in mutant_results]
     return _document("tornlog mutants", suites, reach)
 
 
@@ -99,16 +99,16 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
     return _suite(case, properties)
 
 
-def _mutant_suite(mutant_result: MutantResult, survivors: Mapping[str, str]) -> Element:
-    case = _case(mutant_result.id, mutant_result.seconds)
-    if violation := mutant_result.clean_violation:
+def _mutant_suite(result: MutantResult, survivors: Mapping[str, str]) -> Element:
+    case = _case(result.id, result.seconds)
+    if violation := result.clean_violation:
         _add(case, "failure", "clean", f"without it, too: {violation}", violation)
-    elif not mutant_result.found and mutant_result.id in survivors:
-        _add(case, "skipped", "survivor", survivors[mutant_result.id], "")
-    elif not mutant_result.found:
-        message = f"not found in {mutant_result.seeds} seeds"
-        _add(case, "failure", "survivor", message, f"{message}; again: tornlog mutants {mutant_result.id}")
-    return _suite(case, {"seeds": mutant_result.seeds, "invariant": mutant_result.invariant})
+    elif not result.found and result.id in survivors:
+        _add(case, "skipped", "survivor", survivors[result.id], "")
+    elif not result.found:
+        message = f"not found in {result.seeds} seeds"
+        _add(case, "failure", "survivor", message, f"{message}; again: tornlog mutants {result.id}")
+    return _suite(case, {"seeds": result.seeds, "invariant": result.invariant})
 
 
 def _case(name: str, seconds: float) -> Element:

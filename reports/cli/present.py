@@ -67,17 +67,17 @@ def print_injected(console: Console, tallies: Iterable[Tally]) -> None:
 def mutants_table(mutant_results: Iterable[MutantResult], reach: Reach = ALL) -> Table:
     """Return one row a mutant: whether it was found, by what, after how long."""
     rows = list(mutant_results)
-    found = sum(mutant_result.found for mutant_result in rows)
-    small = ("msg", "pre", "sec") if any(mutant_result.shrunk for mutant_result in rows) else ()
+    found = sum(result.found for result in rows)
+    small = ("msg", "pre", "sec") if any(result.shrunk for result in rows) else ()
     title = ", ".join([*reach_words(reach, "mutant"), f"{found} of {len(rows)} mutants found"])
     table = plain_table(title, ("mutant", "found", "by"), ("seeds", "seconds", *small))
-    for mutant_result in rows:
-        verdict = "[green]yes[/green]" if mutant_result.found else "[red]no[/red]"
-        if mutant_result.clean_violation:
+    for result in rows:
+        verdict = "[green]yes[/green]" if result.found else "[red]no[/red]"
+        if result.clean_violation:
             verdict = "[red]clean store broke[/red]"
-        size = [str(mutant_result.shrunk[name]) for name in SIZES_SHOWN] if mutant_result.shrunk else []
-        figures = (f"{mutant_result.seeds:,}", f"{mutant_result.seconds:.1f}", *size)
-        table.add_row(mutant_result.id, verdict, mutant_result.invariant, *figures)
+        size = [str(result.shrunk[name]) for name in SIZES_SHOWN] if result.shrunk else []
+        figures = (f"{result.seeds:,}", f"{result.seconds:.1f}", *size)
+        table.add_row(result.id, verdict, result.invariant, *figures)
     for name in reach.not_run:
         table.add_row(name, "not run", style="yellow")
     return table
@@ -87,12 +87,12 @@ def print_survivors(
     console: Console, mutant_results: Iterable[MutantResult], survivors: Mapping[str, str]
 ) -> None:
     """Print why mutants live that were not found, and which were found although it is said that they live."""
-    for mutant_result in mutant_results:
-        verdict = survivors.get(mutant_result.id)
-        if not mutant_result.found:
-            prose(console, 0, f"{mutant_result.id}: {verdict or 'nobody knows why it lives'}")
+    for result in mutant_results:
+        verdict = survivors.get(result.id)
+        if not result.found:
+            prose(console, 0, f"{result.id}: {verdict or 'nobody knows why it lives'}")
         elif verdict is not None:
-            prose(console, 0, f"{mutant_result.id}: found, although it is said of it: {verdict}")
+            prose(console, 0, f"{result.id}: found, although it is said of it: {verdict}")
 
 
 def print_version(

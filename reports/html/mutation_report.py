@@ -36,8 +36,8 @@ class MutantRow(NamedTuple):
 
 def mutation_page(results: MutationResults) -> str:
     """Return the page, as HTML."""
-    rows = [_row(mutant_result, results) for mutant_result in results.mutant_results]
-    found = [mutant_result.seeds for mutant_result in results.mutant_results if mutant_result.found]
+    rows = [_row(result, results) for result in results.mutant_results]
+    found = [result.seeds for result in results.mutant_results if result.found]
     picture = detection_picture(found, len(rows)) if len(found) >= _POINTS_MIN else None
     missing = [row for row in rows if row.why]
     stories = [row.told for row in rows if row.told is not None]
@@ -62,35 +62,35 @@ def mutation_page(results: MutationResults) -> str:
     )
 
 
-def _row(mutant_result: MutantResult, results: MutationResults) -> MutantRow:
-    survives = results.survivors.get(mutant_result.id, "")
+def _row(result: MutantResult, results: MutationResults) -> MutantRow:
+    survives = results.survivors.get(result.id, "")
     why = ""
-    if mutant_result.clean_violation:
-        why = f"without it, too: {mutant_result.clean_violation}"
-    elif not mutant_result.found:
+    if result.clean_violation:
+        why = f"without it, too: {result.clean_violation}"
+    elif not result.found:
         why = survives or "not found, and nobody knows why it lives"
     elif survives:
         why = f"found, although it is said of it: {survives}"
     return MutantRow(
-        mutant_result.id,
-        mutant_named(mutant_result.id).summary,
-        mutant_result.invariant,
-        mutant_result.seeds,
-        f"{mutant_result.seconds:,.1f}",
-        _size(mutant_result.shrunk),
-        mutant_result.clean_violation,
-        bool(mutant_result.clean_violation) or not (mutant_result.found or survives),
+        result.id,
+        mutant_named(result.id).summary,
+        result.invariant,
+        result.seeds,
+        f"{result.seconds:,.1f}",
+        _size(result.shrunk),
+        result.clean_violation,
+        bool(result.clean_violation) or not (result.found or survives),
         why,
-        _failure_text(mutant_result, results),
+        _failure_text(result, results),
     )
 
 
-def _failure_text(mutant_result: MutantResult, results: MutationResults) -> FailureText | None:
-    if mutant_result.failure is None:
+def _failure_text(result: MutantResult, results: MutationResults) -> FailureText | None:
+    if result.failure is None:
         return None
-    failure = mutant_result.failure
-    about = f"{mutant_result.invariant}, seed {failure.seed}"
-    return told(results.failures[failure.signature], mutant_result.id, about)
+    failure = result.failure
+    about = f"{result.invariant}, seed {failure.seed}"
+    return told(results.failures[failure.signature], result.id, about)
 
 
 def _size(shrunk: dict[str, Any] | None) -> str:
@@ -122,6 +122,6 @@ def _facts(results: MutationResults, found: list[int]) -> Facts:
         ("found", figure(len(found))),
         ("seeds until found, median", f"{median(found):,.0f}" if found else "-"),
         ("the most", figure(max(found)) if found else "-"),
-        ("seeds run", figure(sum(mutant_result.seeds for mutant_result in results.mutant_results))),
+        ("seeds run", figure(sum(result.seeds for result in results.mutant_results))),
         ("seconds", f"{results.seconds:,.1f}"),
     ]

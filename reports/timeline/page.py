@@ -63,56 +63,55 @@ _STATES = {RUNNING: 0, READY: 1, WAITING: 2}
 _CHANGES_SHOWN_MAX = 8
 
 
-def timeline_page(run_recording: RunRecording) -> str:
+def timeline_page(run: RunRecording) -> str:
     """Return the page of one run, as HTML."""
     here = files(__package__)
     return (
         environment_of(__package__)
         .get_template("page.html")
         .render(
-            subject=run_recording.subject,
-            facts=_facts(run_recording),
-            broken=[path_words(str(broken.violation)) for broken in run_recording.broken],
+            subject=run.subject,
+            facts=_facts(run),
+            broken=[path_words(str(broken.violation)) for broken in run.broken],
             style=_PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
             script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
-            record=_embedded_json(run_recording),
+            record=_embedded_json(run),
         )
     )
 
 
-def _facts(run_recording: RunRecording) -> list[tuple[str, str]]:
-    plan, last = run_recording.plan, run_recording.moments[-1]
+def _facts(run: RunRecording) -> list[tuple[str, str]]:
+    plan, last = run.plan, run.moments[-1]
     of_store = []
     if plan is not None:
         of_store = [
-            ("messages", f"{len(run_recording.puts):,}"),
+            ("messages", f"{len(run.puts):,}"),
             ("flush", "sync" if plan.sync_flush else "async"),
             ("disk", plan.disk),
         ]
     return [
         *of_store,
-        ("lives", f"{len(run_recording.machines) if plan is None else len(plan.lives):,}"),
+        ("lives", f"{len(run.machines) if plan is None else len(plan.lives):,}"),
         ("steps", f"{last.step:,}"),
         ("virtual time", f"{last.now_ns / 1e6:,.1f} ms"),
-        ("digest", run_recording.digest),
+        ("digest", run.digest),
     ]
 
 
-def _embedded_json(run_recording: RunRecording) -> str:
+def _embedded_json(run: RunRecording) -> str:
     """Return the JSON, safe inside a script element."""
-    document = _Embedding(run_recording).document()
+    document = _Embedding(run).document()
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 class _Embedding:
-    def __init__(self, run_recording: RunRecording) -> None:
-        self._run_recording = run_recording
+    def __init__(self, run: RunRecording) -> None:
+        self._run = run
         self._texts: dict[str, int] = {}
-        self._storyteller = Storyteller(run_recording)
+        self._storyteller = Storyteller(run)
 
     def document(self) -> dict[str, Any]:
-        """Return what the page's script reads."""
-        run, text = self._run_recording, self._text
+        run, text = self._run, self._text
         positions: dict[str, list[list[int]]] = {}
         for position in run.positions:
             positions.setdefault(position.name, []).append([position.at, position.value])
@@ -207,7 +206,7 @@ class _Embedding:
         violation = broken.violation
         lines = [
             self._change(one)
-            for one in last_changes(self._run_recording.operations, violation.file, _CHANGES_SHOWN_MAX)
+            for one in last_changes(self._run.operations, violation.file, _CHANGES_SHOWN_MAX)
         ]
         return [
             broken.at,
@@ -219,7 +218,7 @@ class _Embedding:
         ]
 
     def _change(self, one: OperationRecord) -> Line:
-        who = task_words(self._run_recording.tasks[one.task].name)
+        who = task_words(self._run.tasks[one.task].name)
         what = ", ".join(one.parts) or one.kind
         where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""
         ending = f": {one.ending}" if one.ending else ""

@@ -23,34 +23,33 @@ _FIRST_MACHINE = 10
 _MACHINES, _MISHAPS = 1, 2
 
 
-def trace_json(run_recording: RunRecording) -> str:
+def trace_json(run: RunRecording) -> str:
     """Return the document: `traceEvents` by time, and what run it is."""
-    subject = run_recording.subject
+    subject = run.subject
     document = {
-        "traceEvents": trace_events(run_recording),
+        "traceEvents": trace_events(run),
         "displayTimeUnit": "ns",
-        "otherData": {**subject._asdict(), "digest": run_recording.digest},
+        "otherData": {**subject._asdict(), "digest": run.digest},
     }
     return json.dumps(document, separators=(",", ":"))
 
 
-def trace_events(run_recording: RunRecording) -> list[Event]:
+def trace_events(run: RunRecording) -> list[Event]:
     """Return all events, the names first, then in the order of time; of those that begin at once, the longest first."""
-    return _Events(run_recording).all()
+    return _Events(run).all()
 
 
 class _Events:
-    def __init__(self, run_recording: RunRecording) -> None:
-        self._run = run_recording
+    def __init__(self, run: RunRecording) -> None:
+        self._run = run
         self._times_ns: list[int] = []
-        for moment in run_recording.moments:
+        for moment in run.moments:
             least = self._times_ns[-1] + 1 if self._times_ns else 0
             self._times_ns.append(max(moment.now_ns, least))
-        numbers = {machine.name: _FIRST_MACHINE + 2 * at for at, machine in enumerate(run_recording.machines)}
-        self._processes = [numbers.get(task.machine, _RUN) for task in run_recording.tasks]
+        numbers = {machine.name: _FIRST_MACHINE + 2 * at for at, machine in enumerate(run.machines)}
+        self._processes = [numbers.get(task.machine, _RUN) for task in run.tasks]
 
     def all(self) -> list[Event]:
-        """Return names, then events."""
         events = [*self._states(), *self._calls(), *self._counters(), *self._mishaps()]
         events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
         return [*self._names(), *events]

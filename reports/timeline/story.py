@@ -45,16 +45,16 @@ class Line(NamedTuple):
 class Storyteller:
     """Composes the stories of the messages of one run."""
 
-    def __init__(self, run_recording: RunRecording) -> None:
-        self._run_recording = run_recording
+    def __init__(self, run: RunRecording) -> None:
+        self._run = run
         self._by_path: dict[str, list[OperationRecord]] = {}
-        for operation in run_recording.operations:
+        for operation in run.operations:
             self._by_path.setdefault(operation.path, []).append(operation)
-        self._dispatched = [one for one in run_recording.positions if one.name == DISPATCHED]
+        self._dispatched = [one for one in run.positions if one.name == DISPATCHED]
 
     def story(self, number: int) -> list[Line]:
         """Return what happened to the put of that number, in order."""
-        put = self._run_recording.puts[number]
+        put = self._run.puts[number]
         lines = [self._asked(put)]
         written = self._written(put)
         syncs: list[OperationRecord] = []
@@ -65,20 +65,20 @@ class Storyteller:
             lines += [*self._named(put, written), *map(_sync_line, syncs), *self._visible(put)]
             lines += [
                 self._cut_line(number, put, cut)
-                for cut in self._run_recording.cuts
+                for cut in self._run.cuts
                 if cut.at > written.begin and _was_there(put, cut.at)
             ]
         lines += self._answered(put, durable=any(not one.ending and one.end <= put.answered for one in syncs))
         lines += self._recoveries(put)
         lines += [
             Line(broken.at, f"{broken.violation.invariant}: {broken.violation.summary}", BAD)
-            for broken in self._run_recording.broken
+            for broken in self._run.broken
             if number in broken.puts
         ]
         return sorted(lines, key=lambda line: line.at)
 
     def _asked(self, put: Put) -> Line:
-        who = task_words(self._run_recording.tasks[put.task].name)
+        who = task_words(self._run.tasks[put.task].name)
         wait = "" if put.wait else ", not to wait for the disk"
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
@@ -102,18 +102,18 @@ class Storyteller:
             if one.kind == "sync directory" and made[-1].begin < one.begin < until and not one.ending:
                 yield Line(one.end, f"the file's name is durable: {path_words(directory)} is synced", GOOD)
                 return
-        if until < len(self._run_recording.moments):
+        if until < len(self._run.moments):
             text = f"{path_words(directory)} is not synced from here on: the file's name is not durable"
             yield Line(made[-1].end, text, BAD)
 
     def _first_loss(self, since: int) -> int:
         """Return the first moment after another at which a page cache was lost; behind the end if none was."""
-        cuts = (cut.at for cut in self._run_recording.cuts if cut.at > since and cut.how not in _HARMLESS)
-        return next(cuts, len(self._run_recording.moments))
+        cuts = (cut.at for cut in self._run.cuts if cut.at > since and cut.how not in _HARMLESS)
+        return next(cuts, len(self._run.moments))
 
     def _syncs(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
         """Yield the syncs that cover its record, up to the first that works, or to a loss."""
-        page_bytes, until = self._run_recording.page_bytes, self._first_loss(written.end)
+        page_bytes, until = self._run.page_bytes, self._first_loss(written.end)
         for one in self._by_path[put.path]:
             if one.kind not in _SYNCS or not written.end <= one.begin < until:
                 continue
@@ -134,11 +134,11 @@ class Storyteller:
     def _answered(self, put: Put, *, durable: bool) -> Iterator[Line]:
         if put.answered < 0:
             if put.status == CUT_OFF:
-                died = next((cut.at for cut in self._run_recording.cuts if cut.at > put.asked), put.asked)
+                died = next((cut.at for cut in self._run.cuts if cut.at > put.asked), put.asked)
                 yield Line(died, "its producer dies without an answer", PLAIN)
         elif put.status != _OK:
             yield Line(put.answered, f"answered {put.status}", PLAIN)
-        elif self._run_recording.plan is None or not self._run_recording.plan.sync_flush or not put.wait:
+        elif self._run.plan is None or not self._run.plan.sync_flush or not put.wait:
             yield Line(put.answered, "answered PUT_OK, which promised the page cache only", PLAIN)
         elif durable:
             yield Line(put.answered, "answered PUT_OK, after the sync", GOOD)
@@ -150,7 +150,7 @@ class Storyteller:
         found = next((file for file in cut.files if file.path == put.path), None)
         if found is None or not found.after:
             return Line(cut.at, what, PLAIN)
-        sector_bytes = self._run_recording.sector_bytes
+        sector_bytes = self._run.sector_bytes
         letters = found.after[put.start // sector_bytes : -(-put.stop // sector_bytes)]
         if number not in cut.damaged:
             return Line(cut.at, f"{what}: its bytes survive", GOOD)

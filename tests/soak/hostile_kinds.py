@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from math import inf
 
-from tornlog.reports.bench.exchanges import SendFrames, pull_frame
+from tornlog.reports.bench.exchanges import Sends, pull_frame
 from tornlog.store.broker.requests import RequestCode
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame
@@ -177,7 +177,7 @@ class Pipelines(Kind):
 
     def flood(self) -> bytes:
         """Return as many small sends as are worth a call."""
-        return bytes(SendFrames(_FLOOD_BODY_BYTES, 0, 1).next()) * 100
+        return bytes(Sends(_FLOOD_BODY_BYTES, 0, 1).request()) * 100
 
     @property
     def allowed(self) -> float:

@@ -12,7 +12,6 @@ from tornlog.reports.bench.exchanges import (
     Pulls,
     ResponseError,
     ResponseReader,
-    SendFrames,
     Sends,
     is_success,
     message_count,
@@ -35,8 +34,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.mark.parametrize("form", HeaderForm)
 def test_each_send_has_a_key_of_its_own_and_is_else_the_same(form: HeaderForm) -> None:
-    frames = SendFrames(10, 11, client=3, form=form)
-    raw = [bytes(frames.next()) for _ in range(2)]
+    frames = Sends(10, 11, client=3, form=form)
+    raw = [bytes(frames.request()) for _ in range(2)]
     sent = [decode_frame(frame, 0, len(frame), file="f")[0] for frame in raw]
 
     keys = [decode_properties(command.ext_fields["i"])["UNIQ_KEY"] for command in sent]
@@ -46,7 +45,7 @@ def test_each_send_has_a_key_of_its_own_and_is_else_the_same(form: HeaderForm) -
 
 
 def test_sends_and_pulls_of_a_broker_are_counted_and_timed(broker: BrokerProcess) -> None:
-    sends = run_load(broker.address, [Sends(SendFrames(100, n, n)) for n in range(4)], 0.3)
+    sends = run_load(broker.address, [Sends(100, n, n) for n in range(4)], 0.3)
     pulls = run_load(broker.address, [Pulls(n) for n in range(4)], 0.3)
 
     assert sends.messages == len(sends.latencies_ns) > 4
@@ -57,7 +56,7 @@ def test_sends_and_pulls_of_a_broker_are_counted_and_timed(broker: BrokerProcess
 
 
 def test_a_paced_load_keeps_its_pace(broker: BrokerProcess) -> None:
-    load = run_load(broker.address, [Sends(SendFrames(100, n, 9 + n)) for n in range(4)], 1.0, 0.1)
+    load = run_load(broker.address, [Sends(100, n, 9 + n) for n in range(4)], 1.0, 0.1)
 
     assert 36 <= load.messages <= 41
 
@@ -99,11 +98,11 @@ def test_an_error_is_no_throughput() -> None:
     denied = RemotingCommand(1, 1, RESPONSE_FLAG, remark="no")
 
     with pytest.raises(ResponseError, match="answered 1: no"):
-        run_load(answering(denied), [Sends(SendFrames(10, 0, 0))], 0.2)
+        run_load(answering(denied), [Sends(10, 0, 0)], 0.2)
 
 
 def test_busy_answers_are_counted_apart() -> None:
-    load = run_load(answering(RemotingCommand(2, 1, RESPONSE_FLAG)), [Sends(SendFrames(10, 0, 0))], 0.1)
+    load = run_load(answering(RemotingCommand(2, 1, RESPONSE_FLAG)), [Sends(10, 0, 0)], 0.1)
 
     assert load.messages == 0
     assert load.busy == len(load.latencies_ns) > 0
@@ -111,7 +110,7 @@ def test_busy_answers_are_counted_apart() -> None:
 
 def test_a_connection_that_ends_is_no_throughput() -> None:
     with pytest.raises((ResponseError, ConnectionError)):
-        run_load(answering(None), [Sends(SendFrames(10, 0, 0))], 0.2)
+        run_load(answering(None), [Sends(10, 0, 0)], 0.2)
 
 
 def test_pulled_messages_have_to_be_those_that_come_next() -> None:
