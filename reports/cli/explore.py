@@ -26,7 +26,6 @@ from ...scenarios.campaigns.explore import WHOLE_LIMIT, Exploration, ExploreSett
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.search import SearchResult, search_schedules
-from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
@@ -39,6 +38,7 @@ from .common import (
     progress_shown,
     require_mutant,
     results_written,
+    scenarios_named,
     write_failures,
 )
 from .options import (
@@ -48,7 +48,6 @@ from .options import (
     Jobs,
     JsonFile,
     Mutant,
-    unknown,
     was_given,
     write_json,
 )
@@ -104,7 +103,7 @@ def explore(
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
     if delays is not None and preemptions is not None:
         raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
-    scenario = _scenario(name, disk)
+    (scenario,) = scenarios_named([name], disk, None)
     require_mutant(mutant)
     try:
         if schedules:
@@ -140,15 +139,6 @@ def _print_failures(
         command = again if path is None else f"tornlog replay {path}"
         print_failure(findings_console(json_file), failure, command)
     raise typer.Exit(EXIT_BROKEN if failures else EXIT_HELD)
-
-
-def _scenario(name: str, disk: str | None) -> Scenario:
-    if name not in SCENARIOS:
-        raise unknown("scenario", name, SCENARIOS)
-    try:
-        return SCENARIOS[name].narrowed(disk=disk)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--disk") from error
 
 
 def _search(

@@ -40,7 +40,7 @@ from ...faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shr
 from ...faults.probe.story import described, step_text, story, where
 from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.failures.print_failure import prose
-from .common import ERR, OUT, findings_console, plain_table, print_error, progress_shown
+from .common import ERR, OUT, disks_named, findings_console, plain_table, print_error, progress_shown
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, write_json
 
 _SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
@@ -94,14 +94,11 @@ def probe(
         )
     if check is None:
         raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
-    unknown = [name for name in disk or () if name not in PROFILES]
-    if unknown:
-        raise typer.BadParameter(f"no disk {', '.join(unknown)}", param_hint="--disk")
-    disks = tuple(dict.fromkeys(disk or DISKS))
+    disks = disks_named(disk or DISKS, tuple(PROFILES))
     with _checkers(check, jobs, seconds) as checkers:
         record, begin, allowed = _record(program, start, program_seconds, allow or [], json_file)
         _accept_whole(record, begin, checkers)
-        found = _probe(record, begin, checkers, disks, limit)
+        found = _probe(record, begin, checkers, tuple(disks), limit)
         examples = found.examples(record)
         shown = {one.signature: shrink(record, begin, one.smallest, checkers) for one in examples}
         said = checkers.said()

@@ -76,14 +76,12 @@ class StoreDirectory:
 
     def index_files(self) -> list[StoreFile]:
         """Return the files of the index, the oldest first."""
-        return sorted(
-            (
-                StoreFile(file.path, file.size)
-                for file in self._list(f"{self.root}/index")
-                if file.type == fs.FileType.File and parse_index_file_name(file.base_name) is not None
-            ),
-            key=lambda file: file.path,
-        )
+        found = [
+            StoreFile(file.path, file.size)
+            for file in self._list(f"{self.root}/index")
+            if file.type == fs.FileType.File and parse_index_file_name(file.base_name) is not None
+        ]
+        return sorted(found, key=lambda file: file.path)
 
     def listed(self, directory: str) -> list[DirectoryListing]:
         """Return everything in a directory by name, whether it belongs there or not; nothing if there is none."""
@@ -152,10 +150,7 @@ class StoreDirectory:
         return [one for one in self._list(directory) if one.type == fs.FileType.Directory]
 
     def _list(self, directory: str) -> list[fs.FileInfo]:
-        found: list[fs.FileInfo] = self._system.get_file_info(
-            fs.FileSelector(directory, allow_not_found=True)
-        )
-        return found
+        return list(self._system.get_file_info(fs.FileSelector(directory, allow_not_found=True)))
 
 
 def _is_number(name: str, most: int) -> bool:

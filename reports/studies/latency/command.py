@@ -65,11 +65,15 @@ def latency(
     comparisons: list[LatencyComparison] = []
     files: list[Path] = []
     if models:
-        measured = _measure(models, numbers, puts, seed)
+        found = measure_grid(models, numbers, puts, seed)
+        total = len(cells(models, numbers))
+        measured += followed("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}")
         files += pictures.leave_grid(measured, out)
         files += _leave_effects(pictures, models, numbers, out)
     if HERE in disks:
-        comparisons = _measure_here(numbers, turns, directory)
+        with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
+            here = measure_here(place, numbers, turns)
+            comparisons += compared(list(followed("measuring this machine", here, turns * len(numbers))))
         files += pictures.leave_here(comparisons, out)
     rows = [*grid_rows(measured), *here_rows(comparisons)]
     write_json(json_file, _document(rows, comparisons, files))
@@ -77,12 +81,6 @@ def latency(
         print_rows(OUT, grid_rows(measured))
         print_here(OUT, comparisons)
         print_paths(files)
-
-
-def _measure(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> list[LatencySeries]:
-    found = measure_grid(disks, producers, puts, seed)
-    total = len(cells(disks, producers))
-    return list(followed("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}"))
 
 
 def _leave_effects(
@@ -103,12 +101,6 @@ def _leave_effects(
         slow_disk=slow_disk,
     )
     return files
-
-
-def _measure_here(producers: Sequence[int], turns: int, directory: Path | None) -> list[LatencyComparison]:
-    with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
-        found = measure_here(place, producers, turns)
-        return list(compared(list(followed("measuring this machine", found, turns * len(producers)))))
 
 
 def _document(

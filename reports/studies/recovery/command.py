@@ -38,7 +38,9 @@ def recovery(
     """
     pictures = pictures_of(__package__)
     sizes = sorted(set(log_bytes or _SIZES))
-    found = _measure(sizes, turns, directory)
+    total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
+    with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
+        found = list(followed("recovering", measure_recovery(place, sizes, turns), total))
     files: list[Path] = pictures.leave_recovery(found, out)
     if json_file is not None:
         rows = [dict(zip(HEADER, row, strict=True)) for row in recovery_rows(found)]
@@ -47,12 +49,6 @@ def recovery(
     if json_file != "-":
         _print_result(OUT, found)
         print_paths(files)
-
-
-def _measure(sizes: list[int], turns: int, directory: Path | None) -> list[RecoveryTime]:
-    total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
-    with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
-        return list(followed("recovering", measure_recovery(place, sizes, turns), total))
 
 
 def _print_result(console: Console, found: list[RecoveryTime]) -> None:

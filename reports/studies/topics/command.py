@@ -87,7 +87,10 @@ def topics(
         files += pictures.leave_grid(rows, out)
         files += pictures.leave_assumptions(checked, checked_disk, out)
     if HERE in disks:
-        real = _measure_here(sorted(set(topics or TOPICS_HERE)), directory)
+        here = sorted(set(topics or TOPICS_HERE))
+        total = len(here) * len(FLUSHES) * len(LAYOUTS)
+        with TemporaryDirectory(prefix="tornlog-topics-", dir=directory) as place:
+            real += followed("measuring this machine", measure_here(place, here), total)
         files += pictures.leave_here(real, out)
     tables = [*grid_rows(rows), *here_rows(real)]
     write_json(json_file, _document(tables, checked_rows(checked), files))
@@ -122,12 +125,6 @@ def _simulate(
     checked = [*writing_in_grid(rows, checked_disk, most), *(one for one in others if one.sustained)]
     checked += [*reading_in_grid(rows, checked_disk, readable), *(one for one in others if one.few_lag)]
     return rows, checked
-
-
-def _measure_here(numbers: Sequence[int], directory: Path | None) -> list[MeasuredHere]:
-    total = len(numbers) * len(FLUSHES) * len(LAYOUTS)
-    with TemporaryDirectory(prefix="tornlog-topics-", dir=directory) as place:
-        return list(followed("measuring this machine", measure_here(place, numbers), total))
 
 
 def _document(rows: Sequence[TableRow], checked: Sequence[TableRow], files: Sequence[Path]) -> dict[str, Any]:
