@@ -10,21 +10,13 @@ from ...quantities import LATENCY_COLUMNS, duration, percentiles_us
 from .here import LatencyComparison
 from .simulated import EffectSeries, LatencySeries
 
-HEADER = (
-    "source",
-    "disk",
-    "flush",
-    "producers",
-    "rate_per_s",
-    "puts",
-    *(f"{one}_us" for one in LATENCY_COLUMNS),
-    "max_us",
-)
+_FIGURES = (*(f"{one}_us" for one in LATENCY_COLUMNS), "max_us")
+HEADER = ("source", "disk", "flush", "producers", "rate_per_s", "puts", *_FIGURES)
 """One row a series. source: simulated, or real for the store on this machine."""
 CURVE_HEADER = ("source", "disk", "flush", "producers", "latency_us", "share_slower")
 """One row for each point of each curve."""
 
-VARIANT_HEADER = ("effect", "variant", *(f"{one}_us" for one in LATENCY_COLUMNS), "max_us")
+VARIANT_HEADER = ("effect", "variant", *_FIGURES)
 """One row for each series that shows what a single measure does."""
 
 Row = Sequence[Any]

@@ -30,17 +30,8 @@ _BODY_BYTES = 1024
 _BATCH_BYTES_MAX = 2 * _BODY_BYTES * BATCH_MESSAGES
 _INDEX_SLOTS, _INDEX_ENTRIES = 20_000, 60_000
 HEADER = (
-    "exit",
-    "recover_whole_log",
-    "log_bytes",
-    "behind_checkpoint_bytes",
-    "scanned_bytes",
-    "records",
-    "total_s",
-    "scan_s",
-    "queues_s",
-    "durable_s",
-    "index_s",
+    *("exit", "recover_whole_log", "log_bytes", "behind_checkpoint_bytes", "scanned_bytes", "records"),
+    *("total_s", "scan_s", "queues_s", "durable_s", "index_s"),
     *(f"cold_read_{disk.replace('-', '_')}_s" for disk in DEVICES),
 )
 """One row for each case. `RecoveryTime` says what the parts are; cold_read is what a model of a
@@ -251,10 +242,7 @@ def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
             0 if one.case.clean_exit else min(one.case.behind_bytes, one.log_bytes),
             one.scanned_bytes,
             one.records,
-            *(
-                round(seconds, 4)
-                for seconds in (one.total_s, one.scan_s, one.queues_s, one.durable_s, one.index_s)
-            ),
+            *(round(seconds, 4) for seconds in one[4:]),
             *(round(cold_read_s(disk, one.scanned_bytes), 4) for disk in DEVICES),
         )
         for one in found

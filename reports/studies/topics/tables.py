@@ -12,25 +12,11 @@ from .here import MeasuredHere
 from .workload import CaughtUp
 
 HEADER = (
-    "source",
-    "disk",
-    "layout",
-    "flush",
-    "topics",
-    "puts_per_s",
-    "busy_share",
-    "rate_per_s",
-    "p50_us",
-    "p99_us",
-    "max_us",
-    "busy_share_at_rate",
-    "all_lag_records_per_s",
-    "all_lag_read_bytes_per_record",
-    "few_lag_records_per_s",
-    "few_lag_read_bytes_per_record",
-    "tail_records_per_s",
-    "put_cpu_us",
-    "pull_cpu_us",
+    *("source", "disk", "layout", "flush", "topics", "puts_per_s", "busy_share"),
+    *("rate_per_s", "p50_us", "p99_us", "max_us", "busy_share_at_rate"),
+    *("all_lag_records_per_s", "all_lag_read_bytes_per_record"),
+    *("few_lag_records_per_s", "few_lag_read_bytes_per_record"),
+    *("tail_records_per_s", "put_cpu_us", "pull_cpu_us"),
 )
 """One row for each layout, flush, disk and number of topics; empty where nothing was measured.
 
@@ -48,67 +34,38 @@ _NOTHING = ("",) * 4
 
 def grid_rows(rows: Iterable[LayoutResult]) -> list[TableRow]:
     """Return a row for each of the grid's."""
-    return [
-        (
-            "simulated",
-            row.disk,
-            row.variant,
-            row.flush,
-            row.topics,
-            round(row.at_full.sustained.puts_per_second, 1),
-            round(row.at_full.sustained.busy_share, 4),
-            RATES[row.flush],
-            round(row.at_rate.p50_us, 1),
-            round(row.at_rate.p99_us, 1),
-            round(row.at_rate.most_us, 1),
-            round(row.at_rate.busy_share, 4),
-            *_consumed(row.at_full.late and row.at_full.late.all_lag),
-            *_consumed(row.at_full.late and row.at_full.late.few_lag),
-            *_NOTHING[:3],
-        )
-        for row in rows
-    ]
+    found: list[TableRow] = []
+    for row in rows:
+        sustained, late = row.at_full
+        *latencies, busy_share = row.at_rate
+        which = ("simulated", row.disk, row.variant, row.flush, row.topics)
+        puts = (round(sustained.puts_per_second, 1), round(sustained.busy_share, 4))
+        arriving = (RATES[row.flush], *(round(us, 1) for us in latencies), round(busy_share, 4))
+        lag = (*_consumed(late and late.all_lag), *_consumed(late and late.few_lag))
+        found.append((*which, *puts, *arriving, *lag, *_NOTHING[:3]))
+    return found
 
 
 def here_rows(found: Iterable[MeasuredHere]) -> list[TableRow]:
     """Return a row for each layout, flush and number of topics on this machine."""
-    return [
-        (
-            "real",
-            "here",
-            one.variant,
-            one.flush,
-            one.topics,
-            round(one.puts_per_second, 1),
-            "",
-            one.rate,
-            round(one.p50_us, 1),
-            round(one.p99_us, 1),
-            round(one.most_us, 1),
-            "",
-            *_or_nothing(one.all_lag_per_second, 1),
-            *_or_nothing(one.all_lag_read_bytes, 0),
-            *_or_nothing(one.few_lag_per_second, 1),
-            *_or_nothing(one.few_lag_read_bytes, 0),
-            *_or_nothing(one.tail_per_second, 1),
-            round(one.put_cpu_us, 2),
-            *_or_nothing(one.pull_cpu_us, 2),
-        )
-        for one in found
-    ]
+    rows: list[TableRow] = []
+    for one in found:
+        which = ("real", "here", one.variant, one.flush, one.topics)
+        arriving = (one.rate, *(round(us, 1) for us in (one.p50_us, one.p99_us, one.most_us)), "")
+        all_lag = (_rounded(one.all_lag_per_second, 1), _rounded(one.all_lag_read_bytes, 0))
+        few_lag = (_rounded(one.few_lag_per_second, 1), _rounded(one.few_lag_read_bytes, 0))
+        costs = (round(one.put_cpu_us, 2), _rounded(one.pull_cpu_us, 2))
+        puts, tail = round(one.puts_per_second, 1), _rounded(one.tail_per_second, 1)
+        rows.append((*which, puts, "", *arriving, *all_lag, *few_lag, tail, *costs))
+    return rows
 
 
 def checked_rows(found: Iterable[AssumptionResult]) -> list[TableRow]:
     """Return a row for each assumption and layout."""
     return [
-        (
-            one.assumption,
-            one.layout,
-            one.topics,
-            "" if one.sustained is None else round(one.sustained.puts_per_second, 1),
-            _consumed(one.few_lag)[0],
-        )
+        (one.assumption, one.layout, one.topics, _rounded(puts_per_s, 1), _consumed(one.few_lag)[0])
         for one in found
+        for puts_per_s in [None if one.sustained is None else one.sustained.puts_per_second]
     ]
 
 
@@ -118,8 +75,8 @@ def _consumed(found: CaughtUp | None) -> TableRow:
     return round(found.records_per_second, 1), round(found.read_bytes_per_record)
 
 
-def _or_nothing(figure: float | None, digits: int) -> TableRow:
-    return ("",) if figure is None else (round(figure, digits),)
+def _rounded(figure: float | None, digits: int) -> float | str:
+    return "" if figure is None else round(figure, digits)
 
 
 def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
