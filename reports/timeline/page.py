@@ -143,18 +143,9 @@ class _Embedding:
         return self._texts.setdefault(text, len(self._texts))
 
     def _operation(self, one: OperationRecord) -> list[int]:
-        parts = path_words(", ".join(one.parts))
-        return [
-            one.task,
-            self._text(one.kind),
-            self._text(path_words(one.path)),
-            one.start,
-            one.stop,
-            one.begin,
-            one.end - one.begin,
-            self._text(path_words(one.ending)),
-            self._text(parts),
-        ]
+        kind, path = self._text(one.kind), self._text(path_words(one.path))
+        ending, parts = self._text(path_words(one.ending)), self._text(path_words(", ".join(one.parts)))
+        return [one.task, kind, path, one.start, one.stop, one.begin, one.end - one.begin, ending, parts]
 
     def _cut(self, cut: Cut) -> dict[str, Any]:
         return {
@@ -164,58 +155,32 @@ class _Embedding:
             "following": cut.following,
             "lost": [path_words(text) for text in cut.lost],
             "files": [
-                [
-                    self._text(path_words(file.path)),
-                    file.bytes_before,
-                    file.bytes_after,
-                    file.before,
-                    file.after,
-                    list(file.torn),
-                    int(file.name_is_durable),
-                ]
-                for file in cut.files
+                [self._text(path_words(path)), *facts, list(torn), int(name_is_durable)]
+                for path, *facts, torn, name_is_durable in cut.files
             ],
         }
 
     def _put(self, number: int, put: Put) -> list[Any]:
         outcomes = [
-            [
-                outcome.at,
-                self._text(outcome.machine),
-                outcome.found + 2 * outcome.promised + 4 * outcome.returned,
-            ]
-            for outcome in put.outcomes
+            [at, self._text(machine), found + 2 * promised + 4 * returned]
+            for at, machine, found, promised, returned in put.outcomes
         ]
+        path = path_words(put.path)
         return [
-            self._text(put.name),
-            self._text(f"{put.topic}/{put.queue_id}"),
-            put.task,
-            put.asked,
-            put.answered,
-            self._text(put.status),
-            self._text(f"{path_words(put.path)} [{put.start}, {put.stop})" if put.path else ""),
-            self._text(path_words(put.path)),
-            put.start,
-            put.stop,
-            put.log_offset,
+            *map(self._text, (put.name, f"{put.topic}/{put.queue_id}")),
+            *(put.task, put.asked, put.answered),
+            *map(self._text, (put.status, f"{path} [{put.start}, {put.stop})" if put.path else "", path)),
+            *(put.start, put.stop, put.log_offset),
             outcomes,
             self._lines(self._storyteller.story(number)),
         ]
 
     def _broken(self, broken: ViolationRecord) -> list[Any]:
         violation = broken.violation
-        lines = [
-            self._change(one)
-            for one in last_changes(self._run.operations, violation.file, _CHANGES_SHOWN_MAX)
-        ]
-        return [
-            broken.at,
-            broken.task,
-            self._text(path_words(str(violation))),
-            self._text(path_words(violation.file)),
-            list(broken.puts),
-            self._lines(lines),
-        ]
+        changes = last_changes(self._run.operations, violation.file, _CHANGES_SHOWN_MAX)
+        text, path = self._text(path_words(str(violation))), self._text(path_words(violation.file))
+        lines = self._lines([self._change(one) for one in changes])
+        return [broken.at, broken.task, text, path, list(broken.puts), lines]
 
     def _change(self, one: OperationRecord) -> Line:
         who = task_words(self._run.tasks[one.task].name)

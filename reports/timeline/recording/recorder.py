@@ -206,26 +206,12 @@ class RunRecorder(WorldTrace):
         for cut in self._cuts.all:
             if cut.operation and cut.machine in lives:
                 cut.when = lives[cut.machine].moment
-        return RunRecording(
-            subject,
-            plan,
-            digest,
-            dict(sorted(injected.items())),
-            self._page_bytes,
-            self._sector_bytes,
-            self._moments.all,
-            self._machines,
-            self._tasks.tasks,
-            sorted(self._tasks.spans, key=lambda span: (span.begin, span.task)),
-            self._tasks.holds,
-            self._operations.all,
-            self._positions.all,
-            self._positions.checkpoints,
-            self._faults.all,
-            self._cuts.all,
-            self._puts.all,
-            self._broken,
-        )
+        spans = sorted(self._tasks.spans, key=lambda span: (span.begin, span.task))
+        run = (subject, plan, digest, dict(sorted(injected.items())), self._page_bytes, self._sector_bytes)
+        tasks = (self._moments.all, self._machines, self._tasks.tasks, spans, self._tasks.holds)
+        log = (self._operations.all, self._positions.all, self._positions.checkpoints)
+        mishaps = (self._faults.all, self._cuts.all)
+        return RunRecording(*run, *tasks, *log, *mishaps, self._puts.all, self._broken)
 
 
 def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, RunRecording]:
