@@ -42,8 +42,7 @@ def bench(
         raise typer.BadParameter(str(error), param_hint="--only") from error
     with progress_shown() as update:
         figures = run_bench(rounds, lambda name: update(description=name), settings, tuple(only or ()))
-    document = {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
-    write_json(json_file, document)
+    write_json(json_file, {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]})
     if json_file != "-":
         print_bench(OUT, figures, rounds)
 

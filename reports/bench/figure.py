@@ -136,8 +136,7 @@ class ClosedLoop:
         took_ns = perf_counter_ns() - began_ns
         if self._failures:
             raise self._failures[0]
-        calls = sum(map(len, self._series))
-        return Sample(calls * per_call / took_ns * 1e9, Latency.of(self._series))
+        return Sample(sum(map(len, self._series)) * per_call / took_ns * 1e9, Latency.of(self._series))
 
     def _work(self, call: Callable[[], object], series: "array[int]") -> None:
         now_ns, note = perf_counter_ns, series.append

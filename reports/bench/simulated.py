@@ -160,8 +160,7 @@ def crash_states() -> float:
     assert situation is not None, "a run without a crash breaks nothing"
     found: ExplorationCounts[Plan] = ExplorationCounts()
     began = perf_counter()
-    numbers = range(0, len(situation.points), 3)
-    explore_chunk(StoreRuns(64, heal=False), situation, numbers, found)
+    explore_chunk(StoreRuns(64, heal=False), situation, range(0, len(situation.points), 3), found)
     seconds = perf_counter() - began
     assert not found.breaches, found.breaches
     return found.total.judged / seconds

@@ -103,8 +103,7 @@ class Workplace:
         return self._filled[which]
 
     def _fill(self, directory: str, log_bytes: int, body_bytes: int, keyed: bool) -> None:
-        world = replace(real_world(), clock=SteppingClock())
-        store = MessageStore(world, self.config(directory))
+        store = MessageStore(replace(real_world(), clock=SteppingClock()), self.config(directory))
         store.load()
         store.start()
         try:

@@ -41,8 +41,7 @@ _ERROR_LINES = 20
 
 def runs_document(tallies: Iterable[Tally], again: Callable[[Failure], str], reach: Reach = ALL) -> Element:
     """Return a test case for each scenario. again: the command that shows a failure again."""
-    suites = [_run_suite(tally, again) for tally in tallies]
-    return _document("tornlog run", suites, reach)
+    return _document("tornlog run", [_run_suite(tally, again) for tally in tallies], reach)
 
 
 def mutants_document(

@@ -93,11 +93,10 @@ def explore(
 
     With --schedules: run it under every schedule with few delays or preemptions instead, and count them.
     """
-    of_crashes = ["disk", "messages", "nest", "heal", "jobs"]
-    of_schedules = ["delays", "preemptions", "after", "stop_at_first"]
-    foreign, reason = of_schedules, "goes with --schedules"
+    foreign, reason = ["delays", "preemptions", "after", "stop_at_first"], "goes with --schedules"
     if schedules:
-        foreign, reason = of_crashes, "is about crashes, expected none with --schedules"
+        foreign = ["disk", "messages", "nest", "heal", "jobs"]
+        reason = "is about crashes, expected none with --schedules"
     for option in foreign:
         if was_given(context, option):
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")

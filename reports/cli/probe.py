@@ -174,8 +174,7 @@ def _replay(file: Path, check: Path | None, seconds: float, json_file: str | Non
     try:
         failure = ProbeFailure.from_json(file.read_text())
         chosen = Path(failure.check) if check is None else check
-        scene = Scene(failure.record, failure.start, failure.case)
-        shown = scene.shown(failure.case)
+        shown = Scene(failure.record, failure.start, failure.case).shown(failure.case)
     except (OSError, UnicodeDecodeError, ArtefactError, RecordError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
     except NotReproducedError as error:

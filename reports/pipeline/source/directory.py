@@ -129,8 +129,7 @@ class StoreDirectory:
         if self._is_local:
             return self._read(file, 0, file.size_bytes), 0
         origin = at // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
-        end = min(at + size_bytes, file.size_bytes)
-        return self._read(file, origin, end), origin
+        return self._read(file, origin, min(at + size_bytes, file.size_bytes)), origin
 
     def _read(self, file: StoreFile, start: int, end: int) -> memoryview:
         if file.size_bytes == 0:

@@ -233,8 +233,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _record_at(self, segments: Sequence[StoreFile], physical_offset: int) -> WalkedRecord | None:
-        walk = Walk(self._directory, segments, physical_offset, None)
-        found = next(walk.records(), None)
+        found = next(Walk(self._directory, segments, physical_offset, None).records(), None)
         return found if found is not None and found.physical_offset == physical_offset else None
 
 

@@ -182,8 +182,7 @@ def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[f
         filled.leave_clean()
     else:
         filled.leave_crashed(case.behind_bytes)
-    config = filled.config(recover_whole_log=case.recover_whole_log, index=index)
-    store = MessageStore(real_world(), config)
+    store = MessageStore(real_world(), filled.config(recover_whole_log=case.recover_whole_log, index=index))
     with _timed_syncs() as durable_s:
         begun = perf_counter()
         report = store.load()

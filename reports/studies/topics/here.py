@@ -110,8 +110,7 @@ class _Place:
         """Let producers put, each one put after the other, and dispatch follow."""
         producers = _PRODUCERS[self._setup.flush]
         cpu_ns = time.process_time_ns()
-        loop = ClosedLoop([self._put_somewhere] * producers, _TURN_SECONDS)
-        sample = loop.run()
+        sample = ClosedLoop([self._put_somewhere] * producers, _TURN_SECONDS).run()
         self._let_dispatch()
         self._rates.append(sample.rate)
         self._cpu_us.append((time.process_time_ns() - cpu_ns) / 1_000 / (sample.rate * _TURN_SECONDS))

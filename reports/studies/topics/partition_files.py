@@ -50,17 +50,6 @@ class PartitionSegment:
     Invariant: `_offsets` and `_positions` are what the index file has, as columns.
     """
 
-    __slots__ = (
-        "_index",
-        "_log",
-        "_offsets",
-        "_positions",
-        "_unindexed_bytes",
-        "base_offset",
-        "next_offset",
-        "size_bytes",
-    )
-
     def __init__(self, open_file: OpenFile, directory: str, base_offset: int) -> None:
         name = f"{directory}/{base_offset:020d}"
         self._log = open_file(f"{name}.log")

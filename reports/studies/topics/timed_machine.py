@@ -43,8 +43,7 @@ class TimedMachine:
         self.machine = kernel.machine("host")
         self.processor = Processor(kernel)
         self._charges_reads = False
-        disk = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0))
-        files = disk.mount(self.machine)
+        files = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0)).mount(self.machine)
         self.system = StorageSystem(
             kernel.machine("storage"),
             model(self.choices.stream("storage")),
@@ -67,8 +66,7 @@ class TimedMachine:
     def _read_ahead(self, path: str) -> ReadAhead:
         """Return the read-ahead of a reader of a file: only the shared log is read through maps."""
         setup = self.setup
-        around = setup.around_faults and setup.layout == SHARED
-        return ReadAhead(setup.read_ahead_pages, around=around)
+        return ReadAhead(setup.read_ahead_pages, around=setup.around_faults and setup.layout == SHARED)
 
     def start(self) -> TopicLayout:
         """Return the layout, running, with a message in each topic, durably; nothing was charged for that."""

@@ -111,8 +111,7 @@ class TaskSpans:
         self._leave(number, at)
         task = self.tasks[number]
         task.end = at
-        alive = self._moments.kernel.current.machine.alive
-        task.ending = failure or ("" if alive else CUT_OFF)
+        task.ending = failure or ("" if self._moments.kernel.current.machine.alive else CUT_OFF)
         for key in [key for key in self._held if key[0] == number]:
             self._held.pop(key).end = at
 
