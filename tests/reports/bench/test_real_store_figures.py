@@ -9,9 +9,9 @@ from rich.console import Console
 
 from tornlog.reports.bench import command as table
 from tornlog.reports.bench import real_store
+from tornlog.reports.bench.command import RATIOS, select
 from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.real_store import real_pulls, real_puts, real_recovery_scan, why_missing
-from tornlog.reports.bench.suite import RATIOS, select
 from tornlog.reports.bench.workplace import BenchSettings, Workplace
 from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
 from tornlog.store.config import FlushDiskType, StoreConfig

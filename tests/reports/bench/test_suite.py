@@ -6,6 +6,7 @@ import pytest
 
 from tornlog.faults.disk import fault_injector, files, mapped_file
 from tornlog.reports.bench import suite as module
+from tornlog.reports.bench.command import MEASUREMENTS, RATIOS, Measurement, run_bench, select
 from tornlog.reports.bench.figure import Figure, Latency, Sample
 from tornlog.reports.bench.simulated import crash_runs, digest_overhead, kernel_steps, simulated_messages
 from tornlog.reports.bench.store_measurements import (
@@ -19,7 +20,6 @@ from tornlog.reports.bench.store_measurements import (
     sequential_write,
     sync_of_a_page,
 )
-from tornlog.reports.bench.suite import MEASUREMENTS, RATIOS, Measurement, run_bench, select
 from tornlog.reports.bench.workplace import BenchSettings, Workplace, batch, message
 from tornlog.sim.trace import RollingDigest
 from tornlog.store.config import FlushDiskType, StoreConfig

@@ -4,9 +4,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from tornlog.reports.bench.command import bench_table, print_bench
+from tornlog.reports.bench.command import MEASUREMENTS, RATIOS, bench_table, print_bench
 from tornlog.reports.bench.figure import Figure, Latency
-from tornlog.reports.bench.suite import MEASUREMENTS, RATIOS
 
 
 def told(figures: list[Figure]) -> list[str]:
