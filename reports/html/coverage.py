@@ -9,6 +9,8 @@ from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.oracle.guarantees import PROMISED, Promise
 from ...scenarios.oracle.invariants import INVARIANTS
 
+_STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}
+
 
 class Bar(NamedTuple):
     """How often one thing came about; percent: of the longest bar, by logarithm."""
@@ -52,9 +54,6 @@ def _group(title: str, counts: Mapping[str, int], known: Mapping[str, str]) -> G
     ]
     never = [Never(name, meaning) for name, meaning in known.items() if not counts.get(name)]
     return Group(title, bars, never)
-
-
-_STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}
 
 
 class PromiseCell(NamedTuple):

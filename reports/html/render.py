@@ -18,6 +18,8 @@ MARKS = {"held": "✓", "broken": "✗", "unsure": "!"}
 """Each tone's sign, for those who see no colours."""
 Facts = list[tuple[str, str]]
 """Figures of a summary: what they count, and how many."""
+_HINT = f"Here would be a picture: {brings('plot')} has what draws it."
+Row = dict[str, Any]
 
 
 class PageVerdict(NamedTuple):
@@ -97,10 +99,6 @@ def _readable(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return "\n".join(printable(line) for line in value.split("\n"))
     return value
-
-
-_HINT = f"Here would be a picture: {brings('plot')} has what draws it."
-Row = dict[str, Any]
 
 
 def detection_picture(seeds: Sequence[int], mutants: int) -> Picture:

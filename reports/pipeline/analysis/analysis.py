@@ -91,6 +91,25 @@ from ..sweep.table import RowFiles, Table
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
 """What makes a run. A seed that was steered to a disk is another run than one that drew its disk."""
+_RATES_BY = ("mutant", "scenario", "disk", "policy")
+_LATENCY_BY = ("sync_flush", "disk", "producers")
+_COVERAGE = pa.schema(
+    field.with_nullable(False) for field in fields_of("what string, name string, times int64, seeds int64")
+)
+MUTANTS = pa.schema(
+    [
+        pa.field("mutant", pa.string(), nullable=False),
+        pa.field("found", pa.bool_(), nullable=False),
+        pa.field("scenario", pa.string()),
+        pa.field("invariant", pa.string()),
+        pa.field("seeds", pa.int64(), nullable=False),
+        pa.field("seconds", pa.float64(), nullable=False),
+        pa.field("scenarios", pa.int64(), nullable=False),
+        pa.field("found_in", pa.int64(), nullable=False),
+        pa.field("median_seeds", pa.float64()),
+        pa.field("median_seconds", pa.float64()),
+    ]
+)
 
 
 class NoSweepError(Exception):
@@ -143,13 +162,6 @@ def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
     rows = f"{escaped}/rows"
     paths = [f"{rows}/{name}" for name in sorted(sweep.files.whole)] if sweep.files.damaged else [rows]
     return spark.read.schema(from_arrow_schema(SCHEMA)).parquet(*paths)
-
-
-_RATES_BY = ("mutant", "scenario", "disk", "policy")
-_LATENCY_BY = ("sync_flush", "disk", "producers")
-_COVERAGE = pa.schema(
-    field.with_nullable(False) for field in fields_of("what string, name string, times int64, seeds int64")
-)
 
 
 def analysed(rows: DataFrame) -> dict[str, pa.Table]:
@@ -253,22 +265,6 @@ def _put_latency(rows: DataFrame) -> pa.Table:
         .orderBy(*_LATENCY_BY)
         .toArrow()
     )
-
-
-MUTANTS = pa.schema(
-    [
-        pa.field("mutant", pa.string(), nullable=False),
-        pa.field("found", pa.bool_(), nullable=False),
-        pa.field("scenario", pa.string()),
-        pa.field("invariant", pa.string()),
-        pa.field("seeds", pa.int64(), nullable=False),
-        pa.field("seconds", pa.float64(), nullable=False),
-        pa.field("scenarios", pa.int64(), nullable=False),
-        pa.field("found_in", pa.int64(), nullable=False),
-        pa.field("median_seeds", pa.float64()),
-        pa.field("median_seconds", pa.float64()),
-    ]
-)
 
 
 def detections(rows: DataFrame) -> pa.Table:

@@ -27,6 +27,18 @@ from pyspark.sql.datasource import (
 
 from ....store.errors import CorruptFileError
 
+LOOKS_MAX = 25
+"""How often one task looks again: so many pauses, and from then on it believes what it sees."""
+_PAUSE_SECONDS = 0.02
+"""A write into a map takes some microseconds, or a time slice if its thread has to wait for one."""
+_COMPARISONS: dict[type[Filter], Callable[[Any, Any], Any]] = {
+    EqualTo: operator.eq,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+}
+
 
 def fields_of(columns: str) -> list[pa.Field]:
     """Return the fields of columns, as in `file string, position int64`."""
@@ -46,12 +58,6 @@ def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
 def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.RecordBatch:
     """Return the one row of damage; known: the columns that are known beside it, if the schema has them."""
     return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
-
-
-LOOKS_MAX = 25
-"""How often one task looks again: so many pauses, and from then on it believes what it sees."""
-_PAUSE_SECONDS = 0.02
-"""A write into a map takes some microseconds, or a time slice if its thread has to wait for one."""
 
 
 def pause() -> None:
@@ -80,13 +86,6 @@ def damage_array(reasons: Sequence[Reason | None]) -> pa.Array:
     return pa.array([None if one is None else one._asdict() for one in reasons], DAMAGE.type)
 
 
-_COMPARISONS: dict[type[Filter], Callable[[Any, Any], Any]] = {
-    EqualTo: operator.eq,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
-}
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 

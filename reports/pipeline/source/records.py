@@ -19,6 +19,8 @@ from ....store.formats.scan import ScannedRecord, chain, find_record, is_closed_
 from .columns import LOOKS_MAX, Reason, pause
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
 
+_ZEROS = bytes(1 << 20)
+
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
@@ -87,9 +89,6 @@ def boundaries(directory: StoreDirectory, segment: StoreFile, start: int, end: i
             window_bytes *= 2  # a record that is longer, or the end of the chain
         else:
             window_bytes = WINDOW_BYTES
-
-
-_ZEROS = bytes(1 << 20)
 
 
 def _head(born_host_bytes: int, store_host_bytes: int) -> "np.dtype[Any]":

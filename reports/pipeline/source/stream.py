@@ -43,6 +43,9 @@ from .source_options import SourceOptions
 
 _HEAD_BYTES = RECORD_BYTES_MIN - 3
 """Fixed fields of a record, its body's checksum and its store time among them: no two records have the same."""
+KNOWN_MAX = 1024
+"""How many of its last records an offset knows."""
+_KNOWN = Struct(">qI")
 
 
 class WalkedRecord(NamedTuple):
@@ -123,11 +126,6 @@ class Walk:
             return True
         view, origin = self._directory.window(segment, position)
         return is_closed_at(view, position - origin, segment.size_bytes - origin)
-
-
-KNOWN_MAX = 1024
-"""How many of its last records an offset knows."""
-_KNOWN = Struct(">qI")
 
 
 class LogCutError(Exception):

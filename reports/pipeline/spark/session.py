@@ -32,6 +32,25 @@ from .masters import LOOPBACK, is_in_this_environment, is_on_this_machine
 
 _IMPORTABLE = (".whl", ".zip", ".egg", ".py")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
+LOCAL = "local[*]"
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a driver that hands rows on and computes little: half the time to the first job, by measurement."""
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_ALWAYS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCALLY = {
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.extraJavaOptions": f"{_QUICK_START} -Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    "spark.sql.shuffle.partitions": "8",
+}
 
 
 class CargoError(ValueError):
@@ -78,28 +97,6 @@ class Cargo:
                 yield shutil.copy(part, str(aside / f"{Path(part).stem}.zip"))
             else:
                 yield part
-
-
-LOCAL = "local[*]"
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a driver that hands rows on and computes little: half the time to the first job, by measurement."""
-_LOGGING = Path(__file__).with_name("log4j2.properties")
-
-_ALWAYS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
-    "spark.python.worker.reuse": "true",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-}
-_LOCALLY = {
-    "spark.driver.bindAddress": LOOPBACK,
-    "spark.driver.host": LOOPBACK,
-    "spark.driver.extraJavaOptions": f"{_QUICK_START} -Dlog4j2.configurationFile={_LOGGING.as_uri()}",
-    "spark.sql.shuffle.partitions": "8",
-}
 
 
 @contextmanager

@@ -32,6 +32,16 @@ from .rows import Row
 BLOCK_SEEDS = 500
 """Seeds of one block: some seconds of work, so that handing it out costs less than 2 %."""
 FORMAT = "tornlog-sweep/1"
+_STEERED_SEEDS_MIN = 10
+"""Of one cell in one round, if it gets any: a block has to be worth its file."""
+_STEERED_CELLS = 400
+"""Into about how many portions the steered seeds of a round go, if there are many."""
+_STEP = 0.6180339887498949
+"""Between the rounds' starting points of the walk along the cells: the golden ratio leaves no cell out for long."""
+COLUMNS = ["scenario", "disk", "policy", "signature", "marks"]
+"""What is looked at of a row."""
+_TRUST_SEEDS = 20
+"""How many seeds a cell needs to count as much as all of its scenario: what a handful gives is noise."""
 
 
 class SweepFileError(Exception):
@@ -129,18 +139,6 @@ class Block:
         """Return what the runner takes."""
         scenario = SCENARIOS[self.scenario].narrowed(disk=self.disk, policy=self.policy)
         return Batch(scenario, self.first, self.count, self.mutant)
-
-
-_STEERED_SEEDS_MIN = 10
-"""Of one cell in one round, if it gets any: a block has to be worth its file."""
-_STEERED_CELLS = 400
-"""Into about how many portions the steered seeds of a round go, if there are many."""
-_STEP = 0.6180339887498949
-"""Between the rounds' starting points of the walk along the cells: the golden ratio leaves no cell out for long."""
-COLUMNS = ["scenario", "disk", "policy", "signature", "marks"]
-"""What is looked at of a row."""
-_TRUST_SEEDS = 20
-"""How many seeds a cell needs to count as much as all of its scenario: what a handful gives is noise."""
 
 
 class DrawRegion(NamedTuple):

@@ -30,6 +30,7 @@ SECONDS_MAX = 60.0
 """Wall time of one seed: far beyond the CPU time after which a run is taken for one without an end."""
 
 _FORK = get_context("fork")
+SHRINK_SECONDS = 15.0
 
 
 @dataclass(slots=True)
@@ -116,9 +117,6 @@ def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
 
 def _lost_row(batch: Batch, seed: int, outcome: str, error: str) -> Row:
     return row_of(SeedResult(batch.scenario.name, seed, outcome, error=error), batch.mutant)
-
-
-SHRINK_SECONDS = 15.0
 
 
 @dataclass(slots=True)

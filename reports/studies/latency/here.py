@@ -27,6 +27,13 @@ from .host import FileStalls, HostCosts
 from .simulated import simulate
 from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 
+_STAND_IN_SECONDS = 0.0003
+_SEGMENT_BYTES = 64 << 20
+"""Room for all turns: no roll-over among what is measured."""
+_SIMULATED_SEGMENT_BYTES = 4 << 20
+"""Room for one turn."""
+_HANDOVER_WORK_SHARE = 3  # a third of a handover is computing, the rest the system's
+
 
 @contextmanager
 def running_store(world: World, setup: Setup, directory: str) -> Iterator[MessageStore]:
@@ -144,12 +151,6 @@ _SYNC_RATE, _ASYNC_RATE = 400.0, 2_000.0
 """Puts per second: what a single producer can put on most disks, and little enough computing to leave out queues."""
 SYNC_PUTS, ASYNC_PUTS = 100, 300
 """Of a turn."""
-_STAND_IN_SECONDS = 0.0003
-_SEGMENT_BYTES = 64 << 20
-"""Room for all turns: no roll-over among what is measured."""
-_SIMULATED_SEGMENT_BYTES = 4 << 20
-"""Room for one turn."""
-_HANDOVER_WORK_SHARE = 3  # a third of a handover is computing, the rest the system's
 
 
 @dataclass(frozen=True, slots=True)
