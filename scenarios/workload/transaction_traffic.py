@@ -6,7 +6,7 @@ The group outlives the store: in later lives it answers for earlier ones, and co
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...faults.disk.disk import Disk
@@ -63,33 +63,25 @@ def fits(put: PutEntry, plan: Plan) -> bool:
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
 
+@dataclass(slots=True)
 class TransactionTraffic:
     """The transactions of one life: the service beside the store, and those who use it."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        store: MessageStore,
-        offsets: ConsumerOffsetManager,
-        disk: Disk,
-        ledger: Ledger,
-        report: Callable[[Iterable[Violation]], None],
-    ) -> None:
-        self._plan = plan
-        self._store = store
-        self._tasks = store.world.tasks
-        self._now_ns = store.world.clock.monotonic_ns
-        self._disk = disk
-        self._ledger = ledger
-        self._report = report
-        self._earlier = {
-            name: len(transaction.decisions)
-            for name, transaction in ledger.transactions.by_name.items()
-            if name not in ledger.gone
-        }
-        """Decisions in earlier lives about the transactions that have come down to this one."""
-        self._answers: list[Task] = []
-        self.service = TransactionalMessageService(store.world, store, offsets, TRANSACTIONS)
+    plan: Plan
+    store: MessageStore
+    offsets: ConsumerOffsetManager
+    disk: Disk
+    ledger: Ledger
+    report: Callable[[Iterable[Violation]], None]
+    service: TransactionalMessageService = field(init=False)
+    _earlier: dict[str, int] = field(init=False)
+    """Decisions in earlier lives about the transactions that have come down to this one."""
+    _answers: list[Task] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
+        self._earlier = {name: len(one.decisions) for name, one in transactions.items() if name not in gone}
+        self.service = TransactionalMessageService(self.store.world, self.store, self.offsets, TRANSACTIONS)
         self.service.on_check = self._asked
 
     def start(self) -> None:
@@ -106,19 +98,19 @@ class TransactionTraffic:
 
     def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
         """Put a half message that has been asked for."""
-        self._ledger.transactions.prepare(put.name, behaviour)
+        self.ledger.transactions.prepare(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
         return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
 
     def decide(self, put: PutEntry) -> None:
         """Decide about a half message that has been answered, if its producer does."""
-        transaction = self._ledger.transactions.by_name[put.name]
+        transaction = self.ledger.transactions.by_name[put.name]
         behaviour = transaction.behaviour
         if put.physical_offset is None or behaviour.own_after_ms is None:
             return
         if behaviour.own_after_ms:
-            self._tasks.sleep(behaviour.own_after_ms)
+            self.store.world.tasks.sleep(behaviour.own_after_ms)
         if not transaction.is_claimed(0):  # or else its group was asked, and has answered
             self._decide_on_own(transaction, put)
 
@@ -127,7 +119,7 @@ class TransactionTraffic:
         assert put.physical_offset is not None
         request = EndTransaction(GROUP, put.queue_offset, put.physical_offset)
         behaviour = transaction.behaviour
-        answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self._plan.sync_flush)
+        answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self.plan.sync_flush)
         end = put.physical_offset + put.record_bytes
         found = self._must_be_found(end, is_visible=put.is_durable or answered_for_all)
         if behaviour.contradicts:
@@ -142,45 +134,45 @@ class TransactionTraffic:
 
         healing: when nothing is broken any more, nobody needs to stay.
         """
-        ledger = self._ledger
+        ledger = self.ledger
         for name, decisions in self._earlier.items():
             transaction, put = ledger.transactions.by_name[name], ledger.by_name[name]
             about = stream.within(name)
             if about.chance(_COMES_BACK_CHANCE, "comes back"):
-                self._tasks.sleep(about.below(_POLL_MS, "comes back after ms"))
+                self.store.world.tasks.sleep(about.below(_POLL_MS, "comes back after ms"))
                 knows = any(one.status is EndTransactionStatus.DECIDED for one in transaction.decisions)
                 if not knows and not transaction.is_claimed(decisions) and put.physical_offset is not None:
                     self._decide_on_own(transaction, put)
         if not healing:
-            self._tasks.sleep(stream.between(1, stream.pick(_STAYS_MS_MAX, "stays"), "stays ms"))
+            self.store.world.tasks.sleep(stream.between(1, stream.pick(_STAYS_MS_MAX, "stays"), "stays ms"))
 
     # -- the producer group ------------------------------------------------------------------------
 
     def _asked(self, record: MessageRecord) -> None:
         """Take a question, and answer it in a task of its own."""
-        ledger = self._ledger
+        ledger = self.ledger
         name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
         transaction = ledger.transactions.by_name.get(name)
         found = list(tx.check_question(transaction, record))
         self._spawn("answer", lambda: self._answer(transaction, record, found))
 
     def _answer(self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]) -> None:
-        self._report(found)
+        self.report(found)
         assert transaction is not None, record
         behaviour = transaction.behaviour
         transaction.questions += 1
         if transaction.questions <= behaviour.unknowns:
             return
         if behaviour.answer_ms:
-            self._tasks.sleep(behaviour.answer_ms)
-        put = self._ledger.by_name[transaction.name]
+            self.store.world.tasks.sleep(behaviour.answer_ms)
+        put = self.ledger.by_name[transaction.name]
         request = HalfMessage.of(record).request
         end = record.physical_offset + record.size_bytes
         must = self._must_be_found(end, is_visible=True)
         self._end(transaction, put, request, commits=behaviour.commits, found=must)
 
     def _spawn(self, name: str, body: Callable[[], None]) -> None:
-        self._answers.append(self._tasks.spawn(name, body))
+        self._answers.append(self.store.world.tasks.spawn(name, body))
 
     # -- deciding ----------------------------------------------------------------------------------
 
@@ -188,8 +180,10 @@ class TransactionTraffic:
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
         """Ask for a decision, note the answer and judge it. found: whether the half message can be found."""
-        transactions = self._ledger.transactions
-        decision = transactions.ask(transaction, commits=commits, now_ns=self._now_ns())
+        transactions = self.ledger.transactions
+        decision = transactions.ask(
+            transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns()
+        )
         end = self.service.commit if commits else self.service.rollback
         try:
             result = end(request)
@@ -201,32 +195,32 @@ class TransactionTraffic:
             decision.copy_end = made.wrote_offset + made.wrote_bytes
             decision.is_acknowledged = put.wait and result.put.status is PutMessageStatus.PUT_OK
             self._judge_put(decision, put, result.put)
-        self._report(tx.check_answer(decision, transactions.decisions, self._disk, can_be_found=found))
+        self.report(tx.check_answer(decision, transactions.decisions, self.disk, can_be_found=found))
         if result.status is EndTransactionStatus.DECIDED:
-            transaction.settled_at = self._store.max_phy_offset
+            transaction.settled_at = self.store.max_phy_offset
 
     def _must_be_found(self, end: int, *, is_visible: bool) -> bool:
         """Return whether a look-up has to find a half message that ends there; is_visible: whether it should.
 
         A disk that fails or is slow may not have let it become so, and what is in a buffer only is not, yet.
         """
-        disk, in_buffer = self._disk, self._plan.memory.transient_pool
-        is_excused = in_buffer or allowances.delays(disk, self._plan) or allowances.sync_errors(disk)
-        return end <= self._store.dispatch.readable_limit() or (is_visible and not is_excused)
+        disk, in_buffer = self.disk, self.plan.memory.transient_pool
+        is_excused = in_buffer or allowances.delays(disk, self.plan) or allowances.sync_errors(disk)
+        return end <= self.store.dispatch.readable_limit() or (is_visible and not is_excused)
 
     def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:
         """Judge the answer to the put of a copy as that of any other put."""
-        copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self._now_ns())
-        self._report(status.check(self._plan, self._store, self._disk, copy, result, legal=True))
+        copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
+        self.report(status.check(self.plan, self.store, self.disk, copy, result, legal=True))
 
     # -- in the end --------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Wait until no transaction is open any more. Nothing may be broken, and nobody put, meanwhile."""
         waited_ms = 0
-        while names := tx.unsettled(self._ledger, read_store(self._store)):
+        while names := tx.unsettled(self.ledger, read_store(self.store)):
             if waited_ms > _SETTLED_MS_MAX:
-                self._report(tx.forgotten(names, waited_ms))
+                self.report(tx.forgotten(names, waited_ms))
                 return
-            self._tasks.sleep(_POLL_MS)
+            self.store.world.tasks.sleep(_POLL_MS)
             waited_ms += _POLL_MS
