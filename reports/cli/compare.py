@@ -211,11 +211,7 @@ def _campaign_json(
 def _failure_json(compared: CaseResult) -> Mapping[str, Any]:
     case = compared.case
     return {
-        "writer": case.writer,
-        "seed": case.seed,
-        "kind": case.kind,
-        "disk": case.disk,
-        "scenario": case.scenario,
+        **{name: getattr(case, name) for name in ("writer", "seed", "kind", "disk", "scenario")},
         "outcome": compared.outcome,
         "differences": [one.to_json() for one in compared.differences],
     }

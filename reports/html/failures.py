@@ -45,16 +45,9 @@ class FailureKind(NamedTuple):
 def told(left: FailureLinks, title: str, about: str) -> FailureText:
     """Return a failure as it is told under a title."""
     failure, breach = left.failure, left.failure.smallest
-    return FailureText(
-        failure.signature,
-        title,
-        about,
-        failure.claim,
-        breach.violations[:VIOLATIONS_MAX],
-        len(breach.violations[VIOLATIONS_MAX:]),
-        breach.story[-STORY_LINES_MAX:],
-        left,
-    )
+    shown, more = breach.violations[:VIOLATIONS_MAX], len(breach.violations[VIOLATIONS_MAX:])
+    story = breach.story[-STORY_LINES_MAX:]
+    return FailureText(failure.signature, title, about, failure.claim, shown, more, story, left)
 
 
 def kinds_of(rows: Iterable[ViolationKind], failures: Mapping[str, FailureLinks]) -> list[FailureKind]:
@@ -80,9 +73,8 @@ def _kind(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureKi
 
 def _text_in_scenario(left: FailureLinks, times: Mapping[str, int]) -> FailureText:
     failure = left.failure
-    return told(
-        left, failure.scenario, f"seed {failure.seed}, {counted(times[failure.scenario], 'time')} in all"
-    )
+    about = f"seed {failure.seed}, {counted(times[failure.scenario], 'time')} in all"
+    return told(left, failure.scenario, about)
 
 
 def _places(scenarios: Mapping[str, int]) -> str:

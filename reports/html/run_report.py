@@ -113,12 +113,7 @@ def _facts(tallies: Sequence[Tally], seconds: float) -> Facts:
 
 def _row(tally: Tally) -> ScenarioRow:
     lost = ((tally.nondeterministic, "not deterministic"), (tally.errors, "lost to the harness"))
-    return ScenarioRow(
-        tally.scenario.name,
-        tally.scenario.claim,
-        tally.seeds,
-        tally.crash_points,
-        faults_of(tally.injected).total(),
-        tally.violations,
-        ", ".join(f"{len(seeds):,} {what}" for seeds, what in lost if seeds),
-    )
+    scenario, injected = tally.scenario, faults_of(tally.injected).total()
+    words = ", ".join(f"{len(seeds):,} {what}" for seeds, what in lost if seeds)
+    counts = (tally.seeds, tally.crash_points, injected, tally.violations)
+    return ScenarioRow(scenario.name, scenario.claim, *counts, words)

@@ -117,14 +117,8 @@ class GridCell:
         """Measure on two machines: one for what is sustained, one for latencies and what consumers get afterwards."""
         setup = self.setup
         arriving = replace(setup, puts=_PUTS_AT_RATE[setup.flush])
-        return LayoutResult(
-            self.disk,
-            self.variant.name,
-            setup.flush,
-            setup.topics,
-            _run(self.disk, setup, _at_full),
-            _run(self.disk, arriving, _at_rate),
-        )
+        at_full, at_rate = _run(self.disk, setup, _at_full), _run(self.disk, arriving, _at_rate)
+        return LayoutResult(self.disk, self.variant.name, setup.flush, setup.topics, at_full, at_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +142,13 @@ def grid_cells(
     disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int
 ) -> list[GridCell]:
     """Return the cells of the grid, in the order of its rows."""
+
+    def setup_of(flush: str, variant: LayoutVariant, number: int) -> TopicsSetup:
+        count, packed = puts if flush == "async" else _SYNC_PUTS, variant.packed
+        return TopicsSetup(variant.layout, flush, number, count, seed=seed, memory=memory, packed=packed)
+
     return [
-        GridCell(
-            disk,
-            variant,
-            TopicsSetup(
-                variant.layout,
-                flush,
-                number,
-                puts if flush == "async" else _SYNC_PUTS,
-                seed=seed,
-                memory=memory,
-                packed=variant.packed,
-            ),
-        )
+        GridCell(disk, variant, setup_of(flush, variant, number))
         for disk in disks
         for flush in FLUSHES
         for variant in _variants_on(disk)

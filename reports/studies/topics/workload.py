@@ -207,13 +207,9 @@ def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) 
     for task in tasks:
         task.join(None)
     took_ns = max(kernel.now_ns - begun[0], 1)
-    return CaughtUp(
-        len(topics),
-        records,
-        records / took_ns * 1e9,
-        (reads.misses - begun[2]) / records,
-        (elevator.blocks_read - begun[1]) * BLOCK_BYTES / records,
-    )
+    waits = (reads.misses - begun[2]) / records
+    read_bytes = (elevator.blocks_read - begun[1]) * BLOCK_BYTES / records
+    return CaughtUp(len(topics), records, records / took_ns * 1e9, waits, read_bytes)
 
 
 def few_of(topics: int) -> list[int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk import fault_injector, files, mapped_file
-from tornlog.reports.bench import suite as module
+from tornlog.reports.bench import command as module
 from tornlog.reports.bench.command import MEASUREMENTS, RATIOS, Measurement, run_bench, select
 from tornlog.reports.bench.figure import Figure, Latency, Sample
 from tornlog.reports.bench.simulated import crash_runs, digest_overhead, kernel_steps, simulated_messages
