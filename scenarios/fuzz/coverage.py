@@ -47,7 +47,6 @@ def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
 
 
 def _run_process(settings: FuzzSettings, scratch: Path) -> CoveredRun:
-    """Run the process to its end; return what it found."""
     corpus = settings.corpus_directory or scratch / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     results = scratch / "results"

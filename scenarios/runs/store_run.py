@@ -67,7 +67,6 @@ class Run(Execution):
     # -- lives -------------------------------------------------------------------------------------
 
     def _live(self, number: int, life: Life) -> None:
-        """Live one life on what the last one left."""
         disk = self.lasting.find(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
         self._number = number

@@ -99,7 +99,6 @@ class OfflineFaults:
         return image
 
     def _check_strays(self, image: Image) -> None:
-        """See whether files that are not the store's are as they were left."""
         for path in sorted(self._strays):
             file = image.files.get(path)
             if file is None or file.content != _STRAY:

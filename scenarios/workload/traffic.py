@@ -93,7 +93,6 @@ class Traffic:
         return clean
 
     def _begin(self, messages_each: int) -> list[Task]:
-        """Let all users begin their work."""
         plan, store, spawn = self.plan, self.store, self.store.world.tasks.spawn
         self._producing = plan.producers
         users = [
@@ -143,7 +142,6 @@ class Traffic:
             self.report(violations)
 
     def _second_start(self) -> None:
-        """Start a second store on the directory, sooner or later, and see what it does."""
         pause_ms = self._stream("operator").below(_SECOND_START_MS_MAX, "pause ms")
         self.store.world.tasks.sleep(pause_ms)
         self.disk.injected["second start"] += 1

@@ -87,7 +87,6 @@ def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Readi
 
 
 def _refused(raw: bytes, at: int, behind: str, error: CorruptFileError) -> InputOutcome:
-    """Judge the refusal of what is at position at."""
     field = field_of(error, FILE, len(raw))
     if whole_at(raw, at, len(raw), BASE_OFFSET + at) is not None:
         raise TargetViolation("refused-whole", "the record", error)

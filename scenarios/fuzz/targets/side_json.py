@@ -145,7 +145,6 @@ def _check_offsets(content: bytes, *, light: bool) -> InputOutcome:
 
 
 def _managed(world: World, path: str, what: str, *, light: bool) -> InputOutcome:
-    """Let a manager read the file, write it and read it again."""
     manager = ConsumerOffsetManager(world, CONFIG, light_queues=light)
     size_bytes = len(world.files.read(path))
     manager.load()

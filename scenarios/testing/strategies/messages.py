@@ -95,7 +95,6 @@ _IMPOSSIBLE_TOPICS = (
 
 
 def _properties_of(size: int) -> str:
-    """Return properties of so many bytes."""
     head = encode_properties({"u": ""})
     return head + "v" * (size - len(head))
 

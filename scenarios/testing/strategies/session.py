@@ -187,7 +187,7 @@ class StoreSession:
             with suppress(MachineDied):  # it may die before the task exists
                 machine.tasks.spawn("user", body).join(None)
 
-        with self._told(), self._judge.judged_errors():
+        with self._violations_raised(), self._judge.judged_errors():
             someone = self._kernel.machine(f"someone-{self._steps}")
             self._kernel.run(someone, wait, time_limit_ns=_TIME_LIMIT_NS)
         if not machine.alive:
@@ -195,7 +195,7 @@ class StoreSession:
         return machine.alive
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _violations_raised(self) -> Iterator[None]:
         """Raise StoreBroke for what the judge finds."""
         try:
             yield
@@ -210,7 +210,7 @@ class StoreSession:
         disk_model = DISK_MODELS[self._plan.disk]
         profile = PROFILES[self._choices.stream("crash").pick(disk_model.crashes, "profile")]
         self._machine = self._traffic = None
-        with self._told():
+        with self._violations_raised():
             self._judge.crash(self._store, disk, profile)
         self._disks.leave_after_crash(disk, profile)
         self._judge.note_damage(self._config, disk.damage)
