@@ -106,9 +106,8 @@ class AppendMessageResult(NamedTuple):
     @property
     def message_id(self) -> str:
         """Return the offset message ids, joined by commas for a batch."""
-        return ",".join(
-            encode_message_id(self.store_host, self.wrote_offset + start) for start in self.record_starts
-        )
+        host, begin = self.store_host, self.wrote_offset
+        return ",".join(encode_message_id(host, begin + start) for start in self.record_starts)
 
 
 class PutMessageResult(NamedTuple):

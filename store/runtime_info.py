@@ -86,9 +86,7 @@ def trouble_info(flags: RunningFlags, dispatch: DispatchService) -> dict[str, st
     """Return what only tornlog tells, where there is anything: services that have ended, records passed over."""
     info = {}
     if flags.failures:
-        info["failedServices"] = "; ".join(
-            f"{name}: {flags.failures[name]}" for name in sorted(flags.failures)
-        )
+        info["failedServices"] = "; ".join(f"{name}: {why}" for name, why in sorted(flags.failures.items()))
     if dispatch.passed_over is not None:
         info["dispatchPassedOver"] = f"{dispatch.passed_over_count}, the last: {dispatch.passed_over}"
     return info

@@ -181,17 +181,8 @@ def scan_records(
                     and properties_bytes == next_at - body_end - topic_bytes - 3
                     and 0 not in properties
                 ):
-                    record = (
-                        offset,
-                        size_bytes,
-                        topic,
-                        queue_id,
-                        queue_offset,
-                        sys_flag,
-                        stored_ms,
-                        properties,
-                    )
-                    yield new(ScannedRecord, record)
+                    row = offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties
+                    yield new(ScannedRecord, row)
                     at = next_at
                     continue
         if _is_blank(view, at, end):

@@ -204,9 +204,8 @@ class IndexFile:
         if number > min(self.count.get(), self._entries_max - 1):
             return
         while number > 0 and len(found) < max_num:
-            stored_hash, physical_offset, diff_s, previous = ENTRY.unpack_from(
-                view, base_at + ENTRY_BYTES * number
-            )
+            at = base_at + ENTRY_BYTES * number
+            stored_hash, physical_offset, diff_s, previous = ENTRY.unpack_from(view, at)
             # The first entry's seconds were counted from the header it found: see formats.index.
             stored_ms = self.begin_timestamp_ms + (1000 * diff_s if number > 1 else 0)
             is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
@@ -234,8 +233,7 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
     table = array("i", bytes(SLOT_BYTES * slots))
     assert table.itemsize == SLOT_BYTES
     yield from _entry_defects(view, path, header, table)
-    used_slots = slots - table.count(0)
-    yield from used_slots_defects(header, used_slots, path)
+    yield from used_slots_defects(header, slots - table.count(0), path)
     yield from _slot_defects(view, path, table)
 
 

@@ -108,19 +108,15 @@ class CommitLog:
         head = message.head if isinstance(message, MessageBatch) else message
         if self.group_transfer is not None and head.wait_store_ok:
             return PutMessageResult(self._flushed_and_replicated(self.group_transfer, result), result)
-        status = self.flush_service.wait_durable(
-            result.wrote_offset + result.wrote_bytes, wait=head.wait_store_ok
-        )
-        return PutMessageResult(status, result)
+        end_offset = result.wrote_offset + result.wrote_bytes
+        return PutMessageResult(self.flush_service.wait_durable(end_offset, wait=head.wait_store_ok), result)
 
-    def _flushed_and_replicated(
-        self, group_transfer: GroupTransfer, put: AppendMessageResult
-    ) -> PutMessageStatus:
+    def _flushed_and_replicated(self, slaves: GroupTransfer, put: AppendMessageResult) -> PutMessageStatus:
         """Wait for the disk and for a slave, both from now on; what the slave has to say counts more."""
         end_offset = put.wrote_offset + put.wrote_bytes
-        request = group_transfer.submit(put.wrote_offset, end_offset)
+        request = slaves.submit(put.wrote_offset, end_offset)
         flushed = self.flush_service.wait_durable(end_offset, wait=True)
-        replicated = group_transfer.wait(request)
+        replicated = slaves.wait(request)
         return flushed if replicated is PutMessageStatus.PUT_OK else replicated
 
     def encode(self, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
@@ -163,9 +159,8 @@ class CommitLog:
         """Encode a message that may name light queues, as long as its record can become."""
         encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
         try:
-            light = light_put(
-                message.topic, message.queue_id, properties, encode, lmq=self._config.enable_lmq
-            )
+            place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
+            light = light_put(*place, properties, encode, lmq=lmq)
             if light is not None:
                 properties = light.widest_properties()
             if len(properties) > record_format.MAX_PROPERTIES_BYTES:
@@ -185,6 +180,7 @@ class CommitLog:
             return PutMessageStatus.MESSAGE_ILLEGAL
         if len(batch.units) > self._config.max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
+        is_light = self._multi_dispatch and LIGHT_MARK in shared + batch.units
         try:
             buffer, starts = encode_batch_records(
                 batch.units,
@@ -196,9 +192,7 @@ class CommitLog:
                 born_host=head.born_host,
                 store_host=head.store_host,
                 reconsume_times=head.reconsume_times,
-                clean=without_offsets
-                if self._multi_dispatch and LIGHT_MARK in shared + batch.units
-                else None,
+                clean=without_offsets if is_light else None,
             )
         except (CorruptFileError, InvalidMessageError):
             return PutMessageStatus.MESSAGE_ILLEGAL
@@ -243,9 +237,8 @@ class CommitLog:
         assert store_timestamp_ms >= last_ms, (store_timestamp_ms, last_ms)
         light = encoded.light
         if light is not None:
-            if self._config.enable_lmq and light.exceeds(
-                self.topic_queue_table, self._config.max_lmq_consume_queue_num
-            ):
+            most = self._config.max_lmq_consume_queue_num
+            if self._config.enable_lmq and light.exceeds(self.topic_queue_table, most):
                 return PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
             encoded.buffer = light.take_places(self.topic_queue_table)
         size_bytes = len(encoded.buffer)
@@ -409,9 +402,8 @@ def _storable_topic(message: Message) -> bytes:
     """Return a topic's bytes. Raises InvalidMessageError if no path or record can hold it or its queue id."""
     topic = _topic_bytes(message.topic)
     if topic is None or not 0 <= message.queue_id <= _QUEUE_ID_MAX:
-        raise InvalidMessageError(
-            f"topic {message.topic!r}, queue {message.queue_id}: no path or record can hold it"
-        )
+        place = f"topic {message.topic!r}, queue {message.queue_id}"
+        raise InvalidMessageError(f"{place}: no path or record can hold it")
     return topic
 
 

@@ -59,9 +59,8 @@ class SegmentDirectories:
     def paths(self) -> list[str]:
         """Return the path of everything in the directories that exist, in order of the names."""
         files = self._files
-        return sorted(
-            (f"{at}/{name}" for at in self.present() for name in files.list_directory(at)), key=name_of
-        )
+        found = [f"{at}/{name}" for at in self.present() for name in files.list_directory(at)]
+        return sorted(found, key=name_of)
 
     def path(self, base_offset: int, segment_bytes: int) -> str:
         """Return the path of the segment that begins at base_offset: where it is, else where it is to be made."""

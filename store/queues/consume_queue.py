@@ -223,7 +223,6 @@ class ConsumeQueue:
         return entry.tags_code
 
     def _last_ext_address(self) -> int | None:
-        """Return the address in the last entry that holds one."""
         assert self.ext is not None
         for segment in reversed(self.queue.segments):
             raw = bytes(segment.file.view(0, segment.wrote.get()))

@@ -93,7 +93,6 @@ class ConsumerOffsetManager(Service):
         return sorted(group for one, group in self._pairs() if one == topic)
 
     def _pairs(self) -> list[tuple[str, str]]:
-        """Return topic and group of everything that has offsets."""
         with self._lock:
             keys = [*self._offsets, *self._light_offsets]
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
@@ -113,9 +112,8 @@ class ConsumerOffsetManager(Service):
         with self._lock:
             if self._light_queues:
                 fields[_LIGHT_TABLE] = dict(sorted(self._light_offsets.items()))
-            fields[_TABLE] = {
-                key: dict(sorted(offsets.items())) for key, offsets in sorted(self._offsets.items())
-            }
+            tables = sorted(self._offsets.items())
+            fields[_TABLE] = {key: dict(sorted(offsets.items())) for key, offsets in tables}
         return fields
 
     def replace(self, raw: bytes, sender: str) -> None:

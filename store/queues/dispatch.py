@@ -144,16 +144,13 @@ class DispatchService(Service):
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         """Dispatch from log offset start to position end of its segment."""
-        assert 0 <= start - segment.base_offset <= end <= segment.size_bytes, (
-            start,
-            segment.base_offset,
-            end,
-        )
+        begin = start - segment.base_offset
+        assert 0 <= begin <= end <= segment.size_bytes, (start, segment.base_offset, end)
         at = start
         dispatchers, on_arriving = self.dispatchers, self.on_arriving
         records = scan_records(
             segment.file.view(0, segment.size_bytes),
-            start - segment.base_offset,
+            begin,
             end,
             file=segment.file.path,
             base_offset=segment.base_offset,

@@ -116,7 +116,6 @@ class LightPut:
         return self.encode(self._properties_with(self.offsets))
 
     def _properties_with(self, offsets: Iterable[int]) -> bytes:
-        """Return the properties with places in them, as RocketMQ writes them."""
         named = self.properties | {PROPERTY_INNER_MULTI_QUEUE_OFFSET: _SPLITTER.join(map(str, offsets))}
         return rebuild_properties(named).encode()
 

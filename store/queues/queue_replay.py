@@ -201,9 +201,9 @@ class QueueReplay:
     def _is_taken(self, first: ScannedRecord) -> bool:
         """Return whether the first record's place has the entry of a record in front of the scan."""
         entry = self.queue.entry(first.queue_offset)
-        return (
-            entry is not None and is_valid(entry) and _is_unscanned(entry, self._scanned_from, self._skipped)
-        )
+        if entry is None or not is_valid(entry):
+            return False
+        return _is_unscanned(entry, self._scanned_from, self._skipped)
 
     def _blank_the_front(self, queue_offset: int, *, whole_log: bool) -> None:
         """Blank entries in front of the first record that lead into what was scanned: it has no record of theirs."""
@@ -270,10 +270,8 @@ class QueueReplay:
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
         """Return the code to add a record with: its tagsCode, or the address of its unit that its entry has already."""
-        entry = QueueEntry(record.physical_offset, record.size_bytes, tags_code)
-        return self.queue.kept_code(
-            record.queue_offset, entry, record.store_timestamp_ms, vouched=not self.write_again
-        )
+        entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
+        return self.queue.kept_code(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
     def _bridge(self, queue_offset: int) -> None:
         """Pass over indexes whose records are unreadable: keep entries into damage, blank the rest."""

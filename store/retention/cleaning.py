@@ -68,10 +68,8 @@ class DiskWatermark:
     def measure(self) -> Pressure:
         """Measure once. A disk that does not say how full it is asks for what has expired, and for no more."""
         config = self._config
-        ratios = (
-            min(self._ratio(directory) for directory in self._log_directories),
-            self._ratio(self._queue_directory),
-        )
+        log_ratio = min(map(self._ratio, self._log_directories))
+        ratios = (log_ratio, self._ratio(self._queue_directory))
         if max(ratios) > config.disk_space_warning_level_ratio:
             self._flags.refuse(Refusal.DISK_FULL)
         elif max(ratios) <= config.disk_space_clean_forcibly_ratio:

@@ -82,9 +82,8 @@ class Inspection:
         fields["geometry"] = geometry_fields(store.config) | {"maxMessageSize": store.config.max_message_size}
         extensions = [queue.ext for queue in store.queues.all() if queue.ext is not None]
         fields["consumeQueueExtFiles"] = sum(len(ext.queue.segments) for ext in extensions)
-        return fields | observe(
-            store, report, {path: status.mtime_ms for path, status in self.segments.items()}
-        )
+        mtimes_ms = {path: status.mtime_ms for path, status in self.segments.items()}
+        return fields | observe(store, report, mtimes_ms)
 
     def note(self, damage: CorruptFileError, consequence: str) -> None:
         """Add damage that needs nobody's attention, and what comes of it."""

@@ -132,7 +132,6 @@ def _queue(store: MessageStore, queue: ConsumeQueue, mtimes_ms: Mapping[str, int
 
 
 def _last_offset(queue: ConsumeQueue) -> int:
-    """Return the log offset behind the record of the last entry."""
     last = queue.entry(queue.max_offset - 1)
     return -1 if last is None or not is_valid(last) else last.physical_offset + last.size_bytes
 
