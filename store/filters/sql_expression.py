@@ -13,6 +13,7 @@ Java's Integer, Long, Double and Boolean valueOf and compareTo.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from math import copysign, isnan
 from typing import NamedTuple
 
@@ -157,16 +158,6 @@ def negation(part: SqlNode) -> SqlNode:
     return _condition(negated, part)
 
 
-def conjunction(parts: Sequence[SqlNode]) -> SqlNode:
-    """Return parts joined by AND."""
-    return _joined(parts, decisive=False)
-
-
-def disjunction(parts: Sequence[SqlNode]) -> SqlNode:
-    """Return parts joined by OR."""
-    return _joined(parts, decisive=True)
-
-
 def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
     """Join parts of which the first that is decisive settles the matter; else it is unknown if one of them is."""
     conditions = [as_condition(part).evaluate for part in parts]
@@ -181,6 +172,12 @@ def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
         return not decisive if known else None
 
     return _condition(joined, *parts)
+
+
+conjunction = partial(_joined, decisive=False)
+"""Returns parts joined by AND."""
+disjunction = partial(_joined, decisive=True)
+"""Returns parts joined by OR."""
 
 
 # -- comparisons -----------------------------------------------------------------------------------

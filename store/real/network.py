@@ -248,9 +248,10 @@ class RealNetwork:
         return SocketPoller()
 
     def _open(self, found: SocketAddress, address: str, deadline: Deadline) -> SocketConnection:
-        opened = socket.socket(found.family, socket.SOCK_STREAM)
+        family, place = found
+        opened = socket.socket(family, socket.SOCK_STREAM)
         try:
-            _connect(opened, found, address, deadline)
+            _connect(opened, place, address, deadline)
             return SocketConnection(opened, self._shake_hands(opened, address, deadline))
         except BaseException:
             opened.close()
@@ -271,9 +272,9 @@ class RealNetwork:
                 deadline.wait(opened.fileno(), events)
 
 
-def _connect(opened: socket.socket, found: SocketAddress, address: str, deadline: Deadline) -> None:
+def _connect(opened: socket.socket, place: tuple[object, ...], address: str, deadline: Deadline) -> None:
     opened.setblocking(False)
-    code = opened.connect_ex(found.place)
+    code = opened.connect_ex(place)
     if code == errno.EINPROGRESS:
         deadline.wait(opened.fileno(), select.POLLOUT)
         code = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

@@ -11,19 +11,15 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ..network import in_brackets
 
 _PORT_MAX = 65_535
 
 
-class SocketAddress(NamedTuple):
-    """One place that a name leads to."""
-
-    family: socket.AddressFamily
-    place: tuple[str | int | bytes, ...]
-    """What bind and connect take."""
+SocketAddress = tuple[socket.AddressFamily, tuple[str | int | bytes, ...]]
+"""The family of one place that a name leads to, and what bind and connect take."""
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -53,7 +49,7 @@ def find_addresses(address: str) -> list[SocketAddress]:
     host, port = split_address(address)
     found = [(each[0], each[4]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     internet = (socket.AF_INET, socket.AF_INET6)
-    return [SocketAddress(family, (str(at[0]), *at[1:])) for family, at in found if family in internet]
+    return [(family, (str(at[0]), *at[1:])) for family, at in found if family in internet]
 
 
 class ByteStream(Protocol):

@@ -107,16 +107,13 @@ class BrokerRun(Execution):
         self._number = number
         self._boot(number, life)
         self._give(number, life.messages_each)
-        while self._broker.is_alive and not self._are_idle():
+        while self._broker.is_alive and self._unanswered():
             self._director.tasks.sleep(_LOOK_MS)
         self._finish(life)
 
     def _give(self, number: int, messages_each: int) -> None:
         for index, producer in enumerate(self._producers):
             producer.give(message_names(self._plan, number, index, messages_each))
-
-    def _are_idle(self) -> bool:
-        return all(producer.is_idle for producer in self._producers)
 
     def _boot(self, number: int, life: Life | None) -> None:
         """Switch the broker's machine on and start it; life: what it is to end in."""
