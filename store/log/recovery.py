@@ -117,13 +117,12 @@ class Recovery:
 
     def trusted_segments(self) -> int:
         """Return how many segments at the front are vouched for: durable, and their queue entries too."""
-        count = len(self._log.segments)
         if self._clean_exit:
             return max(0, self._begun_segments() - _SEGMENTS_AFTER_CLEAN_EXIT)
         limit_ms = self._checkpoint.vouched_timestamp_ms
         if limit_ms == 0:
             return 0  # it vouches for nothing yet
-        for index in reversed(range(count)):
+        for index in reversed(range(len(self._log.segments))):
             first = self._first_record(self._log.segments[index])
             if first is not None and 0 < first.store_timestamp_ms <= limit_ms:
                 return index
@@ -351,12 +350,8 @@ class SegmentTimes:
 
     def __init__(self, files: Files, rows: Iterable[SegmentQueue]) -> None:
         self._files = files
-        self._before_ms: dict[str, int] = {}
-        for row in rows:
-            for segment in row.segments:
-                mtime_ms = self._mtime_ms(segment)
-                if mtime_ms is not None:
-                    self._before_ms[segment.file.path] = mtime_ms
+        segments = [segment for row in rows for segment in row.segments]
+        self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
 
     def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
         """Give every segment its time back; one of a queue that is new gets the store time of its last message."""

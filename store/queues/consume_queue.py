@@ -136,11 +136,9 @@ class ConsumeQueue:
     def _writable_segment(self) -> tuple[Segment, int]:
         """Return the last segment and how far it is written, or a new one if it is full or none is there."""
         segment = self.queue.last()
-        if segment is None:
-            return self.queue.create(0), 0
-        position = segment.wrote.get()
-        if position == segment.size_bytes:
-            return self.queue.create(segment.end_offset), 0
+        position = 0 if segment is None else segment.wrote.get()
+        if segment is None or position == segment.size_bytes:
+            return self.queue.create(0 if segment is None else segment.end_offset), 0
         return segment, position
 
     def fill_blank(self, queue_offset: int) -> None:
@@ -182,10 +180,8 @@ class ConsumeQueue:
         if segment is not None:
             return segment
         last = self.queue.last()
-        if last is None:
-            return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
-        assert logic_offset == last.end_offset, (logic_offset, last.end_offset)
-        return self.queue.create(last.end_offset)
+        assert last is None or logic_offset == last.end_offset, (logic_offset, last)
+        return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
     def recovered(self, end: int, durable: int) -> None:
         """Set every position: entries up to index end count, those up to index durable are durable."""

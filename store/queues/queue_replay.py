@@ -149,8 +149,7 @@ class QueueReplay:
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
         """Return whether the entries in front of the first record's place are there."""
-        segments = self.queue.queue.segments
-        begin = segments[0].base_offset // ENTRY_BYTES if segments else 0
+        begin, _ = self._row_bounds()
         if first.queue_offset <= begin:
             return first.queue_offset == begin
         before = self.queue.entry(first.queue_offset - 1)
@@ -185,9 +184,9 @@ class QueueReplay:
     def _row_bounds(self) -> tuple[int, int]:
         """Return by entries where the queue's files begin, and where they end."""
         segments = self.queue.queue.segments
-        begin = min((segment.base_offset for segment in segments), default=0)
-        end = max((segment.end_offset for segment in segments), default=0)
-        return begin // ENTRY_BYTES, end // ENTRY_BYTES
+        if not segments:
+            return 0, 0
+        return segments[0].base_offset // ENTRY_BYTES, segments[-1].end_offset // ENTRY_BYTES
 
     def _last_into_damage(self, end: int) -> tuple[int, int] | None:
         """Return index and log offset of the last entry below end that leads into damage which was passed over."""
