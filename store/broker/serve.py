@@ -232,7 +232,6 @@ def broker_config_of(
 
 
 def _split_master(address: str) -> tuple[str, int]:
-    """Return host and port. A usage error that names the option if it is none."""
     try:
         return split_address(address)
     except ValueError as error:

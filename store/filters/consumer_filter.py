@@ -158,11 +158,9 @@ class ConsumerFilterData:
 class ConsumerFilterManager:
     """All registered expressions. Any task may register; readers take no lock."""
 
-    def __init__(
-        self, tasks: Tasks, now_ms: Callable[[], int], bloom_filter: BloomFilter | None = None
-    ) -> None:
+    def __init__(self, tasks: Tasks, now_ms: Callable[[], int]) -> None:
         """now_ms returns a time that no message dispatched so far was stored after."""
-        self.bloom_filter = bloom_filter or BloomFilter.of()
+        self.bloom_filter = BloomFilter.of()
         self._now_ms = now_ms
         self._lock = tasks.lock("consumer filters")
         self._by_topic: dict[str, tuple[ConsumerFilterData, ...]] = {}
@@ -180,8 +178,7 @@ class ConsumerFilterManager:
             known = self.find(topic, group)
             if known is not None and self._goes_on(known, parsed, client_version):
                 return known
-            bloom_filter = self.bloom_filter
-            bits = (bloom_filter.positions(f"{group}#{topic}"), bloom_filter.map_bytes)
+            bits = (self.bloom_filter.positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
             made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
             if known is not None:
                 known.born_timestamp_ms = _NEVER_MS  # its bits are the new one's from here on

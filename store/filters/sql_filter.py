@@ -141,7 +141,6 @@ class _Parser:
         return token
 
     def _takes(self, *symbols: str) -> str | None:
-        """Take the next token if it is one of these symbols, and return it."""
         if self._next.kind is TokenKind.SYMBOL and self._next.text in symbols:
             return self._take().text
         return None

@@ -122,7 +122,6 @@ def _properties(text: str) -> list[Property]:
 
 
 def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
-    """Make the settings; an error in them is told by key and line."""
     try:
         return StoreConfig(**values)
     except ConfigError as error:

@@ -183,7 +183,6 @@ class GroupAdminProcessor:
         return self._asked(request)
 
     def _asked(self, request: RemotingCommand) -> RemotingCommand:
-        """Return what the consumer answers that a request names."""
         fields = ExtFields(request.ext_fields)
         group, client_id = fields.text("consumerGroup"), fields.text("clientId")
         info = self._parts.consumers.group(group)
