@@ -23,9 +23,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry | dict[str, Entry]] = {
-    "run": Entry(
-        "reports.cli.run", "run", "Pull the plug on the store, seed after seed, and judge what is left."
-    ),
+    "run": Entry("reports.cli.run", "run", "Pull the plug on the store, seed after seed, and judge what is left."),
     "list": Entry(
         "reports.cli.listing",
         "list_",
@@ -66,9 +64,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "compare",
         "Have the real RocketMQ store open what stores of ours left, and ours what the real one left.",
     ),
-    "bench": Entry(
-        "reports.bench.command", "bench", "Measure what the harness and the store do in a second."
-    ),
+    "bench": Entry("reports.bench.command", "bench", "Measure what the harness and the store do in a second."),
     "sweep": Entry(
         "reports.pipeline.sweep.command",
         "sweep",

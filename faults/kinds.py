@@ -14,9 +14,7 @@ _OSDI_2014 = "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014"
 _ATC_2020 = "Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC 2020"
 _FAST_2013 = "Zheng et al., Understanding the Robustness of SSDs under Power Fault, FAST 2013"
 _FAST_2008 = "Bairavasundaram et al., An Analysis of Data Corruption in the Storage Stack, FAST 2008"
-_PAUSES = (
-    "Gunawi et al., Why Does the Cloud Stop Computing?, SoCC 2016; Lion et al., OSDI 2016, on warm-up of JVMs"
-)
+_PAUSES = "Gunawi et al., Why Does the Cloud Stop Computing?, SoCC 2016; Lion et al., OSDI 2016, on warm-up of JVMs"
 _PARTITIONS = "Alquraan et al., An Analysis of Network-Partitioning Failures in Cloud Systems, OSDI 2018"
 _RELIABLE = "Bailis and Kingsbury, The Network is Reliable, ACM Queue 2014"
 _TCP = "RFC 9293"
@@ -94,7 +92,7 @@ class FaultKind(StrEnum):
     TORN_SECTOR = _crash(
         "torn sector",
         "the first bytes of one sector are from a newer moment than its other bytes",
-        "a sector's write is cut short, and no checksum of the drive tells",
+        "a sector's write is cut short, and no checksum of the drive shows it",
         "in a torn page one sector is newer up to a drawn byte (torn_bytes_chance)",
         f"{_FAST_2013} (shorn writes); PostgreSQL manual, full_page_writes",
     )
@@ -172,14 +170,14 @@ class FaultKind(StrEnum):
     FAILED_SYNC = _sync(
         "failed sync",
         "a sync failed once, and the kernel forgot the pages it was to write",
-        "a write-back error is told once; the pages are clean, with new bytes or with the old ones again",
+        "a write-back error is reported once; the pages are clean, with new bytes or with the old ones again",
         "EIO; what is left is as failing_sync says, a later sync succeeds (failed_sync_chance)",
         _ATC_2020,
     )
     LATE_SYNC_ERROR = _sync(
         "late sync error",
         "a sync failed for what an earlier one had answered OK, and took that from the disk",
-        "with data=journal a sync ends when the journal has the data; the error of their copy is told by the next one",
+        "with data=journal a sync ends when the journal has the data; the next one reports the error of their copy",
         "under failing_sync ext4-data the pages of a struck sync are taken back at the file's next one",
         _ATC_2020,
     )
@@ -498,7 +496,7 @@ class FaultKind(StrEnum):
     )
     HALF_OPEN_CONNECTION = _network(
         "half-open connection",
-        "a connection lost its way, and neither end was told",
+        "a connection lost its way, and neither end has learnt of it",
         "an address translator forgets an idle connection and drops what comes for it",
         "nothing sent from then on arrives; senders fill their buffers, and learn of it after 924 s (half_open_chance)",
         f"{_TCP}, section 3.5.1; RFC 5382",
@@ -515,7 +513,7 @@ class FaultKind(StrEnum):
         "a machine was off from one moment to the next, and its peers heard nothing",
         "the power goes, the system panics: nobody is left to end connections",
         "the last pieces under way may be lost; its ends say nothing, until another machine of its name answers with "
-        "resets; at every power cut that the network is told of, otherwise by chance (silent_death_chance)",
+        "resets; at every power cut that the network knows of, otherwise by chance (silent_death_chance)",
         f"{_TCP}, section 3.5.1",
     )
     RESET_AT_DEATH = _network(

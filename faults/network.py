@@ -6,7 +6,7 @@
     slow link        bytes queue up behind each other at a low rate for a while
     late delivery    one transmission takes much longer than others, and what follows it in its stream too
 
-Faults of connections, as resets and silence, are told to `sim.network`, which knows what they lead to. What a host
+Faults of connections, as resets and silence, are passed on to `sim.network`, which knows what they lead to. What a host
 sends to itself meets no trouble.
 
 Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud Systems", OSDI 2018; RFC 6298 section
@@ -76,9 +76,9 @@ class NetworkFaults(LinkConditions):
         chance, link = self._plan.refused_chance, f"{source}>{target}"
         return source != target and self._inject_if(chance, FaultKind.REFUSED_CONNECTION, link)
 
-    def is_silent_death(self, host: str, told: bool | None) -> bool:
+    def is_silent_death(self, host: str, forced: bool | None) -> bool:
         """Return whether a machine that dies now is off, and says nothing."""
-        chance = self._plan.silent_death_chance if told is None else float(told)
+        chance = self._plan.silent_death_chance if forced is None else float(forced)
         return self._inject_if(chance, FaultKind.SILENT_DEATH, host)
 
     def is_reset_at_death(self, host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Fault plans: what goes wrong on one disk and on one network, and how often. Everything is off unless told otherwise.
+"""Fault plans: what goes wrong on one disk and on one network, and how often. Everything is off by default.
 
 Chances are per operation of the kind that the fault strikes, on a network per transmission over a link: bytes handed
 over at once, one direction of making a connection or of ending it. Times are of virtual time. What each fault means is

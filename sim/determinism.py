@@ -62,14 +62,14 @@ def record(run: Traced) -> TraceRecording:
 def first_difference(first: TraceRecording, second: TraceRecording) -> str | None:
     """Say what happens otherwise in the second run than in the first, the first such thing; None: nothing does.
 
-    What the trace does not show, such as the bytes written, is told by the event it came after.
+    What the trace does not show, such as the bytes written, is located by the event it came after.
     """
     event = _first_unlike(first.events, second.events)
     word = _first_unlike(first.words, second.words)
     if event is None and word is None:
         return None
     if word is not None:
-        shown = bisect_right(first.words_before, word)  # events that came before it; the next may tell of it
+        shown = bisect_right(first.words_before, word)  # events that came before it; the next may show it
         if event is None or shown < event:
             return (
                 f"they part right after {_event_text(first.events, shown - 1)}: "

@@ -28,7 +28,7 @@ _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock 
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan:
-    """What disturbs, and how often. Chances are per window; times are ms of virtual time. All is off if not told."""
+    """What disturbs, and how often. Chances are per window; times are ms of virtual time. All is off by default."""
 
     paused_task_chance: float = 0.0
     paused_task_ms_max: int = 2_000

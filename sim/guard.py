@@ -3,9 +3,9 @@
 Banned are clocks, chance nobody seeded, threads, waiting, processes, the file system, signals, the environment. The
 guard replaces these functions by ones that look who is calling: inside a simulated task they raise LeakError, elsewhere
 they pass. Where a module has little else, the rule is "all of it, but for", which covers functions that a later Python
-adds. Beneath them the guard listens to the interpreter's audit events, which tell of files, sockets, processes and
-foreign libraries also where a function was imported by name or is called from C. The line named is the innermost one
-that is not the standard library's.
+adds. Beneath them the guard listens to the interpreter's audit events, which are raised for files, sockets, processes
+and foreign libraries also where a function was imported by name or is called from C. The line named is the innermost
+one that is not the standard library's.
 
 Not seen, and left to the ban on imports and to running everything twice: clocks, chance and `os.stat` imported by name
 (`from time import time`) before the guard stood, `datetime` imported by name at any time, generators of libraries in C
@@ -40,7 +40,7 @@ _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
     *("syslog", "tempfile", "time"),
 )
-"""First words of the audit events that tell of a way out, whatever name the function was called by."""
+"""First words of the audit events that are raised on a way out, whatever name the function was called by."""
 _SHOWN_EVENTS = {"socket.__new__": "socket.socket"}
 _PURE_OF_OS = (
     *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
@@ -201,7 +201,7 @@ def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 
 
 def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
-    """Make a class in the place of one in C that tells the date: its methods cannot be replaced.
+    """Make a class in the place of one in C that gives the date: its methods cannot be replaced.
 
     A stand-in makes objects of the class it stands for, and takes them for its own.
     """

@@ -172,9 +172,7 @@ class ScheduleRun(Generic[T]):
 class ScheduleSearch(Generic[T]):
     """Iterate over it once; its counts are final when it ends."""
 
-    def __init__(
-        self, run: Callable[[Policy], T], bound: int, kind: str, limit: int | None, after: str | None
-    ) -> None:
+    def __init__(self, run: Callable[[Policy], T], bound: int, kind: str, limit: int | None, after: str | None) -> None:
         if kind not in KINDS:
             raise ValueError(f"kind: expected one of {', '.join(KINDS)}, found {kind}")
         if bound < 0 or (limit is not None and limit < 1):

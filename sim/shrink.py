@@ -35,8 +35,8 @@ class Search(Generic[C]):
     """A search for a smaller candidate. `best` is the smallest so far, `tries` how many tests that took.
 
     still_fails returns the record that a candidate's run followed, None if it does not fail the same way any more.
-    stop is asked before each try whether the caller has had enough; on_try is told after each whether it was a step
-    ahead.
+    stop is asked before each try whether the caller has had enough; on_try is called after each with whether it was a
+    step ahead.
     """
 
     def __init__(
@@ -79,13 +79,9 @@ class Search(Generic[C]):
         self._on_try(candidate, followed is not None)
         return followed is not None
 
-    def try_otherwise(
-        self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]
-    ) -> None:
+    def try_otherwise(self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]) -> None:
         """Go on from the best with another test, on the same budget: also with what failed the first test."""
-        others = Search(
-            self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try
-        )
+        others = Search(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
         others.tries = self.tries
         shrink_on(others)
         self.best, self.tries = others.best, others.tries
@@ -113,9 +109,7 @@ class Search(Generic[C]):
                 return
             chunk = max(min(chunk // 2, len(left)), 0 if self.is_coarse else 1)
 
-    def lower(
-        self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64
-    ) -> None:
+    def lower(self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64) -> None:
         """Lower a number of the best candidate: to least if that goes, else as far as bisection finds."""
         if value <= least or self.attempt(with_value(self.best, least)):
             return
@@ -182,8 +176,7 @@ def _with_value(decision: Decision) -> Callable[[D, int], D]:
 
     def edit(candidate: D, value: int) -> D:
         decisions = [
-            other._replace(value=value) if other[:3] == decision[:3] else other
-            for other in candidate.decisions
+            other._replace(value=value) if other[:3] == decision[:3] else other for other in candidate.decisions
         ]
         return replace(candidate, decisions=tuple(other for other in decisions if other.value))
 

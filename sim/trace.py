@@ -87,7 +87,7 @@ class Trace:
     """The events of one kernel, oldest first.
 
     The kernel adds `start`, `end`, `switch` and `kill`. Others ask `if kernel.trace is not None` first.
-    What `parked`, `made_ready` and `emit` are told is no event: it is for kinds of traces that draw pictures.
+    What `parked`, `made_ready` and `emit` are given is no event: it is for kinds of traces that draw pictures.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:

@@ -107,7 +107,7 @@ class MessageStore:
         if config.broker_role is BrokerRole.SLAVE:
             self.dispatch.dispatchers.append(self.stats.record_dispatched)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
-        """Whoever wants to be told of each message that can be pulled: `append` a listener."""
+        """Called with each message that can be pulled: `append` a listener."""
         limit = self.dispatch.readable_limit
         self.schedule = ScheduleMessageService(
             world, config, self.commit_log, queues, limit, delays_ms, self.put_message
@@ -153,7 +153,7 @@ class MessageStore:
             self._wake_on_more()
 
     def _wake_on_more(self) -> None:
-        """Have those told who wait for more of the log by whatever makes more of it readable."""
+        """Have those woken who wait for more of the log by whatever makes more of it readable."""
         if self._is_sync_flush:
             self.flush.on_flushed = self._on_readable
         else:
@@ -248,7 +248,7 @@ class MessageStore:
             self.schedule.start()
 
     def mark_running(self) -> None:
-        """Create the marker that tells the next start how this one ended."""
+        """Create the marker that shows the next start how this one ended."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
         files.sync_directory(self.config.store_path_root_dir)
@@ -421,18 +421,14 @@ class MessageStore:
             self._require_readable()
             raise
 
-    def query_message(
-        self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
-    ) -> QueryMessageResult:
+    def query_message(self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int) -> QueryMessageResult:
         """Return the newest messages of a topic that have a key, stored in [begin_ms, end_ms + 999], oldest first."""
         self._require_readable()
         if self.index is None:
             return QueryMessageResult()
         limit = self.dispatch.readable_limit()
         try:
-            return query_message(
-                self.index, self.commit_log, limit, topic, key, max_messages, begin_ms, end_ms
-            )
+            return query_message(self.index, self.commit_log, limit, topic, key, max_messages, begin_ms, end_ms)
         except ValueError:
             self._require_readable()
             raise
@@ -480,7 +476,7 @@ class MessageStore:
         return self.dispatch.behind_bytes
 
     def runtime_info(self) -> dict[str, str]:
-        """Return what a broker tells of its store, under RocketMQ's names."""
+        """Return what a broker says of its store, under RocketMQ's names."""
         self.stats.sample()
         return {
             **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),

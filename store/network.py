@@ -1,6 +1,6 @@
 """Network protocol of the store: streams of bytes between `host:port`s, and a poller that waits for many of them.
 
-Nothing here blocks longer than it is told to, and nothing is lost but by an error: what `send` took arrives in order,
+Nothing here blocks longer than its time-out, and nothing is lost but by an error: what `send` took arrives in order,
 or the connection breaks. It says nothing about when, nor whether the other side has seen what was taken.
 """
 
@@ -61,7 +61,7 @@ class Listener(Protocol):
 
 Ready = tuple[Connection | Listener, bool, bool]
 """One connection or listener that need not be waited for; whether receive (or accept) has something to tell: bytes, an
-end, an error; and whether send has room, or an error to tell."""
+end, an error; and whether send has room, or an error to raise."""
 
 
 class Poller(Protocol):
@@ -76,7 +76,7 @@ class Poller(Protocol):
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
         """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken.
 
-        What is told to be ready may still have nothing to give (half a TLS record, say): use it with a timeout of 0.
+        What is said to be ready may still have nothing to give (half a TLS record, say): use it with a timeout of 0.
         """
 
     def wake(self) -> None:

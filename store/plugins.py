@@ -132,9 +132,7 @@ class AbstractPluginMessageStore:
     def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
         return self.next.look_message_by_offset(physical_offset)
 
-    def query_message(
-        self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
-    ) -> QueryMessageResult:
+    def query_message(self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int) -> QueryMessageResult:
         return self.next.query_message(topic, key, max_messages, begin_ms, end_ms)
 
     def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:

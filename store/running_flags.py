@@ -34,7 +34,7 @@ class RunningFlags:
         self.failures: dict[str, str] = {}
         """Services that have ended of what nobody foresaw, each with what that was."""
         self.on_service_failed: Callable[[str], None] = do_nothing
-        """Told the name of each, in its last moments."""
+        """Called with the name of each, in its last moments."""
 
     @property
     def bits(self) -> int:

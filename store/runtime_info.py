@@ -83,7 +83,7 @@ def _spelled(rates: list[float | None]) -> str:
 
 
 def trouble_info(flags: RunningFlags, dispatch: DispatchService) -> dict[str, str]:
-    """Return what only tornlog tells, where there is anything: services that have ended, records passed over."""
+    """Return what only tornlog reports, where there is anything: services that have ended, records passed over."""
     info = {}
     if flags.failures:
         info["failedServices"] = "; ".join(f"{name}: {why}" for name, why in sorted(flags.failures.items()))

@@ -1,7 +1,7 @@
 """Background service: one task that repeats a step until it is stopped.
 
 What a step may meet it deals with itself. Anything else that it raises ends the service, and never silently:
-`on_failure` is told before the task ends, and the task ends with what was raised.
+`on_failure` is called before the task ends, and the task ends with what was raised.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ class Service(ABC):
         self.signal = world.tasks.signal(self.name)
         self._stopping = world.tasks.cell(f"{self.name} stopping")
         self.on_failure: Callable[[str, Exception], None] = do_nothing
-        """Told the service's name, and what it ends of that nobody foresaw. Whoever makes the service sets it."""
+        """Called with the service's name, and the unforeseen error that ends it. Whoever makes the service sets it."""
         self._task: Task | None = None
 
     def start(self) -> None:
@@ -37,7 +37,7 @@ class Service(ABC):
 
     @property
     def is_stopping(self) -> bool:
-        """Return whether the service has been told to end."""
+        """Return whether the service has been asked to end."""
         return self._stopping.get() == 1
 
     def shutdown(self) -> None:

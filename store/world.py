@@ -108,10 +108,10 @@ class MappedFile(Protocol):
         """Let them be reclaimed again."""
 
     def advise_will_need(self) -> None:
-        """Tell the system that the whole map will be read soon (MADV_WILLNEED)."""
+        """Advise the system that the whole map will be read soon (MADV_WILLNEED)."""
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Tell the system that no byte of [start, end) will be read soon (MADV_DONTNEED); each stays what it is."""
+        """Advise the system that no byte of [start, end) will be read soon (MADV_DONTNEED); each stays what it is."""
 
     def close(self) -> None:
         """Give the map and the descriptor back. Views taken earlier stay readable."""

@@ -46,9 +46,7 @@ def is_installed(requirement: str) -> bool:
     """Return whether this environment has what a line of `build-system.requires` asks for."""
     wanted = Requirement(requirement)
     probe = f"from importlib.metadata import version; print(version({wanted.name!r}))"
-    found = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=False, timeout=60
-    )
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, timeout=60)
     return found.returncode == 0 and Version(found.stdout.strip()) in wanted.specifier
 
 

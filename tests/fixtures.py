@@ -137,9 +137,7 @@ class History:
         self.evidence = Evidence(Ledger(), RecoveredStore(min_offset=0))
         self._queue_ends: dict[str, int] = {}
 
-    def add(
-        self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0, prepared: int = 0
-    ) -> FoundRecord:
+    def add(self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0, prepared: int = 0) -> FoundRecord:
         """Append a record of 500 bytes; prepared: where the half message is, of a committed one."""
         store = self.evidence.store
         at, queue_offset = len(store.records) * 500, self._queue_ends.get(topic, 0)

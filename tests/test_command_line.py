@@ -20,9 +20,7 @@ CPU_SECONDS_MAX = 0.3
 ENTRIES = {
     " ".join((name, *inner)): entry
     for name, value in COMMANDS.items()
-    for inner, entry in (
-        [((), value)] if isinstance(value, Entry) else [((sub,), one) for sub, one in value.items()]
-    )
+    for inner, entry in ([((), value)] if isinstance(value, Entry) else [((sub,), one) for sub, one in value.items()])
 }
 
 

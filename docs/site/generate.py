@@ -93,11 +93,7 @@ def faults() -> str:
     """Return every kind of fault, what really happens, how it is modelled, who says so."""
     parts = ["# Faults"]
     for group in GROUPS:
-        rows = [
-            (one.value, one.meaning, one.cause, one.model, one.source)
-            for one in FaultKind
-            if one.group == group
-        ]
+        rows = [(one.value, one.meaning, one.cause, one.model, one.source) for one in FaultKind if one.group == group]
         header = ("fault", "what it means", "what really happens", "how it is modelled", "source")
         parts.append(f"## {group}\n\n{_table(header, rows)}")
     return "\n\n".join(parts)
@@ -128,9 +124,7 @@ def every_module() -> str:
         if lines:
             parts.append(f"## {folder.relative_to(ROOT)}\n\n{lines.pop('__init__', '')}")
         if lines:
-            parts.append(
-                _table(("module", "what it owns"), [(f"`{name}`", line) for name, line in lines.items()])
-            )
+            parts.append(_table(("module", "what it owns"), [(f"`{name}`", line) for name, line in lines.items()]))
     return "\n\n".join(parts)
 
 

@@ -118,9 +118,7 @@ class DurableFiles:
 class MetadataVariant:
     """What is left of names and sizes once some changes are lost, and the states of pages on top of that."""
 
-    def __init__(
-        self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles
-    ) -> None:
+    def __init__(self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles) -> None:
         page_bytes = cut.page_bytes
         entries = cut.entries_without(lost, Counter())
         self.lost = lost

@@ -128,21 +128,13 @@ PROFILES: dict[str, CrashProfile] = {
     for profile in (
         CrashProfile("nothing-lost", Metadata.KEPT, page_cache_survives=True),
         CrashProfile("process-kill", Metadata.KEPT, page_cache_survives=True),
-        CrashProfile(
-            "os-crash", Metadata.ANY, whole_pages=True, drive_cache_survives=True, grows_in_steps=True
-        ),
+        CrashProfile("os-crash", Metadata.ANY, whole_pages=True, drive_cache_survives=True, grows_in_steps=True),
         CrashProfile("ext4-ordered", Metadata.PREFIX, data_before_size=True, grows_in_steps=True),
-        CrashProfile(
-            "ext4-data", Metadata.PREFIX, data_before_size=True, whole_pages=True, grows_in_steps=True
-        ),
+        CrashProfile("ext4-data", Metadata.PREFIX, data_before_size=True, whole_pages=True, grows_in_steps=True),
         CrashProfile("xfs", Metadata.PREFIX_BUT_GROWTH, data_before_size=True),
-        CrashProfile(
-            "btrfs", Metadata.PREFIX_BUT_LOGGED, data_before_size=True, whole_pages=True, grows_in_steps=True
-        ),
+        CrashProfile("btrfs", Metadata.PREFIX_BUT_LOGGED, data_before_size=True, whole_pages=True, grows_in_steps=True),
         CrashProfile("strict-posix", Metadata.ANY, grows_in_steps=True),
-        CrashProfile(
-            "torn-sectors", Metadata.ANY, torn_bytes_chance=1.0, torn_page_chance=1.0, grows_in_steps=True
-        ),
+        CrashProfile("torn-sectors", Metadata.ANY, torn_bytes_chance=1.0, torn_page_chance=1.0, grows_in_steps=True),
     )
 }
 _CHANGES = (Create, Extend, Empty, Truncate, Unlink, Rename, Link, MakeDirectory, RemoveDirectory)

@@ -24,9 +24,7 @@ def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Ch
     return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.raw_random, profile, unsure))
 
 
-def decide_lost_changes(
-    stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost
-) -> Lost:
+def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost) -> Lost:
     """Record which changes are lost, of those in order how many from the end, and which leave a part of a growth."""
     ordered, others = profile.metadata.split(unsure)
     from_end = sum(change.number in proposed for change in ordered)

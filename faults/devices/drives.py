@@ -203,10 +203,6 @@ class NamedModel(NamedTuple):
 
 MODELS: dict[str, NamedModel] = {
     "hdd": NamedModel("a hard disk of 7,200 turns a minute", lambda stream: JournalledStorage(HardDisk())),
-    "sata-ssd": NamedModel(
-        "a SATA flash drive without capacitors", lambda stream: JournalledStorage(sata_ssd(stream))
-    ),
-    "nvme-ssd": NamedModel(
-        "an NVMe flash drive with capacitors", lambda stream: JournalledStorage(nvme_ssd(stream))
-    ),
+    "sata-ssd": NamedModel("a SATA flash drive without capacitors", lambda stream: JournalledStorage(sata_ssd(stream))),
+    "nvme-ssd": NamedModel("an NVMe flash drive with capacitors", lambda stream: JournalledStorage(nvme_ssd(stream))),
 }

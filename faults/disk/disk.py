@@ -56,7 +56,7 @@ class Disk:
         self.injected: Counter[str] = self._injector.injected
         """How often each fault really happened."""
         self.damage: list[DamagedRange] = self._injector.damage
-        """What the disk took back after it had told or shown it, in the order in which it did."""
+        """What the disk took back after it had acknowledged or shown it, in the order in which it did."""
         if image is None:
             self._names = Namespace(page_bytes)
         else:

@@ -259,18 +259,14 @@ class FaultInjector:
             self.crash_now(machine, kind)
         return number
 
-    def carry_out(
-        self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object
-    ) -> T:
+    def carry_out(self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object) -> T:
         """Carry out an operation that has no middle; change takes its number, and the arguments."""
         number = self.begin_atomic(machine, kind, path)
         result = change(number, *arguments)
         self.end(machine, kind, number)
         return result
 
-    def begin_growth(
-        self, machine: Machine, path: str, before_bytes: int, after_bytes: int
-    ) -> tuple[int, int]:
+    def begin_growth(self, machine: Machine, path: str, before_bytes: int, after_bytes: int) -> tuple[int, int]:
         """Begin to allocate more of a file; return the operation's number and how long it makes the file.
 
         A crash during it may leave any length in between, as the C library does where the file system cannot allocate.

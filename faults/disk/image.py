@@ -98,7 +98,7 @@ def digest_of_pieces(pieces: Iterable[bytes]) -> str:
 
 
 class DamagedRange(NamedTuple):
-    """Bytes [start, end) of a file that are not what its user was told, or shown, and the kind of fault that did it."""
+    """Bytes [start, end) of a file that are not what its user was shown, and the kind of fault that did it."""
 
     path: str
     start: int
@@ -108,7 +108,7 @@ class DamagedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RotPlan:
-    """What rots, and how often. Chances are per file; everything is off unless told otherwise."""
+    """What rots, and how often. Chances are per file; everything is off by default."""
 
     bit_rot_chance: float = 0.0
     zeroed_sector_chance: float = 0.0

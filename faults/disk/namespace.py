@@ -466,12 +466,12 @@ class Namespace:
             self._retire_synced()
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
-        """Note that sync_file would have been told to have worked; return whether it would have changed anything."""
+        """Note that sync_file would have succeeded; return whether it would have changed anything."""
         self.acknowledged = max(self.acknowledged, upto)
         return _acknowledge(self._unsynced.get(inode.identity, ()), upto)
 
     def acknowledge_directory(self, path: str, upto: int) -> bool:
-        """Note that sync_directory would have been told to have worked; return as acknowledge_file does."""
+        """Note that sync_directory would have succeeded; return as acknowledge_file does."""
         self.acknowledged = max(self.acknowledged, upto)
         return _acknowledge((change for change in self.journal if change.directory == path), upto)
 
@@ -499,9 +499,7 @@ class Namespace:
 
     def bad_sectors(self) -> list[DamagedRange]:
         """Return the sectors that cannot be read of the files that have a name, by path and place."""
-        flawed = [
-            (path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None
-        ]
+        flawed = [(path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None]
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
     def logged(self) -> set[int]:

@@ -43,9 +43,7 @@ class Inode:
         *("page_bytes", "pending", "readable", "stale", "synced_upto"),
     )
 
-    def __init__(
-        self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None
-    ) -> None:
+    def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
         assert page_bytes > 0, page_bytes
         self.identity = identity
         self.page_bytes = page_bytes

@@ -20,5 +20,5 @@ def acknowledge(promise: str) -> None:
 
 
 def listen(listener: Callable[[str], None]) -> None:
-    """Have each promise told to a listener, too, for the rest of the process."""
+    """Have a listener called with each promise, too, for the rest of the process."""
     _listeners.append(listener)

@@ -241,9 +241,7 @@ class Checkers:
             return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
 
 
-def _work(
-    connection: Connection, others: list[Connection], check: Function, scratch: Path, said: Path
-) -> None:
+def _work(connection: Connection, others: list[Connection], check: Function, scratch: Path, said: Path) -> None:
     """Be a process: judge what comes until nothing comes any more. What is written meanwhile goes to said."""
     descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)

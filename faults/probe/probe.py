@@ -72,7 +72,7 @@ class ViolationGroup:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Breaches whose smallest cases are of one disk and one last operation of the program, told by the smallest."""
+    """Breaches whose smallest cases are of one disk and one last operation of the program, reported by the smallest."""
 
     signature: str
     """Of the smallest."""
@@ -235,9 +235,7 @@ class Prober:
             elif page_outcome.version < len(page.writes):
                 injected.add("page lost")
 
-    def _keep(
-        self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome
-    ) -> None:
+    def _keep(self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> None:
         case = CrashCase(point, disk, (), state.digest, verdict, state.losses)
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.size < breach.smallest.size:

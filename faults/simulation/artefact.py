@@ -67,9 +67,7 @@ def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
         envelope["test"] = test
     envelope["failure"] = msgspec.to_builtins(failure)
     text = json.dumps(envelope, indent=1)
-    return _FLAT.sub(
-        lambda entry: f"[{' '.join(entry[1].split())}]" if "\\n" not in entry[1] else entry[0], text
-    )
+    return _FLAT.sub(lambda entry: f"[{' '.join(entry[1].split())}]" if "\\n" not in entry[1] else entry[0], text)
 
 
 def read_artefact(text: str, kind: str, document: type[T]) -> T:
@@ -77,9 +75,7 @@ def read_artefact(text: str, kind: str, document: type[T]) -> T:
     envelope = envelope_of(text)
     found = envelope.get("kind")
     if found != kind:
-        help_text = (
-            f": replay it by {REPLAYED_BY[found]}" if isinstance(found, str) and found in REPLAYED_BY else ""
-        )
+        help_text = f": replay it by {REPLAYED_BY[found]}" if isinstance(found, str) and found in REPLAYED_BY else ""
         raise ArtefactError(f"kind: expected {kind}, found {found}{help_text}")
     return checked(envelope.get("failure"), document, "failure")
 

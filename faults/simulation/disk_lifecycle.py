@@ -107,9 +107,7 @@ class DiskLifecycle:
         """Let the next life find this image."""
         self._image = image
 
-    def leave_after_crash(
-        self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image
-    ) -> None:
+    def leave_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:
         """Keep what a crash leaves of it; change: what happens then to an image, not to what a killed process leaves.
 
         A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.

@@ -183,9 +183,7 @@ class CrashedRun(Protocol):
 class Explorable(Protocol[Setup]):
     """A program as an explorer needs it."""
 
-    def die(
-        self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
-    ) -> CrashedRun | None:
+    def die(self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]) -> CrashedRun | None:
         """Run up to a moment; None if the run does not come to it."""
 
 
@@ -247,9 +245,7 @@ class Explorer(Generic[Setup]):
             self._explore_crash(moment, left, profile, count)
         return left
 
-    def _explore_crash(
-        self, moment: CrashMoment, left: CrashedRun, profile: str, count: OperationCount
-    ) -> None:
+    def _explore_crash(self, moment: CrashMoment, left: CrashedRun, profile: str, count: OperationCount) -> None:
         found, promises = self._found, left.promises(profile)
         for choice in left.choices(profile):
             count.states += 1
@@ -340,8 +336,7 @@ class WholeCrash(Generic[Setup, Result]):
             stream = chances.stream(f"{self._moment} {profile}")
             states = disk.crash_states(PROFILES[profile], limit, stream)
             self._states[profile] = [
-                CrashChoice(state.digest, partial(states.decisions, state, self._situation.stream))
-                for state in states
+                CrashChoice(state.digest, partial(states.decisions, state, self._situation.stream)) for state in states
             ]
             self._extents[profile] = (states.is_exhaustive, states.was_cut)
 
@@ -381,9 +376,7 @@ def situation_of(
         return None, result
     names = list(first.triggers)
     if not names or (life and life not in names):
-        raise ValueError(
-            f"life: expected one of those that may crash, {', '.join(names)}, found {life or 'none'}"
-        )
+        raise ValueError(f"life: expected one of those that may crash, {', '.join(names)}, found {life or 'none'}")
     life = life or names[0]
     record = record_of(program, setup, first, result).record
     log, schedule = OperationLog(), Replay(record.schedule)

@@ -102,9 +102,7 @@ def replay(
     policy: decides in place of the record's schedule; all that ran then stands in the replay's own record.
     """
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
-    simulation = Simulation(
-        choices, policy or schedule, crashes=record.crashes, trace=trace, step_limit=step_limit
-    )
+    simulation = Simulation(choices, policy or schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
     result = execute(program, record.setup, simulation)
     made = Record(tuple(choices.decisions()), tuple(schedule.followed), simulation.crashes, record.setup)
     missed = (crash for crash in record.crashes if crash not in simulation.crashes)

@@ -170,9 +170,7 @@ def shrink(
     shrinker = RecordShrinker(program_of(scenario), is_same, steps=finding.steps, renumbers=True)
 
     def drop_steps(search: Search[TrialRecord]) -> None:
-        search.try_otherwise(
-            shrinker.fails_somehow, lambda others: others.drop_parts(steps_taken, _keep_steps)
-        )
+        search.try_otherwise(shrinker.fails_somehow, lambda others: others.drop_parts(steps_taken, _keep_steps))
 
     axes = (shrinker.shrink_crashes, shrink_decisions, shrink_schedule, drop_steps)
     search = shrinker.shrink(finding.record, axes, tries_max=tries_max, on_try=on_try)
@@ -243,8 +241,7 @@ def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> 
             for one in record.decisions
         ),
         crashes=tuple(
-            _aimed(one, operations.get(one.life, {})) if one in gone and one.point else one
-            for one in record.crashes
+            _aimed(one, operations.get(one.life, {})) if one in gone and one.point else one for one in record.crashes
         ),
     )
 

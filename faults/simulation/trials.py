@@ -74,9 +74,7 @@ class Coverage:
     def __str__(self) -> str:
         """Return what happened and what never did, in lines."""
         faults = [(name, times) for name, times in self.injected.items() if not name.startswith("crash")]
-        happened = ", ".join(
-            f"{name} {times:,}" for name, times in sorted(faults, key=lambda one: (-one[1], one[0]))
-        )
+        happened = ", ".join(f"{name} {times:,}" for name, times in sorted(faults, key=lambda one: (-one[1], one[0])))
         return (
             f"{self.seeds:,} seed{'' if self.seeds == 1 else 's'}, {self.injected['crash']:,} crashes\n"
             f"  injected        {happened or 'nothing'}\n"
@@ -214,9 +212,7 @@ def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace
     paths = {event.text for event in trace if len(event.text) > 1 and event.text in outcome.error}
     concern = Concern(paths=paths, names=sorted(paths))
     story = tuple(story_of(trace, concern, _STORY_LINES, verdict=PromiseBroken.__name__))
-    return Finding(
-        seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised
-    )
+    return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +232,7 @@ class TrialExploration:
         return "\n".join([head, *(f"  broken  {finding.error}" for finding in self.findings)])
 
 
-def explore(
-    scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = EXPLORE_LIMIT
-) -> TrialExploration:
+def explore(scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = EXPLORE_LIMIT) -> TrialExploration:
     """Let one life of a seed's run die at each of its operations, and judge every state that may be left.
 
     Everything but that crash is as the seed has it, without crashes. life: the first that may crash unless given;

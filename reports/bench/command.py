@@ -114,9 +114,7 @@ def _puts() -> list[Measurement]:
 
 _REAL_STORE = (
     *(
-        Measurement(
-            _real_name(f"put {flush}"), "puts/s", None, partial(real_puts, body_bytes=1024, flush=how)
-        )
+        Measurement(_real_name(f"put {flush}"), "puts/s", None, partial(real_puts, body_bytes=1024, flush=how))
         for how, flush in _FLUSHES
     ),
     Measurement(_real_name("get"), "messages/s", None, partial(real_pulls, body_bytes=1024)),
@@ -133,12 +131,8 @@ MEASUREMENTS = (
             ("simulated messages, keyed", None, {"sync_flush": False, "keyed": True}),
         )
     ),
-    Measurement(
-        "complete crash runs, async", "runs/s", 150.0, _simulated(partial(crash_runs, sync_flush=False))
-    ),
-    Measurement(
-        "complete crash runs, sync", "runs/s", None, _simulated(partial(crash_runs, sync_flush=True))
-    ),
+    Measurement("complete crash runs, async", "runs/s", 150.0, _simulated(partial(crash_runs, sync_flush=False))),
+    Measurement("complete crash runs, sync", "runs/s", None, _simulated(partial(crash_runs, sync_flush=True))),
     Measurement("crash states", "states/s", 500.0, _simulated(crash_states)),
     Measurement("digest overhead", "%", None, _simulated(digest_overhead), ceiling=8.0),
     Measurement("history judged", "puts/s", 100_000.0, _HISTORIES.rate),
@@ -202,9 +196,7 @@ def run_bench(
     """Measure what is wanted so many times, and compare; on_begin is told which one is next."""
     figures = measured(select(only), rounds, on_begin, settings or BenchSettings())
     samples = {figure.name: figure.samples for figure in figures}
-    return figures + [
-        _compare(ratio, samples) for ratio in RATIOS if {ratio.over, ratio.under} <= set(samples)
-    ]
+    return figures + [_compare(ratio, samples) for ratio in RATIOS if {ratio.over, ratio.under} <= set(samples)]
 
 
 def measured(
@@ -252,9 +244,7 @@ def bench(
         list[str] | None,
         typer.Option(metavar="TEXT", help="Only figures with TEXT in their name; repeatable."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option(help="One round of everything in small: a look, not a record.")
-    ] = False,
+    quick: Annotated[bool, typer.Option(help="One round of everything in small: a look, not a record.")] = False,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR, not in /tmp."),

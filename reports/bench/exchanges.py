@@ -25,9 +25,7 @@ _HEADER_AT = 8
 class Sends:
     """Sends to one queue, each with a unique key of its own, as the official client gives every message."""
 
-    def __init__(
-        self, body_bytes: int, queue_id: int, client: int, form: HeaderForm = HeaderForm.JSON
-    ) -> None:
+    def __init__(self, body_bytes: int, queue_id: int, client: int, form: HeaderForm = HeaderForm.JSON) -> None:
         key = "0" * _KEY_DIGITS
         fields = {
             "a": PRODUCER_GROUP,

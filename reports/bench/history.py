@@ -141,9 +141,7 @@ class History:
         name = f"m{number}"
         topic, queue_id = _TOPICS[number % len(_TOPICS)], number // len(_TOPICS) % _QUEUES
         properties = f"KEYS\1{name}\2TAGS\1{_TAG}"
-        put = PutEntry(
-            name, topic, queue_id, _TAG, _body(name), properties.encode(), True, asked_ns=number * 1_000
-        )
+        put = PutEntry(name, topic, queue_id, _TAG, _body(name), properties.encode(), True, asked_ns=number * 1_000)
         fate = number % len(_FATES)
         put.status = _FATES[fate]
         put.answered_ns = None if put.status is None else put.asked_ns + 500

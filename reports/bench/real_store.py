@@ -39,9 +39,7 @@ def real_puts(place: Workplace, body_bytes: int, flush: FlushDiskType) -> Sample
     with place.directory() as directory, _real_store() as real:
         config = place.config(directory, flush_disk_type=flush)
         settings = settings_of(config) | {"flushDiskType": flush.value}
-        return _rate(
-            _ask(real, place, config, {"do": "bench-put", "bodyBytes": body_bytes, "config": settings})
-        )
+        return _rate(_ask(real, place, config, {"do": "bench-put", "bodyBytes": body_bytes, "config": settings}))
 
 
 def real_pulls(place: Workplace, body_bytes: int) -> Sample:

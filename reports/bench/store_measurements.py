@@ -149,9 +149,7 @@ def _opened_load(place: Workplace, directory: str, *, clean_exit: bool) -> tuple
     log_bytes = store.max_phy_offset
     store.close()
     if report.end_offset != log_bytes or report.records == 0:
-        raise RuntimeError(
-            f"recovery found {report.records} records up to {report.end_offset} of {log_bytes}"
-        )
+        raise RuntimeError(f"recovery found {report.records} records up to {report.end_offset} of {log_bytes}")
     return log_bytes, took
 
 

@@ -76,9 +76,7 @@ class Workplace:
 
     def config(self, directory: str, **others: Any) -> StoreConfig:
         """Return what a store in a directory is run with."""
-        return StoreConfig(
-            f"{directory}/store", mapped_file_size_commit_log=self.settings.segment_bytes, **others
-        )
+        return StoreConfig(f"{directory}/store", mapped_file_size_commit_log=self.settings.segment_bytes, **others)
 
     @contextmanager
     def store(self, **others: Any) -> Iterator[MessageStore]:
@@ -139,9 +137,7 @@ def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBa
     """Return the batch of that number; keyed: each message has a key of its own, across all batches."""
     first = number * BATCH_MESSAGES
     units = [
-        BatchUnit(
-            0, b"x" * body_bytes, encode_properties({PROPERTY_KEYS: key(each)}).encode() if keyed else b""
-        )
+        BatchUnit(0, b"x" * body_bytes, encode_properties({PROPERTY_KEYS: key(each)}).encode() if keyed else b"")
         for each in range(first, first + BATCH_MESSAGES)
     ]
     return MessageBatch(message(0, number % QUEUES), encode_batch(units))

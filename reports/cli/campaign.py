@@ -158,9 +158,7 @@ def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
     is_drawn = asked.timeline is not None or asked.trace is not None
     is_one = asked.seed is not None and len(scenarios) == 1
     if is_drawn and not is_one:
-        raise typer.BadParameter(
-            "one run is drawn: expected one scenario and --seed", param_hint="--timeline"
-        )
+        raise typer.BadParameter("one run is drawn: expected one scenario and --seed", param_hint="--timeline")
     if asked.schedule is not None and (not is_one or asked.check_determinism):
         raise typer.BadParameter("expected one scenario and --seed, run once", param_hint="--schedule")
 
@@ -211,9 +209,7 @@ def _run_all(
             facts = f"{seeds:,} seeds, {seeds / elapsed:.0f}/s, {violations.total()} broken"
             update(completed=elapsed if total is None else seeds, facts=facts)
 
-        found = run_batches(
-            batches, jobs=jobs, seconds=seconds, on_progress=on_progress, interruption=interruption
-        )
+        found = run_batches(batches, jobs=jobs, seconds=seconds, on_progress=on_progress, interruption=interruption)
     return [found[scenario.name] for scenario in scenarios if scenario.name in found]
 
 
@@ -329,8 +325,7 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
 
 def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
     return [
-        {"invariant": invariant, "disk": disk, "seeds": times}
-        for (invariant, disk), times in sorted(seeds.items())
+        {"invariant": invariant, "disk": disk, "seeds": times} for (invariant, disk), times in sorted(seeds.items())
     ]
 
 

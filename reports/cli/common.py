@@ -13,7 +13,7 @@ from typing import TypeVar
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ...faults.simulation.artefact import ArtefactError
@@ -58,15 +58,14 @@ def results_written(option: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_shown(
-    what: str = "", total: float | None = None, *, ticks: bool = True
-) -> Iterator[Callable[..., None]]:
+def progress_shown(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
     """Show on standard error how far work is: gone when it ends, quiet in a pipe. Yield what updates the display.
 
     That takes what rich's `Progress.update` takes, and `facts`, a text beside the bar. ticks: whether a thread shows
     how time passes. A process that forks should have none, and has to ask for each `refresh`.
     """
-    columns = ("{task.description}", BarColumn(), "{task.fields[facts]}", TimeElapsedColumn())
+    remaining = () if total is None else (TimeRemainingColumn(compact=True), "left")
+    columns = ("{task.description}", BarColumn(), "{task.fields[facts]}", TimeElapsedColumn(), *remaining)
     quiet = not ERR.is_terminal
     with Progress(*columns, console=ERR, transient=True, disable=quiet, auto_refresh=ticks) as display:
         yield partial(display.update, display.add_task(what, total=total, facts=""))
@@ -116,9 +115,7 @@ def print_paths(paths: Iterable[Path]) -> None:
 
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
     """Return a table without lines: columns of text first, columns of figures behind them."""
-    table = Table(
-        title=title, title_justify="left", box=SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True
-    )
+    table = Table(title=title, title_justify="left", box=SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in texts:
         table.add_column(name, no_wrap=name != "what")
     for name in figures:

@@ -182,9 +182,7 @@ def _print_failure(console: Console, compared: CaseResult, again: str) -> None:
     console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
-def _campaign_json(
-    campaign: ConformanceReport, against: str, seeds: range, seconds: float
-) -> Mapping[str, Any]:
+def _campaign_json(campaign: ConformanceReport, against: str, seeds: range, seconds: float) -> Mapping[str, Any]:
     return {
         "format": "tornlog-compare/1",
         "against": against,

@@ -41,9 +41,7 @@ T = TypeVar("T")
 
 Directory = Annotated[
     Path,
-    typer.Argument(
-        metavar="DIR", exists=True, file_okay=False, help="A store directory; its files are only read."
-    ),
+    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A store directory; its files are only read."),
 ]
 JsonFile = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON to FILE, - for stdout.")
@@ -110,9 +108,7 @@ def dump(
     begin: Annotated[
         int, typer.Option("--from", min=0, help="First offset: in the queue with --queue, else in the log.")
     ] = 0,
-    end: Annotated[
-        int | None, typer.Option("--to", min=0, help="The offset behind the last one, likewise.")
-    ] = None,
+    end: Annotated[int | None, typer.Option("--to", min=0, help="The offset behind the last one, likewise.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many messages.")] = None,
     keys: Annotated[str | None, typer.Option(help="Only messages with this key, or unique key.")] = None,
     body: Annotated[BodyText, typer.Option(help="How bodies are spelled.")] = BodyText.TEXT,

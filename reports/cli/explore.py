@@ -59,29 +59,21 @@ def explore(
     seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0,
     limit: Annotated[
         int | None,
-        typer.Option(
-            min=1, help=f"States of one crash, {LIMIT} unless given ({WHOLE_LIMIT} of several machines)."
-        ),
+        typer.Option(min=1, help=f"States of one crash, {LIMIT} unless given ({WHOLE_LIMIT} of several machines)."),
     ] = None,
     disk: Annotated[str | None, typer.Option(help=f"One of {', '.join(DISK_MODELS)}.")] = None,
     messages: Annotated[
         int | None, typer.Option(min=1, help="Of each producer, instead of what the seed draws.")
     ] = None,
-    nest: Annotated[
-        int, typer.Option(min=0, max=8, help="Crashes inside recovery, this deep, of some states.")
-    ] = 0,
+    nest: Annotated[int, typer.Option(min=0, max=8, help="Crashes inside recovery, this deep, of some states.")] = 0,
     heal: Annotated[bool, typer.Option(help="Use each recovered store as the end of a run does.")] = False,
     mutant: Mutant = None,
     jobs: Jobs = 1,
     schedules: Annotated[
         bool, typer.Option("--schedules", help="Every schedule of the run in place of every crash.")
     ] = False,
-    delays: Annotated[
-        int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")
-    ] = None,
-    preemptions: Annotated[
-        int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")
-    ] = None,
+    delays: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")] = None,
+    preemptions: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")] = None,
     after: Annotated[str | None, typer.Option(help="Go on behind the schedule of that name.")] = None,
     stop_at_first: Annotated[
         bool, typer.Option("--stop-at-first", help="End with the first schedule that breaks a promise.")
@@ -129,9 +121,7 @@ def _write(failures: list[Failure], out: Path | None) -> dict[str, Path]:
         return write_failures(failures, out)
 
 
-def _print_failures(
-    failures: list[Failure], paths: dict[str, Path], json_file: str | None, again: str
-) -> NoReturn:
+def _print_failures(failures: list[Failure], paths: dict[str, Path], json_file: str | None, again: str) -> NoReturn:
     """Print what broke, and exit. again: how to see what was not left in a file again."""
     for failure in failures:
         path = paths.get(failure.signature)
@@ -195,9 +185,7 @@ def _search(
     _print_failures(failures, paths, json_file, "")
 
 
-def _explore(
-    scenario: Scenario, seed: int, settings: ExploreSettings, mutant: str | None, jobs: int
-) -> Exploration:
+def _explore(scenario: Scenario, seed: int, settings: ExploreSettings, mutant: str | None, jobs: int) -> Exploration:
     with progress_shown("pulling the plug") as update:
 
         def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
@@ -227,8 +215,7 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
         "judgements": len(found.judged),
         "depths": [asdict(depth) for depth in explored.depths],
         "kinds": [
-            {"depth": depth, "kind": kind, **asdict(count)}
-            for (depth, kind), count in sorted(found.counts.items())
+            {"depth": depth, "kind": kind, **asdict(count)} for (depth, kind), count in sorted(found.counts.items())
         ],
         "failures": [
             {"signature": failure.signature, "file": str(paths.get(failure.signature, ""))}

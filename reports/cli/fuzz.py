@@ -61,9 +61,7 @@ def fuzz(
         list[str] | None,
         typer.Argument(metavar="[FORMAT]...", help=f"Of {', '.join(TARGETS)}; all without any."),
     ] = None,
-    time: Annotated[
-        str | None, typer.Option(help="For how long each, as in 30s; 10s without an end.")
-    ] = None,
+    time: Annotated[str | None, typer.Option(help="For how long each, as in 30s; 10s without an end.")] = None,
     inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs of each at most.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same inputs.")] = 0,
     engine: Annotated[str, typer.Option(help=f"One of {', '.join(_ENGINES)}.")] = _ENGINES[0],
@@ -135,9 +133,7 @@ def _names(formats: list[str] | None) -> list[str]:
 # -- fuzzing ---------------------------------------------------------------------------------------
 
 
-def _results(
-    every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption
-) -> Iterator[FuzzReport]:
+def _results(every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption) -> Iterator[FuzzReport]:
     """Yield what comes of each format, in order, with a progress display on a terminal.
 
     Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
@@ -237,9 +233,7 @@ def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file
     finding = _finding_in(file)
     name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
     if name is None or name not in TARGETS:
-        raise typer.BadParameter(
-            f"{file} is no finding: expected one FORMAT beside it", param_hint="--replay"
-        )
+        raise typer.BadParameter(f"{file} is no finding: expected one FORMAT beside it", param_hint="--replay")
     if formats and formats != [name]:
         raise typer.BadParameter(f"{file} is of {name}, found {', '.join(formats)}", param_hint="--replay")
     if finding is not None and mutant is None:

@@ -71,9 +71,7 @@ def mutants(
     shrink_seconds = _SHRINK_SECONDS if shrink else None
     with interruptible() as interruption:
         with progress_shown(total=len(wanted)) as update:
-            for one in run_mutants(
-                wanted, seeds, jobs=jobs, shrink_seconds=shrink_seconds, interruption=interruption
-            ):
+            for one in run_mutants(wanted, seeds, jobs=jobs, shrink_seconds=shrink_seconds, interruption=interruption):
                 found.append(one)
                 update(description=one.id, advance=1)
         took = perf_counter() - began

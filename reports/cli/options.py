@@ -31,9 +31,7 @@ PicturesDir = Annotated[
 ]
 TimelineFile = Annotated[
     Path | None,
-    typer.Option(
-        "--timeline", metavar="FILE", dir_okay=False, help="Draw the run as one HTML page, in FILE."
-    ),
+    typer.Option("--timeline", metavar="FILE", dir_okay=False, help="Draw the run as one HTML page, in FILE."),
 ]
 TraceFile = Annotated[
     Path | None,

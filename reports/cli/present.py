@@ -83,9 +83,7 @@ def mutants_table(mutant_results: Iterable[MutantResult], reach: Reach = ALL) ->
     return table
 
 
-def print_survivors(
-    console: Console, mutant_results: Iterable[MutantResult], survivors: Mapping[str, str]
-) -> None:
+def print_survivors(console: Console, mutant_results: Iterable[MutantResult], survivors: Mapping[str, str]) -> None:
     """Print why mutants live that were not found, and which were found although it is said that they live."""
     for result in mutant_results:
         verdict = survivors.get(result.id)
@@ -136,9 +134,7 @@ def _print_bugs(console: Console, version: Version) -> None:
             prose(console, 2, f"not certain, {fact.id}: {fact.reason}")
 
 
-def version_json(
-    version: Version, rows: Iterable[ViolationKind], again: Callable[[Failure], str]
-) -> dict[str, Any]:
+def version_json(version: Version, rows: Iterable[ViolationKind], again: Callable[[Failure], str]) -> dict[str, Any]:
     """Return the same as JSON takes it."""
     return {
         "id": version.id,

@@ -54,9 +54,7 @@ def _files_line(files: list[dict[str, Any]]) -> str:
     if not files:
         return "none"
     last = files[-1]
-    return (
-        f"{len(files)} of {last['size']} bytes, the last, {last['name']}, filled to {last['wrotePosition']}"
-    )
+    return f"{len(files)} of {last['size']} bytes, the last, {last['name']}, filled to {last['wrotePosition']}"
 
 
 def _index_line(files: list[dict[str, Any]]) -> str:
@@ -84,16 +82,12 @@ def _show_notes(console: Console, notes: list[str]) -> None:
 def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
     """Print every setting as a broker.conf has it, in bold where it is not the default, and what it means."""
     console = Console()
-    table = Table(
-        Column("setting", overflow="fold"), "meaning", title="settings, in bold what is not the default"
-    )
+    table = Table(Column("setting", overflow="fold"), "meaning", title="settings, in bold what is not the default")
     for one in settings:
         value = f"{one.key}={spelled(one.value)}"
         default = f" (default {spelled(one.default) or 'none'})" if one.differs else ""
         unit = f" {one.unit}" if one.unit else ""
-        table.add_row(
-            _text(value + unit + default), _text(one.meaning), style="bold" if one.differs else None
-        )
+        table.add_row(_text(value + unit + default), _text(one.meaning), style="bold" if one.differs else None)
     console.print(table)
     if others:
         console.print(_pairs("of the broker, without use here", dict(others)))

@@ -60,12 +60,8 @@ def probe(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="States of one crash; all if there are no more.")] = LIMIT,
     jobs: Annotated[int, typer.Option(min=0, help="Processes that check; 0: this one.")] = 1,
-    seconds: Annotated[
-        float, typer.Option(min=0.01, help="A check that takes longer is a breach.")
-    ] = _SECONDS,
-    program_seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long the program may run.")
-    ] = _PROGRAM_SECONDS,
+    seconds: Annotated[float, typer.Option(min=0.01, help="A check that takes longer is a breach.")] = _SECONDS,
+    program_seconds: Annotated[float, typer.Option(min=0.1, help="How long the program may run.")] = _PROGRAM_SECONDS,
     start: Annotated[
         Path | None,
         typer.Option(exists=True, file_okay=False, help="A directory whose copy the program begins with."),
@@ -89,9 +85,7 @@ def probe(
             raise typer.BadParameter("expected --replay or a program, found both")
         _replay(replay, check, seconds, json_file)
     if not program or (program[0] == "-m" and len(program) < 2):
-        raise typer.BadParameter(
-            "expected a program behind --, as in: tornlog probe --check check.py -- script.py"
-        )
+        raise typer.BadParameter("expected a program behind --, as in: tornlog probe --check check.py -- script.py")
     if check is None:
         raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
     disks = disks_named(disk or DISKS, tuple(PROFILES))
@@ -156,9 +150,7 @@ def _accept_whole(record: ProgramRecord, begin: Image, checkers: Checkers) -> No
         )
 
 
-def _probe(
-    record: ProgramRecord, begin: Image, checkers: Checkers, disks: tuple[str, ...], limit: int
-) -> ProbeReport:
+def _probe(record: ProgramRecord, begin: Image, checkers: Checkers, disks: tuple[str, ...], limit: int) -> ProbeReport:
     with progress_shown("pulling the plug", ticks=False) as update:
 
         def on_progress(found: ProbeReport, done: int, steps: int) -> None:
@@ -214,9 +206,7 @@ def _print_probed(console: Console, found: ProbeReport, record: ProgramRecord) -
 
 
 def _disks_table(found: ProbeReport) -> Table:
-    table = plain_table(
-        "", ("disk",), ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken")
-    )
+    table = plain_table("", ("disk",), ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken"))
     for disk, count in found.counts.items():
         figures = (count.crashes, count.exhausted, count.cut, count.states, count.broken)
         table.add_row(disk, *(f"{figure:,}" for figure in figures), style="red" if count.broken else "")

@@ -45,9 +45,7 @@ _GONE_SHOWN_MAX = 20
 
 def replay_(
     file: Annotated[Path, typer.Argument(help="A failure that `run --out` left.")],
-    original: Annotated[
-        bool, typer.Option(help="The run that was found, though there is a shrunk one.")
-    ] = False,
+    original: Annotated[bool, typer.Option(help="The run that was found, though there is a shrunk one.")] = False,
     timeline: TimelineFile = None,
     trace: TraceFile = None,
     json_file: JsonFile = None,
@@ -91,9 +89,7 @@ def shrink(
     file: Annotated[Path, typer.Argument(help="A failure that `run --out` left.")],
     time: Annotated[str, typer.Option(help="For how long at most, as in 15s.")] = f"{_SHRINK_SECONDS:g}s",
     tries: Annotated[int, typer.Option(min=1, help="Runs at most.")] = TRIES_MAX,
-    any_breach: Annotated[
-        bool, typer.Option(help="The same promise is enough, broken in whatever way.")
-    ] = False,
+    any_breach: Annotated[bool, typer.Option(help="The same promise is enough, broken in whatever way.")] = False,
     small: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead."),

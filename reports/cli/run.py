@@ -33,20 +33,14 @@ def run(
     context: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[SCENARIO]...", help="Scenarios; all without any.", autocompletion=complete_scenario
-        ),
+        typer.Argument(metavar="[SCENARIO]...", help="Scenarios; all without any.", autocompletion=complete_scenario),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = 1,
-    seeds: Annotated[
-        str | None, typer.Option(metavar="N|A:B", help="N, or A to B - 1, of each scenario.")
-    ] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="N|A:B", help="N, or A to B - 1, of each scenario.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="One seed only.")] = None,
     time: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME", help="For how long, as in 30s or 5m. 30s without seeds. Names what it left out."
-        ),
+        typer.Option(metavar="TIME", help="For how long, as in 30s or 5m. 30s without seeds. Names what it left out."),
     ] = None,
     policy: Annotated[
         str | None,
@@ -57,9 +51,7 @@ def run(
     ] = None,
     mutant: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Run with a known bug put back; see `list`.", autocompletion=complete_mutant
-        ),
+        typer.Option(metavar="NAME", help="Run with a known bug put back; see `list`.", autocompletion=complete_mutant),
     ] = None,
     as_: Annotated[
         str | None,

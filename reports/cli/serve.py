@@ -79,9 +79,7 @@ def serve(
     ] = None,
     tls_cert: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="A certificate, for TLS beside plain."
-        ),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A certificate, for TLS beside plain."),
     ] = None,
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Its private key.")
@@ -118,7 +116,7 @@ def serve(
             broker_config,
             limits_of_process(conf.others),
             acl_path=_text(acl),
-            tell=log.tell,
+            emit=log.emit,
         )
     with open_lines(json_file or "-") as out, StopSignals() as signals:
 

@@ -93,9 +93,7 @@ def promises_table(
     judged: Mapping[str, int], tried: Mapping[tuple[str, str], int], broken: Mapping[tuple[str, str], int]
 ) -> Promises:
     """Return the table; judged: seeds by disk; tried, broken: seeds by invariant and disk."""
-    disks = [
-        DiskColumn(name, disk_model.meaning, judged.get(name, 0)) for name, disk_model in DISK_MODELS.items()
-    ]
+    disks = [DiskColumn(name, disk_model.meaning, judged.get(name, 0)) for name, disk_model in DISK_MODELS.items()]
     rows = [
         InvariantRow(
             invariant,

@@ -1,4 +1,4 @@
-"""Failures as a page tells them: by the way in which a promise broke, each with its story and where to go on."""
+"""Failures as a page shows them: by the way in which a promise broke, each with its story and where to go on."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class FailureText(NamedTuple):
     claim: str
     violations: list[Violation]
     more: int
-    """Violations that are not told."""
+    """Violations that are not shown."""
     story: list[str]
     left: FailureLinks
 
@@ -42,8 +42,8 @@ class FailureKind(NamedTuple):
     failures: list[FailureText]
 
 
-def told(left: FailureLinks, title: str, about: str) -> FailureText:
-    """Return a failure as it is told under a title."""
+def failure_text(left: FailureLinks, title: str, about: str) -> FailureText:
+    """Return a failure as it is shown under a title."""
     failure, breach = left.failure, left.failure.smallest
     shown, more = breach.violations[:VIOLATIONS_MAX], len(breach.violations[VIOLATIONS_MAX:])
     story = breach.story[-STORY_LINES_MAX:]
@@ -51,7 +51,7 @@ def told(left: FailureLinks, title: str, about: str) -> FailureText:
 
 
 def kinds_of(rows: Iterable[ViolationKind], failures: Mapping[str, FailureLinks]) -> list[FailureKind]:
-    """Return what broke; of failures, by signature, the first of each scenario is told."""
+    """Return what broke; of failures, by signature, the first of each scenario is shown."""
     return [_kind(row, failures) for row in rows]
 
 
@@ -74,7 +74,7 @@ def _kind(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureKi
 def _text_in_scenario(left: FailureLinks, times: Mapping[str, int]) -> FailureText:
     failure = left.failure
     about = f"seed {failure.seed}, {counted(times[failure.scenario], 'time')} in all"
-    return told(left, failure.scenario, about)
+    return failure_text(left, failure.scenario, about)
 
 
 def _places(scenarios: Mapping[str, int]) -> str:

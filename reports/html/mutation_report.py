@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.mutants.known import mutant_named
-from .failures import FailureText, told
+from .failures import FailureText, failure_text
 from .render import Facts, PageVerdict, counted, detection_picture, figure, render, some_of
 from .results import MutationResults
 
@@ -31,7 +31,7 @@ class MutantRow(NamedTuple):
     """Whether it is not as it should be."""
     why: str
     """What there is to say if it is not plainly found."""
-    told: FailureText | None
+    failure: FailureText | None
 
 
 def mutation_page(results: MutationResults) -> str:
@@ -40,7 +40,7 @@ def mutation_page(results: MutationResults) -> str:
     found = [result.seeds for result in results.mutant_results if result.found]
     picture = detection_picture(found, len(rows)) if len(found) >= _POINTS_MIN else None
     missing = [row for row in rows if row.why]
-    stories = [row.told for row in rows if row.told is not None]
+    stories = [row.failure for row in rows if row.failure is not None]
     sections = [
         ("missing", "What is missing", missing),
         ("mutants", "Mutants", True),
@@ -58,7 +58,7 @@ def mutation_page(results: MutationResults) -> str:
         missing=missing,
         sized=any(row.size for row in rows),
         picture=picture,
-        told=stories,
+        failures=stories,
     )
 
 
@@ -90,7 +90,7 @@ def _failure_text(result: MutantResult, results: MutationResults) -> FailureText
         return None
     failure = result.failure
     about = f"{result.invariant}, seed {failure.seed}"
-    return told(results.failures[failure.signature], result.id, about)
+    return failure_text(results.failures[failure.signature], result.id, about)
 
 
 def _size(shrunk: dict[str, Any] | None) -> str:

@@ -8,7 +8,7 @@ from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.claims.catalogue import SCENARIOS
 from ..quantities import PER_MILLE, duration, rate
 from .coverage import coverage_groups, promises_table
-from .failures import FailureText, told
+from .failures import FailureText, failure_text
 from .render import Facts, PageVerdict, counted, figure, latency_picture, render
 from .results import Row, SweepResults
 
@@ -75,7 +75,7 @@ def sweep_page(results: SweepResults) -> str:
         picture=latency_picture(results.put_latency) if latencies else None,
         latencies=latencies,
         coverage=coverage_groups(results.injected, results.marks),
-        told=stories,
+        failures=stories,
     )
 
 
@@ -177,4 +177,4 @@ def _failure_text(results: SweepResults, signature: str) -> FailureText:
     failure = left.failure
     times = counted(results.signatures[signature], "time")
     about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
-    return told(left, f"{failure.violations[0].invariant} {failure.violations[0].field}", about)
+    return failure_text(left, f"{failure.violations[0].invariant} {failure.violations[0].field}", about)

@@ -109,9 +109,7 @@ class _Events:
     def _call(self, task: int, name: str, kind: str, begin: int, end: int, about: Event) -> Event:
         return self._slice(name, kind, self._processes[task] + 1, task + 1, begin, end, about)
 
-    def _slice(
-        self, name: str, kind: str, process: int, thread: int, begin: int, end: int, about: Event
-    ) -> Event:
+    def _slice(self, name: str, kind: str, process: int, thread: int, begin: int, end: int, about: Event) -> Event:
         return {
             "ph": "X",
             "name": name,

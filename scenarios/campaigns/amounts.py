@@ -35,9 +35,7 @@ def seconds_in(text: str, option: str = "--time") -> float:
     try:
         found = float(text[:-1]) * unit if unit else float(text)
     except ValueError as error:
-        raise typer.BadParameter(
-            f"expected a time such as 30s or 5m, found {text}", param_hint=option
-        ) from error
+        raise typer.BadParameter(f"expected a time such as 30s or 5m, found {text}", param_hint=option) from error
     if not (found > 0 and isfinite(found)):
         raise typer.BadParameter(f"expected more than 0 and an end, found {text}", param_hint=option)
     return found

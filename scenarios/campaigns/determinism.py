@@ -48,9 +48,7 @@ class WitnessProcess:
         if self.path is not None:
             environment["PYTHONPATH"] = self.path
         command = [self.python, "-c", f"from {main.__module__} import main; main()"]
-        done = subprocess.run(
-            command, input=pickle.dumps(job), capture_output=True, env=environment, check=False
-        )
+        done = subprocess.run(command, input=pickle.dumps(job), capture_output=True, env=environment, check=False)
         if done.returncode:
             raise WitnessError(f"{self.name}: {done.stderr.decode(errors='replace').strip()}")
         return pickle.loads(done.stdout)
@@ -109,10 +107,10 @@ def compare(
         for statement in attest(Runs(in_order, BATCH_SEEDS)):
             here[statement[:2]] = statement
             on_progress(1)
-        told = [(witness, answer.result()) for (witness, _), answer in zip(slices, answers, strict=True)]
+        witnessed = [(witness, answer.result()) for (witness, _), answer in zip(slices, answers, strict=True)]
     found = DeterminismReport(len(in_order), _folded(here.values()))
     found.errors = [f"{one.scenario} --seed {one.seed}: {one.error}" for one in here.values() if one.error]
-    differences = chain.from_iterable(_differences(witness, here, there) for witness, there in told)
+    differences = chain.from_iterable(_differences(witness, here, there) for witness, there in witnessed)
     order = {run: number for number, run in enumerate(in_order)}
     by_name = {witness.name: witness for witness in witnesses}
     for difference in sorted(differences, key=lambda one: order[one.here[:2]]):

@@ -91,14 +91,10 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
     plan = draw(scenario, seed)[1]
     first = plan.lives[0]
     each = first.messages_each if messages_each is None else messages_each
-    return replace(
-        plan, lives=(Life(LifeEnding.STOP, "process-kill", -1, CrashPhase.BEFORE, each, node=first.node),)
-    )
+    return replace(plan, lives=(Life(LifeEnding.STOP, "process-kill", -1, CrashPhase.BEFORE, each, node=first.node),))
 
 
-def first_situation(
-    scenario: Scenario, seed: int, plan: Plan
-) -> tuple[Situation[Plan] | None, FailingRun | None]:
+def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situation[Plan] | None, FailingRun | None]:
     """Return what is to be explored of a plan of one life; None if it breaks a promise without any crash, and that."""
     choices = draw(scenario, seed)[0]
     simulation = Simulation(choices, policy_of(plan, choices), crashes=())
@@ -165,8 +161,7 @@ def _reproduced(signature: str, record: RunRecord) -> FailingRun:
 def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
     ends = len(situation.points)
     return [
-        (situation, range(first, min(first + _CHUNK_OPERATIONS, ends)))
-        for first in range(0, ends, _CHUNK_OPERATIONS)
+        (situation, range(first, min(first + _CHUNK_OPERATIONS, ends))) for first in range(0, ends, _CHUNK_OPERATIONS)
     ]
 
 

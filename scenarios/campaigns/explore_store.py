@@ -153,9 +153,7 @@ class StoreCrash:
         """Yield the states that a crash may leave."""
         states = self._states[profile]
         for state in states:
-            yield CrashChoice(
-                state.digest, partial(states.decisions, state, self._situation.stream), state.image
-            )
+            yield CrashChoice(state.digest, partial(states.decisions, state, self._situation.stream), state.image)
 
     def extent(self, profile: str) -> tuple[bool, bool]:
         """Return whether these were all states, and whether the limit kept some from being tried."""
@@ -183,9 +181,7 @@ class StoreRuns:
         self._states: dict[str, CrashStates] = {}
         """By profile, those of the last moment, which the next one has, too, unless the disk has changed."""
 
-    def die(
-        self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]
-    ) -> StoreCrash | None:
+    def die(self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]) -> StoreCrash | None:
         """Run up to a moment; None if the run does not come to it."""
         record = situation.crashed(moment, situation.profiles[0], decisions)
         choices = Choices.replaying(record.decisions)
@@ -227,9 +223,7 @@ def nested(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[P
     """Return the situation of a machine that recovers a state: the operations of its load."""
     record = sample.record
     plan = record.setup
-    plan = replace(
-        plan, lives=(*plan.lives, Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, CrashPhase.BEFORE, 0))
-    )
+    plan = replace(plan, lives=(*plan.lives, Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, CrashPhase.BEFORE, 0)))
     record, life = replace(record, setup=plan), life_name(len(plan.lives) - 1)
     choices = Choices.replaying(record.decisions)
     simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)

@@ -124,9 +124,7 @@ def in_processes(
                 next_out += 1
                 result = _result_of(future)
                 if isinstance(result, BrokenProcessPool):
-                    numbered = enumerate(
-                        ()
-                    )  # the pool is gone: what is pending is lost, and no more is begun
+                    numbered = enumerate(())  # the pool is gone: what is pending is lost, and no more is begun
                 yield job, result
         stop.set()
         wait([future for _, future in pending.values()], timeout=GRACE_SECONDS)

@@ -79,23 +79,17 @@ def run_mutant(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = Non
         clean = _results(ground, used, None)
         broken = next((result for result in clean if result.outcome != "held"), None)
         if broken is not None:
-            violation = broken.error or (
-                str(broken.failure.violations[0]) if broken.failure else broken.outcome
-            )
+            violation = broken.error or (str(broken.failure.violations[0]) if broken.failure else broken.outcome)
     mutant_result = MutantResult(mutant.id, bool(invariant), invariant, used, seconds, violation, failure)
     return (
-        mutant_result
-        if shrink_seconds is None or failure is None
-        else _shrunk(mutant_result, failure, shrink_seconds)
+        mutant_result if shrink_seconds is None or failure is None else _shrunk(mutant_result, failure, shrink_seconds)
     )
 
 
 def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
     """Return the result with its failure made smaller."""
     began = perf_counter()
-    small = shrink_failure(
-        failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX
-    )
+    small = shrink_failure(failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX)
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
     return replace(
         mutant_result,

@@ -141,9 +141,7 @@ def run_batch(batch: Batch) -> list[SeedResult]:
     return results
 
 
-def results_of(
-    batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False
-) -> Iterator[SeedResult]:
+def results_of(batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False) -> Iterator[SeedResult]:
     """Run a batch, seed by seed; options are those of `run_seed`."""
     with guard():
         for seed in batch.seeds:

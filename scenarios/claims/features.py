@@ -30,9 +30,7 @@ class Knob:
     """Whether a session, whose steps come one by one, can do what it asks for."""
 
 
-def knob(
-    *options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True
-) -> Any:
+def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True) -> Any:
     """Return a dataclass field that is a knob."""
     return field(default=options[0], metadata={_KEY: Knob(options, plain, least, weight, in_sessions)})
 

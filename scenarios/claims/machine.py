@@ -21,9 +21,7 @@ DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
 """Level -> delay in ms."""
 DELAY_OFFSET_INTERVAL_MS = 2_000
 CONSUMER_OFFSET_INTERVAL_MS = 1_000
-TRANSACTIONS = TransactionConfig(
-    transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100
-)
+TRANSACTIONS = TransactionConfig(transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100)
 
 
 def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> World:

@@ -45,7 +45,7 @@ class LifeEnding(StrEnum):
 
     @property
     def is_stop(self) -> bool:
-        """Return whether the store is told to stop."""
+        """Return whether the store is stopped."""
         return self.value.startswith("stop")
 
 
@@ -66,7 +66,7 @@ class Life:
 
     @property
     def is_stop(self) -> bool:
-        """Return whether the store is told to stop."""
+        """Return whether the store is stopped."""
         return self.ending.is_stop
 
 
@@ -189,18 +189,14 @@ def _refuse_unknown(values: object, known: object, place: str) -> None:
             _refuse_unknown(value, twin, f"{place}[{number}]")
 
 
-FEATURES: dict[str, type] = {
-    each.name: type(each.default) for each in fields(Plan) if is_dataclass(each.default)
-}
+FEATURES: dict[str, type] = {each.name: type(each.default) for each in fields(Plan) if is_dataclass(each.default)}
 """The parts of a plan, by name."""
 KNOBS: dict[str, Knob] = {
     path: found
     for name, own in knobs_of(Plan)
     if name != "left_out"
     for path, found in (
-        [(f"{name}.{one}", each) for one, each in knobs_of(FEATURES[name])]
-        if name in FEATURES
-        else [(name, own)]
+        [(f"{name}.{one}", each) for one, each in knobs_of(FEATURES[name])] if name in FEATURES else [(name, own)]
     )
 }
 """Every knob, in the order of the plan: the core's by name, a feature's as `delay.chance`."""

@@ -103,9 +103,7 @@ def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tu
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     """Draw one plan; the last life always ends in what the ranges' endings say, the store is judged after each."""
-    drawn = {
-        path: stream.pick(ranges[path], path) for path in KNOBS if path.partition(".")[0] not in _BY_NAME
-    }
+    drawn = {path: stream.pick(ranges[path], path) for path in KNOBS if path.partition(".")[0] not in _BY_NAME}
     disk_model = DISK_MODELS[drawn["disk"]]
     drawn["recover_whole_log"] |= disk_model.needs_whole_log
     if disk_model.capacity_bytes:
@@ -135,9 +133,7 @@ def _planned(drawn: Mapping[str, Any], **beside: Any) -> Plan:
     return Plan(**{name: FEATURES[name](**values) for name, values in parts.items()}, **beside)
 
 
-def _draw_life(
-    stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: Sequence[str], *, first: bool
-) -> Life:
+def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: Sequence[str], *, first: bool) -> Life:
     endings = [ending for ending in ranges["endings"] if not first or ending != LifeEnding.CRASH_IN_LOAD]
     ending = stream.pick(endings or [LifeEnding.CRASH_IN_TRAFFIC], "ending")
     messages_each = stream.pick(ranges["messages_each"], "messages each")

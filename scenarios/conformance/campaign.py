@@ -107,9 +107,7 @@ def _compared(
                     yield done.result()
 
 
-def _written_here(
-    seeds: Sequence[int], version: str | None, work: Path, jobs: int
-) -> Iterator[DirectoryCase]:
+def _written_here(seeds: Sequence[int], version: str | None, work: Path, jobs: int) -> Iterator[DirectoryCase]:
     directories = [work / f"{WRITTEN_HERE}-{seed}" for seed in seeds]
     for directory in directories:
         directory.mkdir()
@@ -125,7 +123,7 @@ def _written_here(
 
 
 def keep(compared: CaseResult, out: Path) -> Path:
-    """Leave a failure below out: the directory as it was found, and what differs; return where that is told."""
+    """Leave a failure below out: the directory as it was found, and what differs; return the file that says so."""
     case = compared.case
     place = out / "failures" / case.name
     place.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class DirectoryCase:
 
     @property
     def name(self) -> str:
-        """Return what tells it apart."""
+        """Return what distinguishes it."""
         return f"{self.writer}-{self.seed}"
 
 
@@ -87,9 +87,7 @@ def cases_written_there(
     for workload in workloads:
         directory = work / f"real-{workload.seed}"
         directory.mkdir()
-        if workload.before and real.version.startswith(
-            "rocketmq-4."
-        ):  # 5.x refuses to start beside such files
+        if workload.before and real.version.startswith("rocketmq-4."):  # 5.x refuses to start beside such files
             answers[workload.seed] = _put_all(real, workload, workload.before, directory, stop=True)
             leave_empty_queue_files(directory, workload.config.mapped_file_size_consume_queue)
     clean = [workload for workload in workloads if not workload.is_killed]

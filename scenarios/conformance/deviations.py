@@ -142,7 +142,5 @@ TIME_OF_NOTHING = Deviation(
     "",
 )
 
-DEVIATIONS: dict[str, Deviation] = {
-    each.name: each for each in list(globals().values()) if isinstance(each, Deviation)
-}
+DEVIATIONS: dict[str, Deviation] = {each.name: each for each in list(globals().values()) if isinstance(each, Deviation)}
 """By name."""

@@ -223,9 +223,7 @@ def differences_of_lookup(opened: OpenedDirectory, topic: str, key: str) -> Iter
             yield StoreDifference(place, f"{here[offset]} times", f"{there[offset]} times", why)
 
 
-def _why_found(
-    opened: OpenedDirectory, topic: str, key: str, offset: int, here: int, there: int
-) -> Deviation | None:
+def _why_found(opened: OpenedDirectory, topic: str, key: str, offset: int, here: int, there: int) -> Deviation | None:
     """Return why a look-up finds a message more or less often. What is here has been compared with the log."""
     if there < here:
         return _why_not_found(opened, offset)
@@ -240,9 +238,7 @@ def _why_found(
         return deviations.INDEX_STALE
     was_twice = _indexed(opened)[offset] > len(keys_of(record))  # by an earlier start of the real store
     return (
-        deviations.INDEX_TWICE
-        if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened)
-        else None
+        deviations.INDEX_TWICE if was_twice or "abort" in opened.files or offset >= _dispatched_from(opened) else None
     )
 
 

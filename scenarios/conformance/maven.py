@@ -1,6 +1,6 @@
 """Java programs of ours over public jars: fetched by the machine's Maven, compiled by its JDK, kept in a cache.
 
-Names in the cache tell versions apart. Nothing here is needed to use tornlog itself.
+Names in the cache have the version. Nothing here is needed to use tornlog itself.
 """
 
 import os
@@ -35,9 +35,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <dependencies>{dependencies}</dependencies>
 </project>
 """
-_DEPENDENCY = (
-    "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
-)
+_DEPENDENCY = "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
 
 
 class JavaMissing(Exception):

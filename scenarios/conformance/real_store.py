@@ -41,7 +41,7 @@ _FIELDS = {one.metadata["key"].name: one.name for one in fields(StoreConfig)}
 
 
 class RealStoreFailed(Exception):
-    """The real store did not do what it was told, which is no judgement of anything."""
+    """The real store did not do what it was asked, which is no judgement of anything."""
 
 
 class RealStoreDied(RealStoreFailed):
@@ -175,9 +175,9 @@ def settings_of(config: StoreConfig) -> Fields:
 
 
 def config_of_settings(directory: Path, settings: Fields, recover_whole_log: bool) -> StoreConfig:
-    """Return the settings of a store in a directory, given those that the real one was told for `/store`.
+    """Return the settings of a store in a directory, given those that the real one had for `/store`.
 
-    Failures that were kept before some of them were told have none of these: defaults are what they meant.
+    Failures that were kept before some of them were kept have none of these: defaults are what they meant.
     """
     chosen = {_FIELDS[name]: settings[name] for name in (*_SETTINGS, _LOG_PATHS) if name in settings}
     return moved(StoreConfig("/store", recover_whole_log=recover_whole_log, **chosen), directory)

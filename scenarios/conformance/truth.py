@@ -121,9 +121,7 @@ def _nearest_faults(seen: StoreObservation, config: StoreConfig) -> Iterator[tup
             if entry[:2] != BLANK[:2] and entry[0] in seen.records
         }
         times_ms = list(stored_ms.values())
-        if times_ms != sorted(
-            times_ms
-        ):  # as 4.9.8 writes them when its clock steps back: nothing can bisect that
+        if times_ms != sorted(times_ms):  # as 4.9.8 writes them when its clock steps back: nothing can bisect that
             continue
         away_ms = {number: abs(at_ms - time_ms) for number, at_ms in stored_ms.items()}
         if away_ms and away_ms.get(found) != min(away_ms.values()):

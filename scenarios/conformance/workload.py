@@ -54,10 +54,7 @@ def workload_of(seed: int) -> Workload:
     mean = stream.pick((10, 40, 120), "puts")
     pause_ms_max = stream.pick((0, 3, 20), "pause")
     producers = [
-        [
-            _put(stream, f"{producer}.{number}", pause_ms_max)
-            for number in range(1 + stream.below(2 * mean, "count"))
-        ]
+        [_put(stream, f"{producer}.{number}", pause_ms_max) for number in range(1 + stream.below(2 * mean, "count"))]
         for producer in range(stream.pick((1, 2, 4), "producers"))
     ]
     life_ms = 20 + stream.below(1_500, "life ms")

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing by atheris, which looks at the branches that inputs take: `tornlog fuzz --engine atheris`.
 
 atheris instruments modules as they are imported and ends its process when it is done, so it has one of its own: see
-`covered_process`. What that finds is made small and told here, as what our own engine finds is.
+`covered_process`. What that finds is made small and reported here, as what our own engine finds is.
 """
 
 import json

@@ -94,7 +94,7 @@ class CoveredFuzzer:
         }
         run = CoveredRun(counts, list(tally.found.values()))
         Path(self._task["results"]).write_bytes(msgspec.json.encode(run))
-        os._exit(_DONE)  # libFuzzer has no other way to be told
+        os._exit(_DONE)  # libFuzzer has no other way to be stopped
 
 
 def main() -> None:

@@ -113,9 +113,7 @@ def breach_of(error: Exception) -> FuzzViolation:
     if isinstance(error, TargetViolation):
         return FuzzViolation(error.kind, error.expected[:most], error.found[:most])
     if isinstance(error, MemoryError):
-        return FuzzViolation(
-            "allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are"
-        )
+        return FuzzViolation("allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are")
     name = type(error).__name__
     kind = f"crash-{name.lower()}-{_place_of(error)}"
     return FuzzViolation(kind, "an outcome, or an error that is documented", f"{name}: {error}"[:most])

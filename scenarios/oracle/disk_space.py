@@ -100,9 +100,7 @@ class WatchedRemovals:
         base_offset = int(name_of(path))
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
             return  # one that was never used
-        self._report(
-            clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path))
-        )
+        self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path)))
         self._ledger.expired_to = max(self._ledger.expired_to, base_offset + store.log.segment_bytes)
         if self.first_removed is None:
             mtime_ms = self._files.status(path).mtime_ms
@@ -112,9 +110,7 @@ class WatchedRemovals:
         """Return whether a segment's time is over, or the disk so full that it may go for that alone."""
         config, clock = store.config, store.world.clock
         space = self._files.space(path)
-        full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (
-            space.used_bytes + space.usable_bytes
-        )
+        full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (space.used_bytes + space.usable_bytes)
         if full or (not self._room.is_short and self._room.was_short(clock.monotonic_ns() - _PASS_NS_MAX)):
             self._forced = SEGMENTS_PER_PASS
         if self._forced:

@@ -118,9 +118,7 @@ def services_text(store: MessageStore, named: str = "") -> str:
     for name, progress, error in _services(store):
         if name == named or error is not None:
             last = "none" if error is None else error if isinstance(error, str) else error_text(error)
-            lines.append(
-                f"{name}: {progress}; last error: {last}" if progress else f"{name}: last error: {last}"
-            )
+            lines.append(f"{name}: {progress}; last error: {last}" if progress else f"{name}: last error: {last}")
     if not store.flags.is_writeable:
         lines.append("the store takes no puts any more")
     return "\n".join(lines)
@@ -144,7 +142,5 @@ def _services(store: MessageStore) -> Iterator[tuple[str, str, BaseException | s
     if index is not None:
         yield "index", f"at {index.last_update[1]}", index.last_error
     delivered = ", ".join(f"level {level} at {offset}" for level, offset in sorted(schedule.offsets.items()))
-    answer = schedule.last_error or (
-        None if schedule.last_answer.value == "PUT_OK" else schedule.last_answer.value
-    )
+    answer = schedule.last_error or (None if schedule.last_answer.value == "PUT_OK" else schedule.last_answer.value)
     yield schedule.name, delivered, answer

@@ -60,9 +60,7 @@ def time_diff_s(begin_ms: int, stored_ms: int) -> int:
     return min(max(stored_ms - begin_ms, 0) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
 
 
-def file_content(
-    header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int
-) -> bytes:
+def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
     """Return all bytes of a file with these entries; of the header, counts are as entries make them."""
     newest: dict[int, int] = {}
     content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)

@@ -43,9 +43,7 @@ class GroupProgress:
             store.schedule.file = WatchedSideFile(files, self._ledger.delay_progress, self._on_begin)
         self.manager = None
         if self._plan.consuming.commits_offsets or self._plan.transactions.chance:
-            self.manager = ConsumerOffsetManager(
-                store.world, CONFIG, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS
-            )
+            self.manager = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS)
             self.manager.on_failure = store.flags.service_failed
             self.manager.file = WatchedSideFile(files, self._ledger.group_progress, self._on_begin)
 
@@ -113,9 +111,7 @@ class GroupProgress:
                     return
                 limit_ms -= _POLL_MS
                 store.world.tasks.sleep(_POLL_MS)
-        limit_ms = (
-            self._plan.flush.thorough_interval_ms
-        )  # copies wait for no sync, but their progress for one
+        limit_ms = self._plan.flush.thorough_interval_ms  # copies wait for no sync, but their progress for one
         limit_ms += max(DELAY_OFFSET_INTERVAL_MS, CONSUMER_OFFSET_INTERVAL_MS) + live.DISPATCH_MS_MAX
         while unpersisted := self._unpersisted(store):
             if limit_ms <= 0:

@@ -163,9 +163,7 @@ def _host_bytes(host: tuple[bytes, int]) -> bytes:
 
 
 def _host_bits(born_host: bytes, store_host: bytes) -> int:
-    return (_BORN_V6 if len(born_host) > _IPV4_BYTES else 0) | (
-        _STORE_V6 if len(store_host) > _IPV4_BYTES else 0
-    )
+    return (_BORN_V6 if len(born_host) > _IPV4_BYTES else 0) | (_STORE_V6 if len(store_host) > _IPV4_BYTES else 0)
 
 
 class Knowledge(Enum):

@@ -144,9 +144,7 @@ def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
     return end - at >= _BLANK_BYTES and int.from_bytes(view[at + 4 : at + 8], "big") == _BLANK
 
 
-def read(
-    view: memoryview | bytes, at: int, end: int, *, file: str, physical_offset: int | None = None
-) -> Reading:
+def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_offset: int | None = None) -> Reading:
     """Read the record at position at of a file, which is to lie within end and to say it is at physical_offset.
 
     physical_offset: None for one that is out of its place, as clients are given them. UnreadableError names what is

@@ -139,17 +139,13 @@ def keep_once(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
             found.body = put.body
 
 
-def _records(
-    store: MessageStore, known_damage: KnownDamage | None, known: Known | None
-) -> Iterator[FoundRecord]:
+def _records(store: MessageStore, known_damage: KnownDamage | None, known: Known | None) -> Iterator[FoundRecord]:
     for segment in store.log.segments:
         path, base_offset = segment.file.path, segment.base_offset
         view = segment.file.view(0, segment.size_bytes)
         if known_damage is not None:
             view = known_damage.seen_through(view, base_offset)
-        for record, body in walk(
-            view, segment.readable.get(), file=path, base_offset=base_offset, known=known
-        ):
+        for record, body in walk(view, segment.readable.get(), file=path, base_offset=base_offset, known=known):
             yield FoundRecord(record, path, record.physical_offset - base_offset, body)
 
 

@@ -128,9 +128,7 @@ class Transactions:
 
     def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
         """Note a decision before it is asked for."""
-        assert self.by_name.get(transaction.name) is transaction, (
-            f"{transaction.name}: nobody has prepared it"
-        )
+        assert self.by_name.get(transaction.name) is transaction, f"{transaction.name}: nobody has prepared it"
         decision = TransactionDecision(transaction, commits, now_ns)
         transaction.decisions.append(decision)
         self.decisions.append(decision)

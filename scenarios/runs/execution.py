@@ -50,9 +50,7 @@ class Execution(ABC):
         self._plan = plan
         self._choices = choices = simulation.choices
         self._kernel = simulation.kernel
-        drawn = [
-            Crash(life_name(number), life.profile, life.moment, "") for number, life in enumerate(plan.lives)
-        ]
+        drawn = [Crash(life_name(number), life.profile, life.moment, "") for number, life in enumerate(plan.lives)]
         self._crashes = tuple(simulation.planned_crash(crash, crash) for crash in drawn)
         self._lives = tuple(
             replace(life, profile=crash.profile, moment=crash.moment)

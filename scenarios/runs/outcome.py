@@ -28,7 +28,7 @@ class RunOutcome:
     digest: str = ""
     schedule: list[list[Any]] = field(default_factory=list)
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
-    """All that users asked for and were told."""
+    """All that users asked for and were answered."""
 
     @property
     def signature(self) -> str:

@@ -23,8 +23,6 @@ def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) 
     return kind(plan, simulation, ledger=ledger)
 
 
-def simulation_of(
-    plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None
-) -> Simulation:
+def simulation_of(plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None) -> Simulation:
     """Return the simulation in which a plan is run; policy: in place of the plan's own."""
     return Simulation(choices, policy or policy_of(plan, choices), trace=trace)

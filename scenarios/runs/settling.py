@@ -73,9 +73,7 @@ class Settling:
         while store.log.flushed_where.get() < end:
             if store.flags.has_failed:
                 if store.flags.is_writeable:
-                    self.judge.broken(
-                        "STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable"
-                    )
+                    self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
                 return
             if self.kernel.now_ns > deadline_ns:
                 behind_bytes = end - store.log.flushed_where.get()
@@ -119,9 +117,7 @@ class Settling:
         if removed:
             self.judge.queues_removed(store, log_min_offset)
 
-    def stop(
-        self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True
-    ) -> None:
+    def stop(self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True) -> None:
         """End a life whose store was stopped. One that was not clean is taken for a crash, and the machine is killed.
 
         has_room: whether the disk has had room again since before the stop began.

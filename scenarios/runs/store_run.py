@@ -51,9 +51,7 @@ class Run(Execution):
         faults = plan.faults
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
             faults = replace(plan.faults, failed_creation_chance=0.0)
-        self.lasting = self.simulation.lifecycle(
-            faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot
-        )
+        self.lasting = self.simulation.lifecycle(faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
 
     def _play(self) -> None:
@@ -87,9 +85,7 @@ class Run(Execution):
         self._end(disk, HEAL, crashed=False)
         self._recover("after", self._judge.recovery)
 
-    def _run_life(
-        self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None
-    ) -> bool:
+    def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None) -> bool:
         """Run one life to its end; return whether the machine died.
 
         recovered: the digest of what a recovery has made of this disk already; recovering again must not change it.
@@ -112,16 +108,12 @@ class Run(Execution):
                 traffic.progress = manager
             transactions = None
             if manager is not None and self._plan.transactions.chance:
-                transactions = TransactionTraffic(
-                    self._plan, store, manager, disk, self._ledger, self._judge.report
-                )
+                transactions = TransactionTraffic(self._plan, store, manager, disk, self._ledger, self._judge.report)
                 transactions.start()
                 traffic.transactions = transactions
             traffic.room = room
             if life.ending == LifeEnding.STOP_IN_TRAFFIC:
-                clean = traffic.run_into_a_stop(
-                    life.messages_each, partial(self._shut_down_in_traffic, store)
-                )
+                clean = traffic.run_into_a_stop(life.messages_each, partial(self._shut_down_in_traffic, store))
                 has_room = not self._plan.capacity_bytes
                 self._settling.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
@@ -174,9 +166,7 @@ class Run(Execution):
         self._disturbances.stop()
         return clean
 
-    def _open(
-        self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: Room
-    ) -> MessageStore:
+    def _open(self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: Room) -> MessageStore:
         """Load a store, judge what recovery made of the last life, and start it."""
         self._store = None
         world = world_of(machine, disk)
@@ -237,14 +227,10 @@ class Run(Execution):
             assert store is not None, "a store that was stopped had been opened"
             guarantees.note_stop(self._ledger)
             removed = None if self._removals is None else self._removals.first_removed
-            self.lasting.leave_after_stop(
-                disk, partial(offline_faults.after_stop, life, store=store, removed=removed)
-            )
+            self.lasting.leave_after_stop(disk, partial(offline_faults.after_stop, life, store=store, removed=removed))
         else:
             self._note_crash()
             profile = PROFILES[life.profile]
             self._judge.crash(store, disk, profile)
-            self.lasting.leave_after_crash(
-                disk, profile, partial(offline_faults.after_crash, life, store=store)
-            )
+            self.lasting.leave_after_crash(disk, profile, partial(offline_faults.after_crash, life, store=store))
         self._judge.note_damage(self._config, disk.damage)

@@ -19,7 +19,7 @@ from .facts import Facts
 from .mark_arguments import MarkArguments, SeedBudget, WrongMark
 
 SHRINK_TRIES = 300
-"""Runs at most, so that what is told does not depend on the machine's speed."""
+"""Runs at most, so that what is reported does not depend on the machine's speed."""
 
 
 def run_scenario(

@@ -40,7 +40,7 @@ class Facts:
     node: str
     """The test, from pytest's root directory: the same wherever pytest is started."""
     command: str
-    """How pytest was started, without what it was told."""
+    """How pytest was started, without its arguments."""
     scenario: str | None
     seeds: int = 0
     last_seed: int = -1
@@ -114,7 +114,7 @@ def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
     config = item.config
     file = relpath(item.path, config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
-    # A worker of pytest-xdist is told how its session was started.
+    # A worker of pytest-xdist is given how its session was started.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
     command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
     return Facts("::".join((file, *names)), item.nodeid, command, wanted.scenario)

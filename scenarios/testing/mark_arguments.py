@@ -29,7 +29,7 @@ class MarkArguments:
     seeds: int | str = SEEDS
     """N for 0 to N - 1, or "A:B" for A to B - 1."""
     shrink: bool = True
-    """Whether the first failure is made small before it is told."""
+    """Whether the first failure is made small before it is reported."""
     must_inject: Sequence[str] = ()
     """Faults, or `crash`, that have to happen in some seed: else the test fails."""
     never_injected: str = "warn"
@@ -48,9 +48,7 @@ class MarkArguments:
         if unknown:
             raise WrongMark(f"must_inject: no fault {', '.join(unknown)}; `tornlog list` names them")
         if self.never_injected not in NEVER_INJECTED:
-            raise WrongMark(
-                f"never_injected: expected one of {', '.join(NEVER_INJECTED)}, found {self.never_injected}"
-            )
+            raise WrongMark(f"never_injected: expected one of {', '.join(NEVER_INJECTED)}, found {self.never_injected}")
         try:
             Ranges(**self.ranges)
         except ValueError as error:

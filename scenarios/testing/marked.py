@@ -67,7 +67,7 @@ def through_seeds(
 
 
 def _run_seeds(wanted: MarkArguments) -> Callable[..., str | None]:
-    """Return what runs the seeds of a mark, which says what to tell of the one that broke. Raises WrongMark."""
+    """Return what runs the seeds of a mark, which says what to report of the one that broke. Raises WrongMark."""
     if wanted.scenario is None:
         return run_simulated
     from .catalogued import run_scenario, scenario_wanted  # the store and all that judges it: for this alone

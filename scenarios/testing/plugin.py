@@ -33,9 +33,7 @@ class EachSeedItsOwn:
     """Stands for the simulation until a seed is run: fixtures are set up before, and once."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"simulation.{name}: each seed has a simulation of its own, and only the test is given it"
-        )
+        raise AttributeError(f"simulation.{name}: each seed has a simulation of its own, and only the test is given it")
 
 
 @pytest.fixture

@@ -132,9 +132,7 @@ class DamagedRecord(NamedTuple):
     flaw: Flaw
 
 
-def flip_number(
-    image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream
-) -> DamagedRecord | None:
+def flip_number(image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream) -> DamagedRecord | None:
     """Flip a bit of the queueOffset of one of the puts that are in the log; None if none is."""
     here = [put for put in puts if _path_of(store, put) in image.files]
     if not here:
@@ -144,9 +142,7 @@ def flip_number(
     return _with_flipped_bit(image, store, put, _QUEUE_OFFSET_AT + bit // 8, bit % 8)
 
 
-def damage_record(
-    image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream
-) -> DamagedRecord | None:
+def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream) -> DamagedRecord | None:
     """Flip a bit of the body, the magic or the size of a put in a segment that a clean exit vouches for; None without.
 
     Such a segment has others behind it, which were put to.
@@ -156,9 +152,7 @@ def damage_record(
     here = [
         put
         for put in puts
-        if put.physical_offset is not None
-        and put.physical_offset < vouched_end
-        and _path_of(store, put) in image.files
+        if put.physical_offset is not None and put.physical_offset < vouched_end and _path_of(store, put) in image.files
     ]
     if not here:
         return None

@@ -44,9 +44,7 @@ class OfflineFaults:
     _strays: set[str] = field(default_factory=set, init=False)
     """The paths of files that are not the store's, and must stay."""
 
-    def after_stop(
-        self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None
-    ) -> Image:
+    def after_stop(self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None) -> Image:
         """Return what is on the disk when the next life begins, given what a store that was stopped left there.
 
         removed: the first segment that retention removed in this life.
@@ -86,7 +84,7 @@ class OfflineFaults:
         if queue_files and stream.chance(0.5, "queue file cut"):
             path = stream.pick(queue_files, "cut queue file")
             content = image.files[path].content
-            # Less than an entry's offset and size cannot be told from a file that was never made whole.
+            # Less than an entry's offset and size cannot be distinguished from a file that was never made whole.
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = damage.with_file(image, path, content[:left_bytes])
             self.injected["odd size"] += 1

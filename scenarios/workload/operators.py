@@ -55,8 +55,8 @@ def removing_operator(
 ) -> Callable[[], None]:
     """Return a task that has queues removed of which nothing is left but numbers, again and again, while others put.
 
-    It lets hours pass for what they lead to first. Consumers of a queue that was are told to begin again: when it
-    begins to go, and when it is gone.
+    It lets hours pass for what they lead to first. Consumers of a queue that was removed are asked to begin again: when
+    it begins to go, and when it is gone.
     """
 
     def operate() -> None:

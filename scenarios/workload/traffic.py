@@ -1,4 +1,4 @@
-"""The users of a store: producers that put and note what they were told, and all others beside them."""
+"""The users of a store: producers that put and note their answers, and all others beside them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -78,8 +78,7 @@ class Traffic:
         """
         stream = self._stream("stop")
         puts_max = sum(
-            len(message_names(self.plan, self.life, number, messages_each))
-            for number in range(self.plan.producers)
+            len(message_names(self.plan, self.life, number, messages_each)) for number in range(self.plan.producers)
         )
         puts = stream.between(1, puts_max, "puts before the stop")
         self._stop = StopDue(puts, self.store.world.tasks.signal("stop due"))
@@ -95,10 +94,7 @@ class Traffic:
     def _begin(self, messages_each: int) -> list[Task]:
         plan, store, spawn = self.plan, self.store, self.store.world.tasks.spawn
         self._producing = plan.producers
-        users = [
-            spawn(f"producer-{number}", self._producer(number, messages_each))
-            for number in range(plan.producers)
-        ]
+        users = [spawn(f"producer-{number}", self._producer(number, messages_each)) for number in range(plan.producers)]
         users += [spawn(f"consumer-{number}", self._consumer(number)) for number in range(plan.consumers)]
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
@@ -115,9 +111,7 @@ class Traffic:
             users.append(spawn("removing operator", removing))
             users.append(spawn("returning producer", self._returning_producer()))
         if self.room is not None and self.room.is_short:
-            finding_room = operators.room_operator(
-                store, self._stream("room"), self.room, self._report_while_running
-            )
+            finding_room = operators.room_operator(store, self._stream("room"), self.room, self._report_while_running)
             users.append(spawn("room operator", finding_room))
         if plan.delay.chance:
             self._producing += 1
@@ -294,9 +288,7 @@ class Traffic:
             pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
         pieces += added
         body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
-        entry = PutEntry(
-            name, topic, queue_id, tags, body, "\2".join(pieces).encode(), wait, self.kernel.now_ns
-        )
+        entry = PutEntry(name, topic, queue_id, tags, body, "\2".join(pieces).encode(), wait, self.kernel.now_ns)
         entry.given = given
         entry.light_names = light_names
         if level:
@@ -343,9 +335,7 @@ class Traffic:
 
     def _consumer(self, number: int) -> Callable[[], None]:
         stream = self._stream(f"consumer-{number}")
-        consumer = Consumer(
-            self.plan, self.kernel, self.store, self.ledger, stream, self.report, f"G{number}"
-        )
+        consumer = Consumer(self.plan, self.kernel, self.store, self.ledger, stream, self.report, f"G{number}")
 
         def consume() -> None:
             try:

@@ -123,9 +123,7 @@ class TransactionTraffic:
         end = put.physical_offset + put.record_bytes
         found = self._must_be_found(end, is_visible=put.is_durable or answered_for_all)
         if behaviour.contradicts:
-            otherwise = partial(
-                self._end, transaction, put, request, commits=not behaviour.commits, found=found
-            )
+            otherwise = partial(self._end, transaction, put, request, commits=not behaviour.commits, found=found)
             self._spawn("contradiction", otherwise)
         self._end(transaction, put, request, commits=behaviour.commits, found=found)
 
@@ -181,9 +179,7 @@ class TransactionTraffic:
     ) -> None:
         """Ask for a decision, note the answer and judge it. found: whether the half message can be found."""
         transactions = self.ledger.transactions
-        decision = transactions.ask(
-            transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns()
-        )
+        decision = transactions.ask(transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns())
         end = self.service.commit if commits else self.service.rollback
         try:
             result = end(request)

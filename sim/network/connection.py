@@ -107,9 +107,7 @@ class SimConnection:
 
     peer: "SimConnection"
 
-    def __init__(
-        self, medium: Medium, machine: Machine, host: str, local_address: str, remote_address: str
-    ) -> None:
+    def __init__(self, medium: Medium, machine: Machine, host: str, local_address: str, remote_address: str) -> None:
         self._medium = medium
         self._machine = machine
         self.host = host
@@ -183,13 +181,13 @@ class SimConnection:
 
     @property
     def receives(self) -> bool:
-        """Return whether receive has something to tell now."""
+        """Return whether receive has something to return now."""
         now_ns = self._medium.kernel.now_ns
         return self._has_ended(now_ns) or self.incoming.has_arrived(now_ns)
 
     @property
     def sends(self) -> bool:
-        """Return whether send has room, or something to tell, now."""
+        """Return whether send has room, or an error to raise, now."""
         room_bytes = self._medium.buffer_bytes - self.peer.incoming.size_bytes
         return room_bytes > 0 or self._has_ended(self._medium.kernel.now_ns)
 

@@ -68,7 +68,7 @@ class SimListener:
 
     @property
     def receives(self) -> bool:
-        """Return whether accept has something to tell now."""
+        """Return whether accept has something to return now."""
         return self.closed or bool(self._waiting)
 
     @property
@@ -151,9 +151,7 @@ class SimPoller:
                 self._is_woken = False
                 return ready
             # When each that is waited for may change by itself; none of that has passed, or it would be ready.
-            watched = [
-                (what, receives) for what, (receives, sends) in self._watched.items() if receives or sends
-            ]
+            watched = [(what, receives) for what, (receives, sends) in self._watched.items() if receives or sends]
             self._gate.wait(earliest((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 
     def wake(self) -> None:

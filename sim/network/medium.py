@@ -47,12 +47,12 @@ class LinkConditions:
         """Return whether a connection that could be made is refused."""
         return False
 
-    def is_silent_death(self, host: str, told: bool | None) -> bool:
+    def is_silent_death(self, host: str, forced: bool | None) -> bool:
         """Return whether a machine that dies now is off and says nothing; if not, its system ends its connections.
 
-        told: what whoever kills it has said of that, which is then the answer.
+        forced: what whoever kills it has said of that, which is then the answer.
         """
-        return told is True
+        return forced is True
 
     def is_reset_at_death(self, host: str) -> bool:
         """Return whether a connection of a process that dies is reset, and not ended in good order."""

@@ -1,6 +1,6 @@
 """POS (partial order sampling): the pending operation of highest random priority goes; what races with it is redrawn.
 
-Orders of operations that do not race are not told apart, so that those that do are sampled far more evenly than by a
+Orders of operations that do not race are not distinguished, so that those that do are sampled far more evenly than by a
 walk. A task that is about to start, or has been woken, is known by what it waited for: its next operation shows only
 when it gets there. Which operations race is judged by their labels, the only thing a policy knows of them:
 

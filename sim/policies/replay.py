@@ -3,7 +3,7 @@
 The default schedule lets each task run until it blocks; the next is then the one that has been runnable for longest.
 
     Replay      deviates where a labelled schedule says; keeps what does not fit, so it follows records of other code
-    Labelling   follows the kernel's own record, which counts points, and tells it in labels that outlive other code
+    Labelling   follows the kernel's own record, which counts points, and says it in labels that outlive other code
     Deviating   deviates at plain numbers, each counted from the last one, for whoever draws and shrinks plain data
 """
 

@@ -17,7 +17,7 @@ STARVED_TASK = "starved task"
 class Starving:
     """Invariant: between `_begin` and `_end`, counted in steps, `_victim` is passed over, once it has been drawn.
 
-    The policy within is asked about the others; the task that ran last, which it is told, need not be among them.
+    The policy within is asked about the others; the task that ran last, which it is given, need not be among them.
     """
 
     def __init__(self, stream: Stream, policy: Policy, mean_gap_steps: int, steps_max: int) -> None:

@@ -3,7 +3,7 @@
 broker = Broker(world, StoreConfig("/var/lib/mq"), BrokerConfig(listen_port=10911))
 broker.load()
 broker.start()
-...                # a server hands requests to what broker.routes() names, and tells broker.channel_closed
+...                # a server hands requests to what broker.routes() names, and calls broker.channel_closed
 broker.shutdown()
 """
 
@@ -42,11 +42,9 @@ class Broker(BrokerParts):
         if self.is_slave and world.network is not None:
             self.synchronize = SlaveSynchronize(self)
         self.registration: BrokerRegistration | None = None
-        """What tells other name servers of this broker."""
+        """What registers this broker with other name servers."""
         if config.name_servers:
-            self.registration = BrokerRegistration(
-                self, lambda: self.name_server.ha_address, self._follow_master
-            )
+            self.registration = BrokerRegistration(self, lambda: self.name_server.ha_address, self._follow_master)
         beside = (self.held_pulls, self.housekeeping, self.synchronize, self.registration)
         self._services = [service for service in beside if service is not None]
         """What starts last, in this order, and ends first, in the reverse one."""

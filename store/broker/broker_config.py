@@ -32,13 +32,13 @@ class BrokerConfig:
     broker_cluster_name: str = _key("DefaultCluster", "brokerClusterName")
     broker_id: int = _key(MASTER_ID, "brokerId", 0, LONG_MAX)
     broker_ip1: str = _key("127.0.0.1", "brokerIP1")
-    """The address that clients are told, and that records have as their storeHost."""
+    """The address that clients are given, and that records have as their storeHost."""
     listen_port: int = _key(10911, "listenPort", 0, 65535)
     ha_host: str = _key("127.0.0.1", "haHost", own=True)
     """Where slaves connect to, at haListenPort; RocketMQ listens everywhere."""
     region_id: str = _key("DefaultRegion", "regionId")
     namesrv_addr: str = _key("", "namesrvAddr")
-    """Name servers beside the one built in, `host:port` separated by semicolons: each is told of this broker."""
+    """Name servers beside the one built in, `host:port` separated by semicolons: this broker registers with each."""
     register_name_server_period_ms: int = _key(30_000, "registerNameServerPeriod", 10_000, 60_000)
     master_addr: str = _key("", "masterAddr", own=True)
     """Of a slave: the `host:port` where its master is asked for topics, groups and offsets."""

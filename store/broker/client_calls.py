@@ -81,7 +81,7 @@ class Pushes:
         self._producers = producers
 
     def consumer_ids_changed(self, group: str, channels: Iterable[Channel]) -> None:
-        """Tell the members of a group that it is not what it was."""
+        """Notify the members of a group that it has changed."""
         for channel in channels:
             self.send(channel, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
@@ -110,7 +110,7 @@ class Pushes:
         command = RemotingCommand(code, opaque, ONE_WAY_FLAG, version=version, ext_fields=fields, body=body)
         try:
             return channel.send(command)
-        except ValueError:  # no frame can hold it; whoever tells, which may be a service, has more to do
+        except ValueError:  # no frame can hold it; the caller, which may be a service, has more to do
             return False
 
 

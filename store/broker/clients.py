@@ -145,7 +145,7 @@ class ConsumerGroupInfo:
 
 
 GroupListener = Callable[[str, Iterable[Channel]], None]
-"""Told of a group whose members or topics changed, and of its members' connections."""
+"""Called with a group whose members or topics changed, and with its members' connections."""
 
 
 class ConsumerManager:
@@ -171,7 +171,7 @@ class ConsumerManager:
             return sorted(name for name, info in self._groups.items() if topic in info.subscriptions)
 
     def register(self, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool) -> None:
-        """Note what a heartbeat says of one group; notify: whether the group is told if that changes it."""
+        """Note what a heartbeat says of one group; notify: whether the group is notified if that changes it."""
         with self._lock:
             info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer))
             info.said = consumer
@@ -207,7 +207,7 @@ class ConsumerManager:
             self.on_changed(group, channels)
 
     def close(self, channel: Channel) -> None:
-        """Forget the client of a connection that has ended, in all groups; the others are told."""
+        """Forget the client of a connection that has ended, in all groups; the others are notified."""
         with self._lock:
             groups = [name for name, info in self._groups.items() if channel in info.clients]
         for group in groups:

@@ -18,7 +18,7 @@ from ..world import World
 from .deadlines import Patience
 from .fair_queue import HostFairQueue
 from .limits import ServerLimits
-from .operator_log import Tell
+from .operator_log import Emit
 from .server_counts import Ending, ServerCounts
 from .session import ClientHost, Session
 
@@ -57,9 +57,9 @@ class Connections(Service):
         receive: Receive,
         on_ended: Callable[[Session], None],
         on_turn: Callable[[int], int | None],
-        tell: Tell,
+        emit: Emit,
     ) -> None:
-        """on_turn: what else there is to do by now_ns; returns when next. tell: what an operator should know of."""
+        """on_turn: what else there is to do by now_ns; returns when next. emit: what an operator should know of."""
         super().__init__(world)
         assert world.network is not None, "a server needs a network"
         self.limits = limits
@@ -68,7 +68,7 @@ class Connections(Service):
         self._on_command = receive
         self._on_ended = on_ended
         self._on_turn = on_turn
-        self._tell = tell
+        self._emit = emit
         self._poller = self._network.poller()
         self._listeners: dict[Connection | Listener, Listener] = {}
         self._listening = world.tasks.cell("listening", 1)
@@ -245,7 +245,7 @@ class Connections(Service):
                 return
             except OSError as error:  # one was turned away: out of descriptors, or of memory
                 self._counts.accept_failures += 1
-                self._tell(f"cannot accept: {error}")
+                self._emit(f"cannot accept: {error}")
                 continue
             self._welcome(connection, now_ns)
 
@@ -302,10 +302,10 @@ class Connections(Service):
                 if reader.has_more:
                     self._attention.append(session)
         except CorruptFileError as error:
-            self._tell(f"{error}{_who_begins_with(error.found)}; connection closed")
+            self._emit(f"{error}{_who_begins_with(error.found)}; connection closed")
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
         except Exception as error:  # an error of ours must not cost all others their server
-            self._tell(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed")
+            self._emit(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed")
             session.end(Ending.FAILED)
         if session.is_open:
             self._patience.look_at(session, now_ns)

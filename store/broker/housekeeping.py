@@ -15,7 +15,7 @@ from ..running_flags import Refusal
 from ..service import Service
 from ..stats import StoreStats
 from ..world import World
-from .operator_log import Tell
+from .operator_log import Emit
 
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
@@ -104,7 +104,7 @@ class StoreWatch:
     """Looks at one store. Any task may have it look."""
 
     def __init__(self, world: World, store: MessageStore) -> None:
-        self.tell: Tell = lambda line: None
+        self.emit: Emit = lambda line: None
         self._store = store
         self._files = world.files
         self._lock = world.tasks.lock("store watch")
@@ -112,7 +112,7 @@ class StoreWatch:
         """What is the matter, and what is to be said when it no longer is."""
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Log what is new."""
         with self._lock:
             line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
             self._note("disk full", line, "the disk has room again: messages are taken")
@@ -123,9 +123,9 @@ class StoreWatch:
     def _note(self, matter: str, line: str | None, over: str) -> None:
         if line is not None and matter not in self._told:
             self._told[matter] = over
-            self.tell(line)
+            self.emit(line)
         elif line is None and matter in self._told:
-            self.tell(self._told.pop(matter))
+            self.emit(self._told.pop(matter))
 
     def _full_disk(self) -> str:
         config = self._store.config

@@ -167,7 +167,7 @@ class PullRequestHoldService(Service):
                 return False
             held.add(pull)
             is_first = pull.due_ns < self._wake_ns
-        # What arrived since the pull was carried out has told nobody; whoever closed since has forgotten nothing.
+        # What arrived since the pull was carried out has notified no one; whoever closed since has forgotten nothing.
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             self._end_waits([pull])
         elif not pull.channel.is_open:

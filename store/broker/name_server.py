@@ -246,7 +246,7 @@ class NameServerProcessor:
     # -- brokers -----------------------------------------------------------------------------------
 
     def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Note another broker, and tell it who its master is."""
+        """Note another broker, and answer who its master is."""
         fields, body = ExtFields(request.ext_fields), request.body
         check = fields.int32("bodyCrc32", 0)
         if check and zlib.crc32(body) & 0x7FFFFFFF != check:

@@ -1,7 +1,7 @@
 """Operator log: few lines for a person to read, whatever provokes them, written without holding up a caller.
 
-Whoever tells goes on at once; a task of its own writes. So a terminal that is stopped, or a pipe that nobody reads,
-holds up no client.
+Whoever emits a line goes on at once; a task of its own writes. So a terminal that is stopped, or a pipe that nobody
+reads, holds up no client.
 """
 
 from collections import deque
@@ -17,17 +17,17 @@ WAITING_MAX = 200
 CLOSE_MS = 1_000
 """How long the last lines may take."""
 
-Tell = Callable[[str], None]
+Emit = Callable[[str], None]
 """Takes a line that an operator should know of, from any task."""
 
 
 class OperatorLog:
-    """Hands on at most LINES_MAX lines in each WINDOW_MS, and says how many it left out. Any task may tell.
+    """Hands on at most LINES_MAX lines in each WINDOW_MS, and says how many it left out. Any task may emit.
 
     A line that cannot be written is left out, too.
     """
 
-    def __init__(self, world: World, write: Tell) -> None:
+    def __init__(self, world: World, write: Emit) -> None:
         self._now_ns = world.clock.monotonic_ns
         self._tasks = world.tasks
         self._lock = world.tasks.lock("operator log")
@@ -41,10 +41,10 @@ class OperatorLog:
         self._task: Task | None = None
 
     def start(self) -> None:
-        """Begin to write what is told."""
+        """Begin to write what is emitted."""
         self._task = self._tasks.spawn("operator log", self._run)
 
-    def tell(self, line: str) -> None:
+    def emit(self, line: str) -> None:
         """Hand on a line, without what could move a terminal's cursor, or leave it out. Never waits."""
         with self._lock:
             if self._now_ns() - self._window_ns >= WINDOW_MS * 1_000_000:
@@ -57,7 +57,7 @@ class OperatorLog:
         self._signal.notify()
 
     def close(self) -> bool:
-        """Write what was told, and how much was left out last; False if that took longer than it may."""
+        """Write what was emitted, and how much was left out last; False if that took longer than it may."""
         with self._lock:
             self._end_window()
             self._is_closing = True
@@ -73,7 +73,7 @@ class OperatorLog:
     def _run(self) -> None:
         while True:
             self._signal.wait(None)
-            is_closing = self._is_closing  # before the last look, so that nothing told until then is missed
+            is_closing = self._is_closing  # before the last look, so that nothing emitted until then is missed
             while self._waiting:
                 try:
                     self._write(self._waiting.popleft())

@@ -21,7 +21,7 @@ from .requests import BROKER_VERSION, RequestCode, ResponseCode
 
 REGISTER_TIMEOUT_MS = 6_000
 APART_MS = 100
-"""Between two times at least: topics that are made meanwhile are told of together."""
+"""Between two times at least: topics that are made meanwhile are registered together."""
 
 FIRST_MS = 3_000
 INTERVAL_MS = 10_000
@@ -47,7 +47,7 @@ def _ask(
 
 
 class BrokerRegistration(Service):
-    """One task. on_master: told of the master's address for clients, and for its slaves' copies of the log."""
+    """One task. on_master: called with the master's address for clients, and for its slaves' copies of the log."""
 
     name = "broker registration"
 

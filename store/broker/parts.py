@@ -71,7 +71,7 @@ class BrokerParts:
         if world.network is not None:
             self.ha = HAService(store, config.ha_host)
         self.server_info: Callable[[], Mapping[str, str]] = dict
-        """What the server in front has to tell of itself."""
+        """The figures of the server in front."""
         self.held_pulls = PullRequestHoldService(world, self.store, config)
         self.consumers.on_changed = self.pushes.consumer_ids_changed
         self.consumers.on_registered = self._register_filters

@@ -43,9 +43,7 @@ class Invocation:
             self._link.give_up(self._opaque)
             raise TimeoutError(f"{address}: no response to request {self._opaque} in {timeout_ms} ms")
         if self._response is None:
-            raise ConnectionError(
-                f"{address}: the connection broke before request {self._opaque} was answered"
-            )
+            raise ConnectionError(f"{address}: the connection broke before request {self._opaque} was answered")
         return self._response
 
     def end(self, response: RemotingCommand | None) -> None:
@@ -125,9 +123,7 @@ class RemotingClient:
 class _Link:
     """One connection: who waits for what over it."""
 
-    def __init__(
-        self, world: World, address: str, connection: Connection, on_request: OnRequest | None
-    ) -> None:
+    def __init__(self, world: World, address: str, connection: Connection, on_request: OnRequest | None) -> None:
         self.world = world
         self.address = address
         self.is_broken = False
@@ -138,7 +134,7 @@ class _Link:
         self._expected: dict[int, Invocation] = {}
 
     def expect(self, opaque: int) -> Invocation:
-        """Return what will be told of the response with this opaque."""
+        """Return what will be given the response with this opaque."""
         invocation = Invocation(self, opaque)
         with self._guard:
             if self.is_broken:
@@ -170,7 +166,7 @@ class _Link:
                 for command, _ in reader.commands(data):
                     self._hand_out(command)
         except (OSError, CorruptFileError):
-            pass  # whoever waits is told below
+            pass  # whoever waits gets the error below
         finally:
             self.close()
 

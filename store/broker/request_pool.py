@@ -25,7 +25,7 @@ _NAMES = {
     Pool.QUERY_MESSAGE: "queryThreadPoolQueue",
     Pool.END_TRANSACTION: "EndTransactionThreadPoolQueue",
 }
-"""What RocketMQ calls the queues that it tells of."""
+"""What RocketMQ calls the queues whose figures it gives."""
 _PASSED_MAX = 4
 """How many requests go before one that is pipelined and has waited longer."""
 
@@ -119,7 +119,7 @@ class RequestPool:
         if name is None:
             return {}
         fields = {f"{name}Size": str(self.count), f"{name}Capacity": str(self.limits.queue_capacity)}
-        if self._pool is Pool.END_TRANSACTION:  # RocketMQ spells its size in another way, and tells no wait
+        if self._pool is Pool.END_TRANSACTION:  # RocketMQ spells its size in another way, and gives no wait
             return {"EndTransactionQueueSize": fields.pop(f"{name}Size"), **fields}
         return {**fields, f"{name}HeadWaitTimeMills": str(self._head_wait_ms(now_ns))}
 

@@ -59,7 +59,7 @@ PUT_CODES = {
     PutMessageStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
     PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
 }
-"""What clients are told of each status."""
+"""What clients are answered for each status."""
 
 _REMARKS = {
     PutMessageStatus.OS_PAGECACHE_BUSY: "[PC_SYNCHRONIZED] a put has held the log's lock for too long",

@@ -25,7 +25,7 @@ from .acl.rules import address_parts
 from .broker import Broker
 from .broker_config import BrokerConfig
 from .limits import ServerLimits, server_limits_of
-from .operator_log import Tell
+from .operator_log import Emit
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
@@ -45,17 +45,17 @@ class ServedBroker:
         limits: ServerLimits,
         *,
         acl_path: str | None = None,
-        tell: Tell,
+        emit: Emit,
     ) -> None:
         """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
-        self._access = None if acl_path is None else AccessControl(world, acl_path, tell)
+        self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         is_sync_flush = store.flush_disk_type is FlushDiskType.SYNC_FLUSH
         if is_sync_flush or store.broker_role is BrokerRole.SYNC_MASTER:
             limits = limits.with_waiting_sends()
-        self.server = RemotingServer(world, limits, tell)
+        self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
-        """Where it listens, once started; the first is the one that clients are told."""
-        self._tell = tell
+        """Where it listens, once started; the first is the one that clients are given."""
+        self._emit = emit
         self._world = world
         self._store = store
         self._config = config
@@ -64,7 +64,7 @@ class ServedBroker:
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Listen, recover the directory, and answer requests.
 
-        optional: where it listens as well if that can be had; if not, the operator is told.
+        optional: where it listens as well if that can be had; if not, the log says so.
         OSError if an address cannot be had or the disk fails, StoreLockedError if the directory is in use,
         CorruptFileError if it cannot be a store's; then nothing is left running.
         """
@@ -82,12 +82,12 @@ class ServedBroker:
         self._broker = broker
         flags = broker.own_store.flags
         over = "no more is put until a restart"
-        flags.on_service_failed = lambda name: self._tell(f"{name} has ended: {flags.failures[name]}; {over}")
+        flags.on_service_failed = lambda name: self._emit(f"{name} has ended: {flags.failures[name]}; {over}")
         for service in (self._access, *self.server.services):
             if service is not None:
                 service.on_failure = flags.service_failed
         broker.server_info = self._info
-        broker.watch.tell = self._tell
+        broker.watch.emit = self._emit
         check = None
         if self._access is not None:
             self._access.start()
@@ -99,7 +99,7 @@ class ServedBroker:
         try:
             self.addresses += self.server.listen([address])
         except OSError as error:
-            self._tell(
+            self._emit(
                 f"cannot listen at {address} (the broker's port - 2, where RocketMQ's slaves and clients before 4.5 "
                 f"ask): {error.strerror}; --no-vip-port does without"
             )
@@ -182,7 +182,7 @@ def addresses_of(
 
 
 def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, port: int) -> StoreConfig:
-    """Return the store's settings; like RocketMQ, a broker replicates at its port + 1 unless told otherwise."""
+    """Return the store's settings; like RocketMQ, a broker replicates at its port + 1 by default."""
     store = conf.store
     if role is not None:
         store = replace(store, broker_role=BrokerRole[role.name])
@@ -218,7 +218,7 @@ def broker_config_of(
         settings["broker_ip1"] = advertise
     elif "brokerIP1" not in others:
         if host in _ANY_HOST:
-            raise typer.BadParameter(f"clients cannot be told {host}: say which IP", param_hint="--advertise")
+            raise typer.BadParameter(f"clients cannot be given {host}: say which IP", param_hint="--advertise")
         settings["broker_ip1"] = "127.0.0.1" if host == "localhost" else host
     config = BrokerConfig.of(others, **settings)
     if config.master_addr:

@@ -13,7 +13,7 @@ from ..service import Service
 from ..world import World
 from .connections import Connections
 from .limits import ServerLimits
-from .operator_log import Tell
+from .operator_log import Emit
 from .request_pool import OVERLOAD, PooledRequest, RequestPool
 from .requests import ResponseCode, response_to
 from .router import Channel, Routes
@@ -38,22 +38,20 @@ class RemotingServer:
     server.start(routes)
     """
 
-    def __init__(
-        self, world: World, limits: ServerLimits | None = None, tell: Tell = lambda line: None
-    ) -> None:
-        """tell: what an operator should know of, a line at a time, from any task."""
+    def __init__(self, world: World, limits: ServerLimits | None = None, emit: Emit = lambda line: None) -> None:
+        """emit: what an operator should know of, a line at a time, from any task."""
         self.limits = limits or ServerLimits()
         self.counts = ServerCounts(world.tasks)
         self._world = world
-        self._tell = tell
+        self._emit = emit
         self._routes: Routes = {}
         self._check: AccessCheck | None = None
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         pools = self.limits.pools.items()
         self._pools = {pool: RequestPool(world, pool, one, self._handle, self._refuse) for pool, one in pools}
-        self._closed = ClosedChannels(world, tell)
+        self._closed = ClosedChannels(world, emit)
         self.connections = Connections(
-            world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, tell
+            world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, emit
         )
 
     @property
@@ -79,7 +77,7 @@ class RemotingServer:
         """Answer requests.
 
         check: whether a request is allowed, None for all. on_channel_closed: called once for each connection that has
-        ended, in a task of its own. on_response: told of each response of a client, in the task of the connections;
+        ended, in a task of its own. on_response: called with each response of a client, in the task of the connections;
         False where it answers nothing that was asked.
         """
         self._on_response = on_response
@@ -177,7 +175,7 @@ class RemotingServer:
         except Exception as error:
             self.counts.refused(RequestRefusal.FAILED)
             text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
-            self._tell(f"{session.remote_address}: request {command.code}: {text}")
+            self._emit(f"{session.remote_address}: request {command.code}: {text}")
             return response_to(command, ResponseCode.SYSTEM_ERROR, text)
 
     def _answer(self, request: PooledRequest, code: int, remark: str) -> None:
@@ -186,33 +184,33 @@ class RemotingServer:
 
 
 class ClosedChannels(Service):
-    """Tells of connections that have ended, in a task that may take its time."""
+    """Reports connections that have ended, in a task that may take its time."""
 
     name = "closed channels"
 
-    def __init__(self, world: World, tell: Tell) -> None:
+    def __init__(self, world: World, emit: Emit) -> None:
         super().__init__(world)
         self.on_closed: Callable[[Channel], None] | None = None
-        self._tell = tell
+        self._emit = emit
         self._ended: deque[Session] = deque()
 
     def add(self, session: Session) -> None:
-        """Have it told."""
+        """Have it reported."""
         if self.on_closed is not None:
             self._ended.append(session)
             self.wake()
 
     def step(self) -> None:
-        """Wait for some, and tell of them."""
+        """Wait for some, and report them."""
         self.signal.wait(None)
         self.finish()
 
     def finish(self) -> None:
-        """Tell of those that have ended."""
+        """Report those that have ended."""
         while self._ended:
             session = self._ended.popleft()
             assert self.on_closed is not None
             try:
                 self.on_closed(session)
             except Exception as error:
-                self._tell(f"{session.remote_address}: its end: {type(error).__name__}: {error}")
+                self._emit(f"{session.remote_address}: its end: {type(error).__name__}: {error}")

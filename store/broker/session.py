@@ -105,7 +105,7 @@ class Session:
         self.heard_turn = 0
         """In which of its turns the poller task last received of it."""
         self._is_paused = False
-        """Whether the poller task is to be told when enough of its requests are done."""
+        """Whether the poller task is to be woken when enough of its requests are done."""
         self._output: deque[memoryview] | None = None
         self._lock = world.tasks.lock("session")
         self._keeper = keeper
@@ -228,13 +228,11 @@ class Session:
     def is_listened_to(self) -> bool:
         """Return whether more may come: not while it leaves answers lying, or has its share of requests under way.
 
-        For the poller task, which is told when that changes.
+        For the poller task, which is woken when that changes.
         """
         if self._is_heard():
             return True
-        self._is_paused = (
-            True  # before the second look: who is done from now on tells, who was before is seen
-        )
+        self._is_paused = True  # before the second look: who is done from now on wakes it, who was before is seen
         return self._is_heard()
 
     def _is_heard(self) -> bool:

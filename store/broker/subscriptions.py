@@ -41,12 +41,12 @@ class SubscriptionData:
 
     @property
     def is_tag(self) -> bool:
-        """Return whether tags are enough to tell what is wanted."""
+        """Return whether tags are enough to select what is wanted."""
         return self.expression_type in (TAG, "")
 
     @property
     def is_sql(self) -> bool:
-        """Return whether properties tell what is wanted, by an expression that can be understood."""
+        """Return whether properties select what is wanted, by an expression that can be understood."""
         return not self.is_tag and self._fault is None
 
     @property
@@ -101,7 +101,7 @@ class SubscriptionData:
         return None
 
     def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
-        """Return what tells the messages that are wanted; registered is what bit maps know the group's expression by.
+        """Return what selects the messages that are wanted; registered is what bit maps know the group's expression by.
 
         Only for a subscription that was checked.
         """

@@ -78,9 +78,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         """Make those topics that every broker has. Raises OSError if the disk fails."""
         self.add_missing((topic.topic, topic) for topic in _system_topics(self._config))
 
-    def create_by_example(
-        self, topic: str, example: str, queue_nums: int, sys_flag: int = 0
-    ) -> TopicConfig | None:
+    def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
         """Return a topic, made like another if it is not there; None if there is no example that may be followed.
 
         queue_nums: how many queues the producer would like; no more are made than the example has, and one at least.
@@ -95,9 +93,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
         return self.get_or_put(topic, lambda: made)
 
-    def create(
-        self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0
-    ) -> TopicConfig | None:
+    def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
         """Return a topic, made if it is not there; None if no topic can have the name.
 
         queue_nums: taken as the nearest number of queues that a topic can have.

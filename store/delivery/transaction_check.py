@@ -83,7 +83,7 @@ class TransactionalMessageCheckService(Service):
     ) -> None:
         super().__init__(world)
         self.on_check: Callable[[MessageRecord], None] = do_nothing
-        """Told of each half message whose producer group is to be asked, as it was put back."""
+        """Called with each half message whose producer group is to be asked, as it was put back."""
         self.last_error: Exception | None = None
         """What ended a pass early, or what `on_check` raised, last."""
         self.config = config
@@ -278,9 +278,7 @@ class HalfMessageVerdict(Enum):
     HOPELESS = "give it up"
 
 
-def verdict(
-    half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
-) -> HalfMessageVerdict:
+def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
     """Judge an undecided half message at one moment. reserved_ms: how long the store keeps messages."""
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:

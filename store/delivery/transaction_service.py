@@ -79,7 +79,7 @@ class TransactionalMessageService:
 
     @property
     def on_check(self) -> Callable[[MessageRecord], None]:
-        """Who is told of each half message to ask about, in the task of the check. `HalfMessage.of` reads it.
+        """What is called with each half message to ask about, in the task of the check. `HalfMessage.of` reads it.
 
         A decision that arrives at the same moment may cross the question.
         """

@@ -165,9 +165,7 @@ class ConsumerFilterManager:
         self._lock = tasks.lock("consumer filters")
         self._by_topic: dict[str, tuple[ConsumerFilterData, ...]] = {}
 
-    def register(
-        self, topic: str, group: str, expression: str, client_version: int = 0
-    ) -> ConsumerFilterData:
+    def register(self, topic: str, group: str, expression: str, client_version: int = 0) -> ConsumerFilterData:
         """Register a group's expression for a topic; return what counts from now on.
 
         An expression from an older client than the one known changes nothing. Raises FilterExpressionError.

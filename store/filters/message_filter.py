@@ -1,7 +1,7 @@
 """Message filter: what a pull asks, first about a queue entry, then about the record; and the filter by tags.
 
-A queue tells tags apart by hash only. Two tags with one hash both pass here, as in the broker; the client compares the
-strings.
+A queue distinguishes tags by hash only. Two tags with one hash both pass here, as in the broker; the client compares
+the strings.
 """
 
 from collections.abc import Mapping

@@ -8,8 +8,8 @@
     a+4     8      physicalOffset of the record, where a put stored the message
 
 IPv6 is written the way Java's InetAddress does, eight groups of hex without padding and without `::`, so that it
-compares equal to what RocketMQ's own tools print. An id has 32 characters for IPv4, 56 for IPv6: the length tells them
-apart. A batch's id is its messages' joined by `,`.
+compares equal to what RocketMQ's own tools print. An id has 32 characters for IPv4, 56 for IPv6: the length says
+which. A batch's id is its messages' joined by `,`.
 Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress; MessageDecoder.createMessageId
 and decodeMessageId.
 """

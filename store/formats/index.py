@@ -63,7 +63,7 @@ _NAME_CHARACTERS = 17
 _DAY_MS = 86_400_000
 _ERA_DAYS = 146_097  # 400 years
 _EPOCH_DAYS = 719_468  # from 0000-03-01, where eras begin, to 1970-01-01
-LOCAL_MS_MAX = 253_402_300_799_999  # the last that four digits of a year can tell
+LOCAL_MS_MAX = 253_402_300_799_999  # the last that four digits of a year can say
 
 
 class IndexHeader(NamedTuple):
@@ -145,7 +145,7 @@ def header_error(path: str, field: str, expected: object, found: object) -> Corr
 
 
 def slots_of(view: memoryview) -> int | None:
-    """Return how many slots the file that view holds must have, None if it does not tell."""
+    """Return how many slots the file that view holds must have, None if it does not say."""
     last = decode_header(view).next_entry - 1
     number, odd_bytes = divmod(len(view) - HEADER_BYTES, SLOT_BYTES)
     if last < 1 or odd_bytes:
@@ -183,7 +183,7 @@ def index_file_name(local_ms: int) -> str:
 
 
 def parse_index_file_name(name: str) -> int | None:
-    """Return the local time a name tells, None if it tells none: then the file is not one of an index.
+    """Return the local time a name says, None if it says none: then the file is not one of an index.
 
     >>> parse_index_file_name("20200913122640123"), parse_index_file_name("20200931000000000")
     (1600000000123, None)

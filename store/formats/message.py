@@ -285,9 +285,7 @@ def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int
         raise CorruptFileError(file, file_offset + bounds.topic_at, "topic", "UTF-8", raw.hex()) from None
 
 
-def check_record(
-    view: Raw, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
-) -> RecordBounds:
+def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, check_crc: bool) -> RecordBounds:
     """Measure the record at position at, which must not reach past end, and check its CRC if asked to.
 
     Raises CorruptFileError, placed at the first field that is wrong; to this a blank record's magicCode is.

@@ -212,9 +212,7 @@ def _is_blank(view: memoryview, at: int, end: int) -> bool:
     return end - at >= BLANK_BYTES and _MAGIC.unpack_from(view, at + MAGIC_AT) == (BLANK_MAGIC,)
 
 
-def _scan_carefully(
-    view: memoryview, at: int, end: int, file: str, base_offset: int, check_crc: bool
-) -> ScannedRecord:
+def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset: int, check_crc: bool) -> ScannedRecord:
     """Scan one record of any shape. Raises CorruptFileError, placed at the first field that is wrong."""
     bounds = check_record(view, at, end, file=file, file_offset=0, check_crc=check_crc)
     size_bytes, queue_id, queue_offset, physical_offset, sys_flag = _FIXED.unpack_from(view, at)

@@ -237,9 +237,7 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
     yield from _slot_defects(view, path, table)
 
 
-def _entry_defects(
-    view: memoryview, path: str, header: IndexHeader, table: "array[int]"
-) -> Iterator[CorruptFileError]:
+def _entry_defects(view: memoryview, path: str, header: IndexHeader, table: "array[int]") -> Iterator[CorruptFileError]:
     """Yield what is wrong with the entries; leave in table what the slots must hold."""
     slots = len(table)
     begin, end = header.begin_physical_offset, header.end_physical_offset

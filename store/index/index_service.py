@@ -40,7 +40,7 @@ class IndexFiles:
         self._syncing = world.tasks.lock("index files sync")
         """Held while files are synced or removed: no map is closed under a sync."""
         self._last_local_ms = -1
-        """What the youngest name there ever was tells."""
+        """The time in the youngest name there ever was."""
         self._names_are_durable = True
 
     def path(self, name: str) -> str:

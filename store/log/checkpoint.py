@@ -59,9 +59,7 @@ class StoreCheckpoint:
     @property
     def values(self) -> CheckpointValues:
         """Return the three times, in ms."""
-        return CheckpointValues(
-            self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms
-        )
+        return CheckpointValues(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms)
 
     @property
     def recovery_timestamp_ms(self) -> int:

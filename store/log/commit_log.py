@@ -80,7 +80,7 @@ class CommitLog:
         """Puts that were not refused up front and are not in the log."""
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
-        """When the put that holds the lock got it, 0 if none does. Read without the lock, to tell a stall."""
+        """When the put that holds the lock got it, 0 if none does. Read without the lock, to notice a stall."""
         self.on_appended: Callable[[], None] = do_nothing
         """Called after records are in the page cache."""
         self.group_transfer: GroupTransfer | None = None
@@ -153,9 +153,7 @@ class CommitLog:
             return PutMessageStatus.MESSAGE_ILLEGAL
         return self._checked(message, buffer, (0,), sys_flag)
 
-    def _encode_light(
-        self, message: Message, sys_flag: int, properties: bytes
-    ) -> EncodedPut | PutMessageStatus:
+    def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
         """Encode a message that may name light queues, as long as its record can become."""
         encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
         try:
@@ -230,9 +228,7 @@ class CommitLog:
             finally:
                 self.begin_time_in_lock_ms = 0
 
-    def _append_locked(
-        self, encoded: EncodedPut, store_timestamp_ms: int
-    ) -> AppendMessageResult | PutMessageStatus:
+    def _append_locked(self, encoded: EncodedPut, store_timestamp_ms: int) -> AppendMessageResult | PutMessageStatus:
         last_ms = self.last_store_timestamp_ms
         assert store_timestamp_ms >= last_ms, (store_timestamp_ms, last_ms)
         light = encoded.light
@@ -381,7 +377,7 @@ def _host_flags(message: Message) -> int:
 
 def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
     if b"\0" in properties:
-        raise InvalidMessageError("properties: no NUL can be told from a zeroed sector")
+        raise InvalidMessageError("properties: no NUL can be distinguished from a zeroed sector")
     return encode_record(
         topic=_storable_topic(head),
         properties=properties,

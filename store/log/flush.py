@@ -1,7 +1,7 @@
 """Flush services: move the log to the disk by group commit (SYNC_FLUSH) or timed flush (ASYNC_FLUSH).
 
 A failed sync ends the store's willingness to write. Kernels report a lost page once and forget it, so a second sync
-that succeeds proves nothing, and no put that waited is told OK.
+that succeeds proves nothing, and no put that waited is answered OK.
 """
 
 from abc import abstractmethod

@@ -197,9 +197,7 @@ class CommitRealTimeService(Service):
 
     name = "commit-real-time"
 
-    def __init__(
-        self, world: World, config: StoreConfig, queue: BufferedSegmentQueue, flags: RunningFlags
-    ) -> None:
+    def __init__(self, world: World, config: StoreConfig, queue: BufferedSegmentQueue, flags: RunningFlags) -> None:
         super().__init__(world)
         self.on_committed: Callable[[], None] = do_nothing
         """Called after there was more to see in the log."""

@@ -199,9 +199,7 @@ class ConsumeQueue:
         if self.ext is not None:
             self.ext.recovered(self._last_ext_address())
 
-    def kept_code(
-        self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool
-    ) -> int:
+    def kept_code(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
         """Return the code for an entry that recovery makes: the address there, if it leads to the record's unit.
 
         vouched: whether what is there is known to be durable.

@@ -33,7 +33,7 @@ class ConsumeQueueTable:
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.lost_entries = False
-        """Whether a load removed files with entries in them, which only the whole log can tell again."""
+        """Whether a load removed files with entries in them, which can be made again from the whole log only."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue, None if it was never asked for."""

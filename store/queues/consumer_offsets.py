@@ -60,8 +60,7 @@ class ConsumerOffsetManager(Service):
         tables = table_of(fields, _TABLE, file=file)
         offsets = {key: numbered_offsets(table_of(tables, key, file=file), key, file=file) for key in tables}
         light_offsets = {
-            key: offset_of(value, key, file=file)
-            for key, value in table_of(fields, _LIGHT_TABLE, file=file).items()
+            key: offset_of(value, key, file=file) for key, value in table_of(fields, _LIGHT_TABLE, file=file).items()
         }
         return offsets, light_offsets
 

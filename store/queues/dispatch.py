@@ -48,7 +48,7 @@ Dispatcher = Callable[[ScannedRecord], None]
 
 
 ArrivingListener = Callable[[ScannedRecord], None]
-"""Told of a record that a consumer can pull from now on: RocketMQ's MessageArrivingListener."""
+"""Called with a record that a consumer can pull from now on: RocketMQ's MessageArrivingListener."""
 
 
 class DispatchService(Service):
@@ -84,7 +84,7 @@ class DispatchService(Service):
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
         """In order. Each sees every record, those that take no place in a queue too."""
         self.on_arriving: list[ArrivingListener] = []
-        """Told after all dispatchers, of records that are in a queue."""
+        """Called after all dispatchers, with records that are in a queue."""
         self.waiting_bytes_max = 0
         """The most of the log that was ever found waiting."""
         self.on_scheduled: Callable[[], None] = do_nothing
@@ -266,9 +266,7 @@ MessageArrivingListener = Callable[[MessageArrival], None]
 class ArrivalNotifier:
     """The listeners of one store. Dispatch knows of them only while there are any."""
 
-    def __init__(
-        self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]
-    ) -> None:
+    def __init__(self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]) -> None:
         """Begin without a listener; on_arriving is what dispatch calls."""
         self.last_error: Exception | None = None
         """What a listener raised last."""
@@ -278,7 +276,7 @@ class ArrivalNotifier:
         self._listeners: tuple[MessageArrivingListener, ...] = ()
 
     def append(self, listener: MessageArrivingListener) -> None:
-        """Tell a listener of every message from now on. A slave tells no one, nor does a store without long polling."""
+        """Notify a listener of every message from now on; not on a slave, nor without long polling."""
         config = self._config
         if config.broker_role is BrokerRole.SLAVE or not config.long_polling_enable:
             return
@@ -287,7 +285,7 @@ class ArrivalNotifier:
         self._listeners = (*self._listeners, listener)
 
     def remove(self, listener: MessageArrivingListener) -> None:
-        """Tell a listener no more. ValueError if it was not told."""
+        """Notify a listener no more. ValueError if it was not notified."""
         listeners = list(self._listeners)
         listeners.remove(listener)
         self._listeners = tuple(listeners)
@@ -295,7 +293,7 @@ class ArrivalNotifier:
             self._on_arriving.remove(self.notify)
 
     def notify(self, record: ScannedRecord) -> None:
-        """Tell every listener of one record, in its own queue and in the others it names."""
+        """Notify every listener of one record, in its own queue and in the others it names."""
         properties = decode_properties(record.properties.decode(errors="surrogateescape"))
         arrival = MessageArrival(
             record.topic,

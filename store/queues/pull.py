@@ -140,9 +140,7 @@ def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] |
     return None
 
 
-def offset_by_time(
-    files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int
-) -> int:
+def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int) -> int:
     """Return the queue offset of the message stored nearest to timestamp_ms; 0 if there is none."""
     segment = _segment_by_time(files, queue, timestamp_ms)
     if segment is None:
@@ -155,9 +153,7 @@ def offset_by_time(
     while high >= low:
         middle = (low + high) // (2 * ENTRY_BYTES) * ENTRY_BYTES
         found = middle
-        while (
-            record_ms := _stored_ms(commit_log, segment, found, log_min, log_limit)
-        ) is None and found < high:
+        while (record_ms := _stored_ms(commit_log, segment, found, log_min, log_limit)) is None and found < high:
             found += ENTRY_BYTES  # a hole: what is behind it says on which side to go on
         if record_ms is None:
             high = middle - ENTRY_BYTES

@@ -165,7 +165,7 @@ class RealMappedFile(_Descriptor):
         unlock_pages(self._pages, self.path)
 
     def advise_will_need(self) -> None:
-        """Tell the system that the whole map will be read soon."""
+        """Advise the system that the whole map will be read soon."""
         will_need_pages(self._pages, self.path)
 
     def advise_dont_need(self, start: int, end: int) -> None:

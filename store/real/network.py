@@ -53,7 +53,7 @@ class _Watched:
 
     @property
     def is_ready_unasked(self) -> bool:
-        """Return whether there is something to tell that the selector knows nothing of."""
+        """Return whether something is ready that the selector knows nothing of."""
         return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.holds_bytes)
 
     def leave(self) -> None:

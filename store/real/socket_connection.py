@@ -82,7 +82,7 @@ class SocketConnection:
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether something may be received that no waiting on the socket tells of."""
+        """Return whether something may be received that no waiting on the socket shows."""
         return self._stream.holds_bytes
 
     @property

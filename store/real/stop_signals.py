@@ -12,7 +12,7 @@ from contextlib import suppress
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PIPE_BYTES = 1 << 16
 _SIGNALLED = 128
-"""Above the number of the signal that ended a process, as shells tell it."""
+"""Above the number of the signal that ended a process, as shells say it."""
 
 
 class StopSignals:

@@ -1,7 +1,7 @@
 """TLS beside plain text on one port, and TLS towards servers.
 
 A TLS handshake begins with the byte 0x16, a frame of RocketMQ's protocol with the first byte of a length, which is
-far below that; so one look at the first byte tells which of the two a client speaks. Handshakes are driven by whoever
+far below that; so one look at the first byte shows which of the two a client speaks. Handshakes are driven by whoever
 receives and sends, a step at a time, and hold up nobody else.
 
 Source: RocketMQ TlsMode, NettyRemotingServer.HandshakeHandler, RFC 8446 section 5.1.
@@ -164,7 +164,7 @@ class TlsStream:
                 return
 
     def end(self, carrier: socket.socket) -> None:
-        """Tell the other side that nothing more comes."""
+        """Let the other side know that nothing more comes."""
         with suppress(ssl.SSLError, ValueError):  # an answer is to come, or the handshake was never done
             self._session.unwrap()
         self.flush(carrier)
@@ -182,7 +182,7 @@ class TlsStream:
                 raise self._broken(carrier, error) from error
 
     def _broken(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
-        """Tell the other side what was wrong, if there is a word for it, and return that for this one."""
+        """Let the other side know what was wrong, if TLS has an alert for it, and return that for this one."""
         with suppress(OSError):
             self.flush(carrier)
         return ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {error.reason or error}")

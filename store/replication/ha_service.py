@@ -37,9 +37,7 @@ class HAConnection:
     Invariant: reported <= sent, and neither moves back; sent ends at or before what readers of the log may see.
     """
 
-    def __init__(
-        self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed"
-    ) -> None:
+    def __init__(self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed") -> None:
         tasks = store.world.tasks
         self.number = number
         self.remote_address = connection.remote_address
@@ -142,7 +140,7 @@ class HAConnection:
     def _take_first_report(self, report: int) -> bool:
         """Begin to send; False, and the connection is closed, if the log does not have what was asked for.
 
-        The slave is told by a heartbeat where the log does begin or end, which no log that fits would be told.
+        A heartbeat says to the slave where the log does begin or end; a log that fits would not get it.
         """
         end, first = self._readable_limit(), max(self._log.min_offset, 0)
         begin = end - end % self._log.segment_bytes if report == 0 else report
@@ -256,12 +254,12 @@ class HAService:
         return self._listener.address
 
     def update_master_address(self, address: str) -> None:
-        """Follow another master, as a broker does that the name server tells of it; nothing happens on a master."""
+        """Follow another master, as a broker does on its name server's word; nothing happens on a master."""
         if self.client is not None:
             self.client.update_master_address(address)
 
     def runtime_info(self) -> dict[str, str]:
-        """Return what a broker can tell of replication; RocketMQ 4.9 tells nothing of it."""
+        """Return what a broker can say of replication; RocketMQ 4.9 says nothing of it."""
         info = {f"haSlave_{each.remote_address}": f"{each.reported},{each.sent}" for each in self.connections}
         info["haLastClosed"] = self.last_closed
         if self.client is not None:

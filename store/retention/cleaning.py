@@ -2,7 +2,7 @@
 
 One task keeps the store from outgrowing its disk. It does not matter whether messages were consumed. But a segment
 stays, however full the disk is, until it is durable, dispatched, and what its records added to their queues is durable
-too: from then on nothing needs it, not even a recovery, which without it could not tell how far a queue had counted.
+too: from then on nothing needs it, not even a recovery, which without it could not know how far a queue had counted.
 Queues and index follow the log and never lead it: entries go only after the removal of their records is durable.
 
 How full the disks are, and what follows:
@@ -183,7 +183,7 @@ Expirer = Callable[[int], object]
 
 
 class CleanConsumeQueue:
-    """Removes expired segments of queues, and whole queues when told to."""
+    """Removes expired segments of queues, and whole queues when asked to."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ accessMessageInMemoryMaxRatio (%): A message counts as in memory this far behind
 physicalMemoryBytes (bytes): The machine's memory, for accessMessageInMemoryMaxRatio; RocketMQ asks the machine.
 diskFallRecorded: Note in the statistics how far behind the log's end each pull reads.
 offsetCheckInSlave: Correct offsets out of range on a slave too.
-longPollingEnable: Tell those who wait for messages of each; one of the broker's keys.
+longPollingEnable: Wake those who wait for messages with each; one of the broker's keys.
 messageIndexEnable: Keep an index of messages by key.
 messageIndexSafe: Taken note of only: recovery always leaves a whole index.
 maxMsgsNumBatch (messages): Most a query by key gives.

@@ -177,9 +177,7 @@ def _fields(record: MessageRecord, body: BodyText) -> dict[str, Any]:
         "sysFlag": record.sys_flag,
         "reconsumeTimes": record.reconsume_times,
         "preparedTransactionOffset": record.prepared_transaction_offset,
-        "properties": {
-            _shown(name): _shown(value) for name, value in decode_properties(record.properties).items()
-        },
+        "properties": {_shown(name): _shown(value) for name, value in decode_properties(record.properties).items()},
         "bodyLength": len(record.body),
     }
     if body is not BodyText.NONE:

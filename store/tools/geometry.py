@@ -2,7 +2,7 @@
 
 No file names them, but every segment has its queue's one size, and every delayed message waits in the queue of its
 level with its delivery time beside it. An index's slots and entries are worked out from its files. Where too little is
-there to tell, RocketMQ's defaults count.
+there to say, RocketMQ's defaults count.
 """
 
 from collections import Counter
@@ -39,12 +39,11 @@ _EXT_BYTES_MIN = 64
 """No store makes shorter files of a queue's extension."""
 
 
-def index_geometry(
-    files: Files, config: StoreConfig, slots: int | None, entries: int | None
-) -> tuple[int, int]:
-    """Return slots and entries of the index in config's directory, told or None where not.
+def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries: int | None) -> tuple[int, int]:
+    """Return slots and entries of the index in config's directory, as given, or None.
 
-    What is not told comes from the oldest file that tells, or else from config. Raises OSError if one cannot be read.
+    What is not given comes from the oldest file that shows it, or else from config. Raises OSError if one cannot be
+    read.
     """
     if slots is None or entries is None:
         for path, size_bytes in _index_files(files, config.index_directory):
@@ -70,7 +69,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
 def _pair(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
-    """Return what one file tells, None if it tells nothing."""
+    """Return what one file shows, None if it shows nothing."""
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
         return (slots, entries) if slots >= 1 and not odd_bytes else None
@@ -86,7 +85,7 @@ def _pair(
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What was told about a store, None where nothing was."""
+    """What is known of a store's settings, None where nothing is."""
 
     commit_log_bytes: int | None = None
     consume_queue_bytes: int | None = None
@@ -139,57 +138,57 @@ def geometry_fields(config: StoreConfig) -> dict[str, Any]:
     }
 
 
-def config_of_directory(files: Files, root: str, told: Geometry) -> StoreConfig:
-    """Return the settings to open a store directory with: what was told, else what its files say.
+def config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreConfig:
+    """Return the settings to open a store directory with: those given, else what its files say.
 
     A size is the one most segments have, so that a single cut file is the odd one out, not all the others.
     Raises CorruptFileError if root is no store directory or no store's settings fit it, OSError if it cannot be read.
     """
     try:
-        return _config_of_directory(files, root, told)
+        return _config_of_directory(files, root, geometry)
     except ConfigError as error:
         raise CorruptFileError(root, 0, error.name, error.expected, error.found) from error
 
 
-def _config_of_directory(files: Files, root: str, told: Geometry) -> StoreConfig:
-    paths = log_paths(files, root, told)
+def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreConfig:
+    paths = log_paths(files, root, geometry)
     require_store(files, root, paths)
-    log_bytes = told.commit_log_bytes or _most_common_size(log_statuses(files, paths)) or GIB
+    log_bytes = geometry.commit_log_bytes or _most_common_size(log_statuses(files, paths)) or GIB
     config = replace(
         paths,
         mapped_file_size_commit_log=log_bytes,
-        max_message_size=told.max_message_bytes or max(1, min(_MAX_MESSAGE_BYTES, log_bytes // 2)),
+        max_message_size=geometry.max_message_bytes or max(1, min(_MAX_MESSAGE_BYTES, log_bytes // 2)),
     )
-    queue_bytes = told.consume_queue_bytes or _most_common_size(_queue_statuses(files, root))
+    queue_bytes = geometry.consume_queue_bytes or _most_common_size(_queue_statuses(files, root))
     if queue_bytes:
         config = replace(config, mapped_file_size_consume_queue=queue_bytes)
     ext_bytes = _most_common_size(_queue_statuses(files, root, "consumequeue_ext"))
     if ext_bytes and ext_bytes >= _EXT_BYTES_MIN:
-        ext_bytes = told.consume_queue_ext_bytes or ext_bytes
+        ext_bytes = geometry.consume_queue_ext_bytes or ext_bytes
         config = replace(config, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=ext_bytes)
     topics = _directories(files, config.consume_queue_directory)
     has_light = any(name_of(topic).startswith(LIGHT_PREFIX) for topic in topics)
     config = replace(
         config,
-        enable_multi_dispatch=told.multi_dispatch or has_light,
-        enable_lmq=has_light if told.lmq is None else told.lmq,
+        enable_multi_dispatch=geometry.multi_dispatch or has_light,
+        enable_lmq=has_light if geometry.lmq is None else geometry.lmq,
     )
-    slots, entries = index_geometry(files, config, told.hash_slots, told.index_entries)
+    slots, entries = index_geometry(files, config, geometry.hash_slots, geometry.index_entries)
     return replace(
         config,
         max_hash_slot_num=slots,
         max_index_num=entries,
-        message_index_enable=told.has_index is not False,
-        message_delay_level=told.delay_levels or _delay_levels(files, config),
+        message_index_enable=geometry.has_index is not False,
+        message_delay_level=geometry.delay_levels or _delay_levels(files, config),
     )
 
 
-def log_paths(files: Files, root: str, told: Geometry) -> StoreConfig:
-    """Return settings with nothing in them but the directories of the log: those told if there are any of them."""
+def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
+    """Return settings with nothing in them but the directories of the log: those given, if any."""
     elsewhere = StoreConfig(
         root,
-        store_path_commit_log=told.commit_log_paths,
-        read_only_commit_log_store_paths=told.read_only_commit_log_paths,
+        store_path_commit_log=geometry.commit_log_paths,
+        read_only_commit_log_store_paths=geometry.read_only_commit_log_paths,
     )
     directories = SegmentDirectories.of_commit_log(files, elsewhere).all
     exists = any(files.status(directory) is not None for directory in directories)
@@ -225,9 +224,7 @@ def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 
 
-def _queue_statuses(
-    files: Files, root: str, directory: str = "consumequeue"
-) -> Iterator[tuple[str, FileStatus]]:
+def _queue_statuses(files: Files, root: str, directory: str = "consumequeue") -> Iterator[tuple[str, FileStatus]]:
     for topic in _directories(files, f"{root}/{directory}"):
         for queue in _directories(files, topic):
             yield from _statuses_in(files, queue)

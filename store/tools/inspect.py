@@ -107,7 +107,7 @@ class Inspection:
 
 
 def inspect_directory(
-    world: World, root: str, told: Geometry, open_files: Callable[[], Files] | None = None
+    world: World, root: str, geometry: Geometry, open_files: Callable[[], Files] | None = None
 ) -> Inspection:
     """Open the store at root, an absolute path, in a world that keeps changes to itself (`overlay_world`).
 
@@ -116,7 +116,7 @@ def inspect_directory(
     """
     found = Inspection(root)
     try:
-        found.config = config_of_directory(world.files, root, told)
+        found.config = config_of_directory(world.files, root, geometry)
         found.segments = segment_statuses(world.files, found.config)
         store = MessageStore(world, found.config)
         found.report = store.load()

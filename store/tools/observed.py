@@ -80,9 +80,7 @@ def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
     redispatched = not report.clean_exit and report.records > 0
     return {
         "physicMsgTimestamp": values.physic_msg_timestamp_ms,
-        "logicsMsgTimestamp": report.last_store_timestamp_ms
-        if redispatched
-        else values.logics_msg_timestamp_ms,
+        "logicsMsgTimestamp": report.last_store_timestamp_ms if redispatched else values.logics_msg_timestamp_ms,
         "indexMsgTimestamp": values.index_msg_timestamp_ms,
     }
 
@@ -125,8 +123,7 @@ def _queue(store: MessageStore, queue: ConsumeQueue, mtimes_ms: Mapping[str, int
         "messageTotal": queue.max_offset - queue.min_offset,
         "earliestMessageTime": earliest_ms,
         "files": [
-            _file(segment) | {"mtimeMs": mtimes_ms.get(segment.file.path, -1)}
-            for segment in queue.queue.segments
+            _file(segment) | {"mtimeMs": mtimes_ms.get(segment.file.path, -1)} for segment in queue.queue.segments
         ],
     }
 

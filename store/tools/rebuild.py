@@ -40,7 +40,7 @@ FORMAT = "tornlog-rebuild/1"
 _CHUNK_BYTES = 1 << 20
 
 Advance = Callable[[int], None]
-"""Told of log bytes as they are copied."""
+"""Called with log bytes as they are copied."""
 
 
 @dataclass(slots=True)
@@ -69,9 +69,7 @@ class Rebuilt:
         }
 
 
-def rebuild_directory(
-    source: Files, config: StoreConfig, world: World, root: str, advance: Advance
-) -> Rebuilt:
+def rebuild_directory(source: Files, config: StoreConfig, world: World, root: str, advance: Advance) -> Rebuilt:
     """Make the directory root, which must not exist or be empty, from the log of the store that config describes.
 
     Raises FileExistsError if there is something at root, CorruptFileError if the log cannot be a store's, OSError if a
@@ -80,9 +78,7 @@ def rebuild_directory(
     files = world.files
     if files.status(root) is not None and files.list_directory(root):
         raise FileExistsError(f"{root}: not empty")
-    own = replace(
-        config, store_path_root_dir=root, store_path_commit_log="", read_only_commit_log_store_paths=""
-    )
+    own = replace(config, store_path_root_dir=root, store_path_commit_log="", read_only_commit_log_store_paths="")
     store = MessageStore(world, own)
     files.make_directories(root)
     store.mark_running()
@@ -156,9 +152,7 @@ def _copy_tree(source: Files, old: str, files: Files, new: str) -> None:
     files.sync_directory(directory_of(new))
 
 
-def _copy_checkpoint(
-    source: Files, config: StoreConfig, files: Files, own: StoreConfig
-) -> list[CorruptFileError]:
+def _copy_checkpoint(source: Files, config: StoreConfig, files: Files, own: StoreConfig) -> list[CorruptFileError]:
     """Copy the checkpoint, if it is one; return what is wrong with it."""
     try:
         read_checkpoint(source, config.checkpoint_path)

@@ -73,15 +73,14 @@ class Verification:
             fields["geometry"] = geometry_fields(self.config)
         fields["counts"] = self.counts
         fields["violations"] = [
-            violation._asdict() | {"promise": violation.promise.value}
-            for violation in self.findings.violations
+            violation._asdict() | {"promise": violation.promise.value} for violation in self.findings.violations
         ]
         fields["notes"] = self.findings.notes
         return fields
 
 
-def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[[int], None]) -> Verification:
-    """Check the store at root, an absolute path; advance is told of log bytes as they are read.
+def verify_directory(files: Files, root: str, geometry: Geometry, advance: Callable[[int], None]) -> Verification:
+    """Check the store at root, an absolute path; advance is called with log bytes as they are read.
 
     files only has to list, map and read: `OverlayFiles` cannot change anything by mistake.
     """
@@ -89,7 +88,7 @@ def verify_directory(files: Files, root: str, told: Geometry, advance: Callable[
     findings = Findings(root, unclean_exit)
     found = Verification(findings)
     try:
-        found.config = config_of_directory(files, root, told)
+        found.config = config_of_directory(files, root, geometry)
     except CorruptFileError as error:
         findings.corrupt(DirectoryPromise.LOG, error)
         return found
@@ -135,7 +134,7 @@ def _verify(files: Files, found: Verification, config: StoreConfig, advance: Cal
 
 
 def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
-    """Return the names that queues have a directory for: light queues are told from what merely names them."""
+    """Return the names that queues have a directory for: light queues are distinguished from what merely names them."""
     try:
         return frozenset(files.list_directory(config.consume_queue_directory))
     except OSError:

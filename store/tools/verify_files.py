@@ -1,7 +1,7 @@
 """Verifier of files in one row of segments: names, sizes, no gaps. Only files are opened.
 
 They are mapped for as long as they are verified, and may be larger than memory: whoever goes through one from end to
-end tells the system what it has read, as `RawSegment` does.
+end advises the system of what it has read, as `RawSegment` does.
 """
 
 from collections.abc import Iterator, Sequence

@@ -94,9 +94,7 @@ class IndexVerifier:
                 consequence += f", which mends {self._explained - 1} more"
             self._findings.explained(self._first_explained, consequence)
 
-    def _add(
-        self, file: str, at: int, name: str, expected: object, found: object, *, durable: bool = True
-    ) -> None:
+    def _add(self, file: str, at: int, name: str, expected: object, found: object, *, durable: bool = True) -> None:
         """Add a violation, or, of what recovery builds again, count it."""
         violation = self._findings.violation(DirectoryPromise.IDX, file, at, name, expected, found)
         if durable or not self._findings.unclean_exit:

@@ -97,7 +97,7 @@ class LogVerifier:
         self._zero_tails: list[tuple[str, int]] = []
 
     def verify(self, segments: list[RawSegment], advance: Callable[[int], None]) -> LogFacts:
-        """Read every segment; advance is told the bytes read."""
+        """Read every segment; advance is called with the bytes read."""
         facts = self.facts
         if segments:
             facts.min_offset = facts.end_offset = segments[0].base_offset
@@ -155,9 +155,7 @@ class LogVerifier:
         for name, field_at, seen in places:
             queue = self.facts.queues.get((seen.topic, seen.queue_id))
             if queue is None:
-                first = (
-                    None if self.facts.min_offset else 0
-                )  # nothing has expired from a log that begins at 0
+                first = None if self.facts.min_offset else 0  # nothing has expired from a log that begins at 0
                 queue = self.facts.queues[seen.topic, seen.queue_id] = QueuedRecords(first)
             expected = queue.add(seen, tags_code, damaged=damaged)
             if expected is not None:

@@ -84,9 +84,7 @@ class ExtVerifier:
         violation = self._findings.violation(_VALID, path, at, name, expected, found)
         self._findings.explained(violation, "write the plain tagsCode into entries that lead there")
 
-    def compare(
-        self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int
-    ) -> None:
+    def compare(self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int) -> None:
         """Check that an entry's address, which is at position at of its file, leads to its record's unit."""
         unit = self._unit(address)
         expected = f"the address of a unit with tagsCode {tags_code} and storeTimestamp {store_timestamp_ms}"
@@ -247,9 +245,7 @@ class QueueVerifier:
             found = f"{entry.physical_offset}, with queueOffset {records.queue_offsets[position]}"
             self._violated(segment.path, at, "phyOffset", expected, found)
 
-    def _complete(
-        self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int
-    ) -> None:
+    def _complete(self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int) -> None:
         """Report every record without an entry; behind the queue's end an unclean exit explains it."""
         missing = 0
         first: DirectoryViolation | None = None
@@ -268,9 +264,7 @@ class QueueVerifier:
         if first is not None and self._findings.unclean_exit:
             self._findings.explained(first, f"add {_entries(missing)} to the queue")
 
-    def _without_entry(
-        self, topic: str, queue_id: int, records: QueuedRecords, position: int
-    ) -> DirectoryViolation:
+    def _without_entry(self, topic: str, queue_id: int, records: QueuedRecords, position: int) -> DirectoryViolation:
         at = records.physical_offsets[position] % self._log_bytes
         base_offset = records.physical_offsets[position] - at
         path = self._log_directories.path(base_offset, self._log_bytes)

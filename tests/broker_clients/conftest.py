@@ -26,10 +26,7 @@ from tornlog.__main__ import application
 REAL_BROKER_JARS = os.environ.get("ROCKETMQ_BROKER_JARS")
 REAL_BROKER = (
     *("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m", "-cp", f"{REAL_BROKER_JARS}/*"),
-    *(
-        f"--add-opens=java.base/{package}=ALL-UNNAMED"
-        for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref")
-    ),
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref")),
 )
 QUEUES = 4
 CONF = {

@@ -27,9 +27,7 @@ def action(source: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def snippets(source: Path) -> list[dict[str, Any]]:
     """What the page shows, document by document."""
-    return [
-        yaml.safe_load(block["text"]) for block in _BLOCK.finditer((source / "docs" / "ci.md").read_text())
-    ]
+    return [yaml.safe_load(block["text"]) for block in _BLOCK.finditer((source / "docs" / "ci.md").read_text())]
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +80,7 @@ class Runner:
             assert step["shell"] == "bash"
             assert "${{" not in step["run"], "what comes from outside reaches a script as a variable only"
             named = {
-                name: _INPUT.sub(lambda found: given[found[1]], value)
-                for name, value in step.get("env", {}).items()
+                name: _INPUT.sub(lambda found: given[found[1]], value) for name, value in step.get("env", {}).items()
             }
             done = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
@@ -176,9 +173,7 @@ def test_the_actions_inputs_are_used_and_what_is_uploaded_is_uploaded_always(act
 def test_the_page_gives_the_action_inputs_that_it_has_and_has_them_all(
     action: dict[str, Any], snippets: list[dict[str, Any]], source: Path
 ) -> None:
-    steps = [
-        step for snippet in snippets for job in snippet.get("jobs", {}).values() for step in job["steps"]
-    ]
+    steps = [step for snippet in snippets for job in snippet.get("jobs", {}).values() for step in job["steps"]]
     (ours,) = (step for step in steps if "tornlog@" in str(step.get("uses")))
     page = (source / "docs" / "ci.md").read_text()
 

@@ -162,9 +162,7 @@ def test_each_finding_has_its_page_and_each_page_its_finding() -> None:
     names = [finding.name for finding in FINDINGS]
 
     assert len(names) >= 5
-    assert re.findall(r"^## ([a-z]\S*)$", PAGE, re.MULTILINE) == re.findall(
-        r"^\| \[(\S+)\]\(#\1\) ", PAGE, re.M
-    )
+    assert re.findall(r"^## ([a-z]\S*)$", PAGE, re.MULTILINE) == re.findall(r"^\| \[(\S+)\]\(#\1\) ", PAGE, re.M)
     assert sorted(re.findall(r"^## ([a-z]\S*)$", PAGE, re.MULTILINE)) == names
 
 

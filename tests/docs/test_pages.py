@@ -75,9 +75,7 @@ def test_every_block_runs_and_gives_the_output_that_is_shown(path: Path, tmp_pat
     [
         lambda page: page.replace("  draws", "  drawn"),
         lambda page: page.replace("```text\nTrue", "```text\nFalse"),
-        lambda page: page.replace(
-            'rename("/settings.new", "/settings")', 'rename("/settings.new", "/other")', 1
-        ),
+        lambda page: page.replace('rename("/settings.new", "/settings")', 'rename("/settings.new", "/other")', 1),
     ],
 )
 def test_an_output_that_is_not_real_is_noticed(spoil: Callable[[str], str], tmp_path: Path) -> None:

@@ -14,9 +14,7 @@ def test_the_store_is_a_library_as_the_page_shows(tmp_path: Path) -> None:
     smaller = example.replace('StoreConfig("mq", ', f'StoreConfig("mq", {small}')
     assert smaller != example
 
-    done = subprocess.run(
-        [sys.executable, "-c", smaller], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", smaller], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     printed = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")

@@ -57,9 +57,7 @@ def test_what_a_page_shows_is_what_comes_out(name: str, tmp_path: Path, shell: C
     assert follow(page, tmp_path, shell) == []
 
 
-def test_the_failure_that_the_readme_shows_is_what_comes_out(
-    tmp_path: Path, shell: Callable[..., Done]
-) -> None:
+def test_the_failure_that_the_readme_shows_is_what_comes_out(tmp_path: Path, shell: Callable[..., Done]) -> None:
     page = README.read_text()
 
     assert [block["kind"] for block in _BLOCK.finditer(page)] == ["console"]

@@ -79,9 +79,7 @@ def test_the_check_on_the_page_is_the_one_that_runs() -> None:
     for block in _PYTHON.finditer(PAGE.read_text()):
         exec(compile(block["text"], PAGE.name, "exec"), blocks)
     source = (DOCS / "examples" / "probe_atomic_writer_check.py").read_text()
-    shown = next(
-        block["text"] for block in _PYTHON.finditer(PAGE.read_text()) if "def check" in block["text"]
-    )
+    shown = next(block["text"] for block in _PYTHON.finditer(PAGE.read_text()) if "def check" in block["text"])
     told = [line for line in shown.split("def check")[1].splitlines()[1:] if line.strip()]
 
     assert "\n".join(told) in source

@@ -229,9 +229,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "failed sync": Twin(sync_often, FaultPlan(failed_sync_chance=0.2)),
     "late sync error": Twin(sync_often, FaultPlan(failed_sync_chance=0.3, failing_sync="ext4-data")),
     "failed directory sync": Twin(sync_often, FaultPlan(failed_directory_sync_chance=0.2)),
-    "stopped file system": Twin(
-        sync_often, FaultPlan(failed_sync_chance=0.2, stopped_file_system_chance=0.5)
-    ),
+    "stopped file system": Twin(sync_often, FaultPlan(failed_sync_chance=0.2, stopped_file_system_chance=0.5)),
     "lying sync": Twin(sync_often, FaultPlan(lying_sync_chance=0.3), without="strict-posix"),
     "lie exposed": Twin(sync_often, FaultPlan(lying_sync_chance=0.8), without="strict-posix"),
     "failed creation": Twin(write_often, FaultPlan(failed_creation_chance=0.3)),
@@ -282,9 +280,7 @@ def injected(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FaultKind if not kind.by_scenarios])
-def test_a_kind_never_happens_while_it_is_off_and_does_once_it_is_on(
-    make_rig: Callable[..., Rig], kind: str
-) -> None:
+def test_a_kind_never_happens_while_it_is_off_and_does_once_it_is_on(make_rig: Callable[..., Rig], kind: str) -> None:
     twin = TWINS[kind]
 
     assert injected(make_rig, twin, on=False)[kind] == 0

@@ -25,9 +25,7 @@ DAY_NS = 86_400 * S
 class Rig:
     """A server that listens, a client, and a third host, over a network in some condition."""
 
-    def __init__(
-        self, plan: NetworkPlan, seed: str = "0", choices: Choices | None = None, **network: Any
-    ) -> None:
+    def __init__(self, plan: NetworkPlan, seed: str = "0", choices: Choices | None = None, **network: Any) -> None:
         self.choices = choices or Choices(seed)
         self.kernel = Kernel(RandomWalk(self.choices.stream("schedule"), 4))
         self.faults = NetworkFaults(self.kernel, self.choices.stream("network"), plan)
@@ -240,9 +238,7 @@ def test_a_refused_connection_was_one_that_somebody_waited_for() -> None:
 
 def test_a_host_that_talks_to_itself_meets_no_trouble() -> None:
     everything = {
-        field.name: 1.0
-        for field in fields(NetworkPlan)
-        if field.name.endswith("_chance") and "death" not in field.name
+        field.name: 1.0 for field in fields(NetworkPlan) if field.name.endswith("_chance") and "death" not in field.name
     }
     rig = Rig(NetworkPlan(**everything))
 
@@ -293,9 +289,7 @@ def busy(plan: NetworkPlan, choices: Choices) -> tuple[Rig, bytes]:
     def body() -> None:
         rig.machines[SERVER].tasks.spawn("echo", echo)
         connection = rig.doors[CLIENT].connect(AT, 10_000_000)
-        receiver = rig.machines[CLIENT].tasks.spawn(
-            "receive", lambda: echoed.extend(receive_all(connection, 400))
-        )
+        receiver = rig.machines[CLIENT].tasks.spawn("receive", lambda: echoed.extend(receive_all(connection, 400)))
         data = memoryview(bytes(range(200)) * 2)
         while data:
             data = data[connection.send(data, None) :]

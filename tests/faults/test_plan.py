@@ -7,9 +7,7 @@ import pytest
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan, enabled_kinds
 
-SWITCHES = [
-    field.name for field in fields(FaultPlan) if field.name.endswith("_chance") or field.name == "sparse"
-]
+SWITCHES = [field.name for field in fields(FaultPlan) if field.name.endswith("_chance") or field.name == "sparse"]
 
 
 def test_a_plan_in_which_nothing_goes_wrong_switches_on_nothing() -> None:

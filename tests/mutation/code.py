@@ -70,8 +70,7 @@ def subjects_of(module: str) -> Iterator[Subject]:
 
 def _is_changeable(function: Function) -> bool:
     plain = all(
-        isinstance(decorator, ast.Name) and decorator.id in _PLAIN_DECORATORS
-        for decorator in function.decorator_list
+        isinstance(decorator, ast.Name) and decorator.id in _PLAIN_DECORATORS for decorator in function.decorator_list
     )
     is_documentation = len(function.body) == 1 and ast.get_docstring(function) is not None
     return plain and not is_documentation and function.name != "__init__"

@@ -145,9 +145,7 @@ def _drop_lock(function: Function, words: Vocabulary) -> Iterator[Change]:
         if not isinstance(node, ast.With) or not all(words.is_lock(item.context_expr) for item in node.items):
             continue
         if any(words.may_switch(statement) for statement in node.body):  # else nobody can come in between
-            yield replacing(
-                node, ast.copy_location(ast.If(ast.Constant(True), node.body, []), node), "no lock"
-            )
+            yield replacing(node, ast.copy_location(ast.If(ast.Constant(True), node.body, []), node), "no lock")
 
 
 def _negate_condition(function: Function, words: Vocabulary) -> Iterator[Change]:

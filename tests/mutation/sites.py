@@ -66,9 +66,7 @@ def _vocabulary() -> Vocabulary:
     return vocabulary_of(map(syntax_of, modules))
 
 
-def _sites_in(
-    component: Component, subject: Subject, operator: Operator, words: Vocabulary
-) -> Iterator[Site]:
+def _sites_in(component: Component, subject: Subject, operator: Operator, words: Vocabulary) -> Iterator[Site]:
     changes = sorted(operator.sites(subject.tree, words), key=lambda change: change.line)
     for number, change in enumerate(changes, 1):
         yield Site(f"{operator.name}:{subject.name}#{number}", operator, component, subject, change)

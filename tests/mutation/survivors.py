@@ -5,9 +5,7 @@ sees it yet. A checkpoint or progress that lags costs time in the next recovery 
 later than it could be, or once more than it need be.
 """
 
-_LATE_PUT = (
-    "gap: a put would have to be held up between log and group commit for as long as a whole stop takes"
-)
+_LATE_PUT = "gap: a put would have to be held up between log and group commit for as long as a whole stop takes"
 
 SURVIVORS: dict[str, str] = {
     "drop-lock:checkpoint.StoreCheckpoint.flush#1": (
@@ -62,9 +60,7 @@ SURVIVORS: dict[str, str] = {
     "forget-state:consume_queue_table.ConsumeQueueTable.make_durable#1": (
         "equivalent: directories are synced again by every flush"
     ),
-    "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": (
-        "equivalent: the error is only shown"
-    ),
+    "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": ("equivalent: the error is only shown"),
     "forget-state:dispatch.DispatchService._dispatch_segment#1": (
         "equivalent: the checkpoint's queue time lags, and recovery scans more"
     ),
@@ -115,9 +111,7 @@ SURVIVORS: dict[str, str] = {
         "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
     ),
     "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
-    "stale-position:index_file.IndexFile.end_building#1": (
-        "equivalent: nobody else adds entries while recovery does"
-    ),
+    "stale-position:index_file.IndexFile.end_building#1": ("equivalent: nobody else adds entries while recovery does"),
     "stale-position:segment_queue.SegmentQueue.truncate#1": (
         "equivalent: recovery is alone, nobody moves the position while it cuts"
     ),

@@ -54,10 +54,7 @@ def changed(operator: str, body: str) -> list[str]:
     before = ast.dump(function)
     changes = list(OPERATORS[operator].sites(function, vocabulary_of([tree])))
     texts = [
-        "\n".join(
-            ast.unparse(ast.fix_missing_locations(statement))
-            for statement in change.applied_to(function).body
-        )
+        "\n".join(ast.unparse(ast.fix_missing_locations(statement)) for statement in change.applied_to(function).body)
         for change in changes
     ]
     assert ast.dump(function) == before, "the function itself has changed"

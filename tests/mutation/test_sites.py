@@ -50,9 +50,7 @@ def test_every_site_can_be_put_in_and_taken_out_again() -> None:
 
 
 def test_what_is_hunted_is_the_first_few_of_each_operator_in_each_component() -> None:
-    groups = Counter(
-        (site.component.name, site.operator.name) for site in all_sites() if site.id not in UNREACHED
-    )
+    groups = Counter((site.component.name, site.operator.name) for site in all_sites() if site.id not in UNREACHED)
     mutant_result = Counter((site.component.name, site.operator.name) for site in selected_sites())
     assert mutant_result == {group: min(count, SITES_EACH) for group, count in groups.items()}
     assert len(selected_sites()) >= 60
@@ -77,9 +75,7 @@ def test_plans_can_be_drawn_from_what_a_mutant_needs(site: object) -> None:
 
 
 def test_an_operators_needs_come_on_top_of_the_components() -> None:
-    ranges = COMPONENTS["commit"].narrow(
-        {"disk": ("strict-posix",), "faults": {"failed_sync_chance": (0.1,)}}
-    )
+    ranges = COMPONENTS["commit"].narrow({"disk": ("strict-posix",), "faults": {"failed_sync_chance": (0.1,)}})
     assert ranges["memory.transient_pool"] == (True,)
     assert ranges["disk"] == ("strict-posix",)
     faults = {path for path in ranges.chosen if path.startswith("faults.")}
@@ -111,9 +107,7 @@ def test_a_function_of_a_module_is_replaced_wherever_it_was_imported_by_name() -
 
 def test_constructors_and_declarations_are_left_alone() -> None:
     names = {
-        subject.tree.name
-        for module in ("delivery.transaction_check", "log.flush")
-        for subject in subjects_of(module)
+        subject.tree.name for module in ("delivery.transaction_check", "log.flush") for subject in subjects_of(module)
     }
     assert "__init__" not in names
     assert "wait_durable" in names

@@ -41,11 +41,7 @@ NOTICES = frozenset({"notify", "wake", "on_appended", "on_committed", "on_flushe
 
 _SWITCHES = frozenset(
     {
-        *(
-            SYNCS
-            | NOTICES
-            | {"store", "pwrite", "write", "rename", "unlink", "map", "read", "make_directories"}
-        ),
+        *(SYNCS | NOTICES | {"store", "pwrite", "write", "rename", "unlink", "map", "read", "make_directories"}),
         *("wait", "join", "spawn", "sleep", "status", "list_directory", "remove_directory", "space"),
     }
 )
@@ -101,9 +97,7 @@ class Vocabulary:
         if isinstance(node, ast.Attribute):
             return node.attr in self.switching & self.positions
         name = called(node)
-        return (
-            name in _SWITCHES | self.switching or name.startswith("on_") or self.is_cell_call(node, *SHARED)
-        )
+        return name in _SWITCHES | self.switching or name.startswith("on_") or self.is_cell_call(node, *SHARED)
 
     def is_lock(self, node: ast.expr) -> bool:
         """Return whether an expression is a lock."""
@@ -147,9 +141,7 @@ def vocabulary_of(trees: Iterable[ast.Module]) -> Vocabulary:
 
 def _is_number(function: ast.FunctionDef) -> bool:
     """Return whether a function is a property that is a number."""
-    is_property = any(
-        isinstance(name, ast.Name) and name.id == "property" for name in function.decorator_list
-    )
+    is_property = any(isinstance(name, ast.Name) and name.id == "property" for name in function.decorator_list)
     return is_property and isinstance(function.returns, ast.Name) and function.returns.id == "int"
 
 
@@ -169,8 +161,7 @@ def _made_by(maker: str, assigned: Iterable[ast.Assign]) -> frozenset[str]:
         more = {
             target
             for assign in assigned
-            if called(assign.value) == maker
-            or (isinstance(assign.value, ast.Attribute) and assign.value.attr in found)
+            if called(assign.value) == maker or (isinstance(assign.value, ast.Attribute) and assign.value.attr in found)
             for target in _attributes(assign.targets)
         }
         if more <= found:

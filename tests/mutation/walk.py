@@ -26,16 +26,12 @@ def calls_alone(function: Function) -> Iterator[tuple[ast.Expr, ast.Call]]:
 
 def names_bound(node: ast.AST) -> set[str]:
     """Return the local names that a node gives a value."""
-    return {
-        name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    }
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
 
 
 def names_read(node: ast.AST) -> set[str]:
     """Return the local names whose value a node uses."""
-    return {
-        name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
-    }
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
 
 
 def state_changed(statement: ast.stmt) -> set[str]:

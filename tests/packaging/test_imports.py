@@ -57,9 +57,7 @@ def module_name(path: Path, source: Path) -> str:
 
 
 def modules_of(packages: list[str], source: Path) -> list[Path]:
-    return [
-        path for package in packages for path in sorted(source.joinpath(*package.split(".")[1:]).glob("*.py"))
-    ]
+    return [path for package in packages for path in sorted(source.joinpath(*package.split(".")[1:]).glob("*.py"))]
 
 
 def imported_names(text: str, package: str) -> Iterator[tuple[int, str]]:
@@ -189,9 +187,7 @@ def test_every_package_has_its_arrows(packages: list[str]) -> None:
         assert any(is_within(package, name) for name in ALLOWED), package
 
 
-def test_only_the_files_that_a_folders_ruff_toml_names_reach_outside(
-    source: Path, pyproject: dict[str, Any]
-) -> None:
+def test_only_the_files_that_a_folders_ruff_toml_names_reach_outside(source: Path, pyproject: dict[str, Any]) -> None:
     banned = set(pyproject["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"])
     bound, _ = bound_and_exempt(source)
 
@@ -237,9 +233,7 @@ def test_no_exception_from_the_ban_covers_more_than_the_doors_themselves(source:
         ),
     ],
 )
-def test_a_wrong_arrow_is_found_however_it_is_written(
-    where: str, text: str, found: str, tmp_path: Path
-) -> None:
+def test_a_wrong_arrow_is_found_however_it_is_written(where: str, text: str, found: str, tmp_path: Path) -> None:
     path = tmp_path / where
     path.parent.mkdir(parents=True)
     path.write_text(text)

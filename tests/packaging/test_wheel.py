@@ -10,9 +10,7 @@ from typing import Any
 import tornlog
 
 
-def test_every_folder_of_modules_is_a_package_and_says_what_is_in_it(
-    packages: list[str], source: Path
-) -> None:
+def test_every_folder_of_modules_is_a_package_and_says_what_is_in_it(packages: list[str], source: Path) -> None:
     for package in packages:
         init = source.joinpath(*package.split(".")[1:], "__init__.py")
         assert init.is_file(), package

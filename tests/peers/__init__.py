@@ -67,12 +67,8 @@ class Peer:
     def _time_apart(self) -> dict[str, float]:
         """Return the same of a process under the tool's own command."""
         launcher = Path(sys.executable).with_name(self.launcher)
-        code = (
-            f"import json; from {__name__} import peer_of; print(json.dumps(peer_of({self.name!r}).time()))"
-        )
-        done = subprocess.run(
-            [str(launcher), sys.executable, "-c", code], capture_output=True, text=True, check=False
-        )
+        code = f"import json; from {__name__} import peer_of; print(json.dumps(peer_of({self.name!r}).time()))"
+        done = subprocess.run([str(launcher), sys.executable, "-c", code], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{self.name}: {done.stderr}")
         found: dict[str, float] = json.loads(done.stdout)

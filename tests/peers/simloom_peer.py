@@ -32,8 +32,7 @@ class _FilePerRecord:
         """Return a segment, put together of its records."""
         files = [f"{path}/{at}" for at in range(0, SEGMENT_BYTES, RECORD_BYTES)]
         return b"".join(
-            (self._disk.read(file) if self._disk.exists(file) else b"").ljust(RECORD_BYTES, b"\0")
-            for file in files
+            (self._disk.read(file) if self._disk.exists(file) else b"").ljust(RECORD_BYTES, b"\0") for file in files
         )
 
 

@@ -111,9 +111,7 @@ def daemon(name: str, *arguments: str, log: Path) -> Iterator["subprocess.Popen[
     command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
     with (
         log.open("wb") as output,
-        subprocess.Popen(
-            command, env=environment, cwd=log.parent, stdout=output, stderr=subprocess.STDOUT
-        ) as running,
+        subprocess.Popen(command, env=environment, cwd=log.parent, stdout=output, stderr=subprocess.STDOUT) as running,
     ):
         try:
             yield running

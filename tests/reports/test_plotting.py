@@ -95,6 +95,4 @@ def test_latencies_are_drawn_by_disk_flush_mode_and_producers() -> None:
     svg = inline_svg(lambda: put_latency_figure(rows), "latency")
     for text in ("xfs", "btrfs", "sync flush", "async flush", "1 producer", "3 producers"):
         assert f">{text}</text>" in svg
-    assert len(re.findall(r"stroke-width: 2.2", svg)) == len(rows) + 2, (
-        "each once, and each colour once explained"
-    )
+    assert len(re.findall(r"stroke-width: 2.2", svg)) == len(rows) + 2, "each once, and each colour once explained"

@@ -127,9 +127,7 @@ def test_a_run_that_writes_other_data_names_the_event_before_it_and_the_checksum
 def test_a_difference_that_does_not_show_again_is_called_that() -> None:
     counter = itertools.count()
 
-    with pytest.raises(
-        NondeterminismError, match=r"; 4 more runs were all the same, so it does not show every"
-    ):
+    with pytest.raises(NondeterminismError, match=r"; 4 more runs were all the same, so it does not show every"):
         check_determinism(lambda trace: digest_of_a_run(trace, data=1 if next(counter) == 1 else 0))
 
 

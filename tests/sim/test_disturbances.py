@@ -130,11 +130,7 @@ def test_the_clock_steps_ahead_and_back_and_monotonic_time_does_not(
     plan = DisturbancePlan(clock_step_chance=1.0, clock_step_ms_max=500)
     world = World(plan, policy_of(4))
     world.run(8 * POINTS)
-    steps = [
-        after - before
-        for before, after in zip(world.offsets, world.offsets[1:], strict=False)
-        if after != before
-    ]
+    steps = [after - before for before, after in zip(world.offsets, world.offsets[1:], strict=False) if after != before]
 
     assert world.disturbances.injected["clock step"] >= len(steps) > 50
     assert max(abs(step) for step in steps) <= 2 * 500
@@ -245,9 +241,7 @@ def test_a_trace_tells_what_struck_whom() -> None:
     told = [event for event in trace if event.kind in world.disturbances.injected]
 
     assert len(told) == world.disturbances.injected.total() > 0
-    assert {event.text for event in told} <= {
-        f"m/{name}" for name in ("main", "worker-0", "worker-1", "worker-2")
-    }
+    assert {event.text for event in told} <= {f"m/{name}" for name in ("main", "worker-0", "worker-1", "worker-2")}
 
 
 def test_switches_are_still_told_by_name() -> None:

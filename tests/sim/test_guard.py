@@ -117,9 +117,7 @@ def leak_of(body: Callable[[], object]) -> LeakError:
 def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
     function: str, leak_in: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        tempfile, "_name_sequence", iter("abc")
-    )  # else its own generator would be found first
+    monkeypatch.setattr(tempfile, "_name_sequence", iter("abc"))  # else its own generator would be found first
     leak = leak_of(leak_in)
     assert leak.function == function
     assert leak.file == __file__

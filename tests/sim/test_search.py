@@ -82,9 +82,7 @@ class State:
 
     def parked(self, task: int, on: str) -> "State":
         ready = tuple(other for other in self.ready if other != task)
-        return replace(
-            self, ready=ready, waiting=(*self.waiting, (task, on)), standing=self.standing - {task}
-        )
+        return replace(self, ready=ready, waiting=(*self.waiting, (task, on)), standing=self.standing - {task})
 
     def woken(self, on: str, *, every: bool = False) -> "State":
         found = [entry for entry in self.waiting if entry[1] == on]

@@ -53,9 +53,7 @@ def _document(found: Soak, seconds: float) -> dict[str, object]:
         "format": "tornlog-soak/1",
         "seconds": seconds,
         "verdicts": [asdict(verdict) for verdict in found.verdicts()],
-        "undisturbed": [
-            {kind: asdict(result) for kind, result in results.items()} for results in found.undisturbed
-        ],
+        "undisturbed": [{kind: asdict(result) for kind, result in results.items()} for results in found.undisturbed],
         "disturbed": {kind: asdict(result) for kind, result in found.disturbed.items()},
         "growth": found.growth,
         "resident_bytes": found.resident_bytes,

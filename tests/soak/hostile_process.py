@@ -25,9 +25,7 @@ class HostileProcess:
         """Wait for its end; return what became of each kind's connections. ProcessError if it failed."""
         out, err = self._process.communicate()
         if self._process.returncode != 0:
-            raise ProcessError(
-                f"the hostile clients ended with {self._process.returncode}: {err.strip()[-2_000:]}"
-            )
+            raise ProcessError(f"the hostile clients ended with {self._process.returncode}: {err.strip()[-2_000:]}")
         return {name: Tally(**fields) for name, fields in json.loads(out).items()}
 
     def kill(self) -> None:

@@ -78,9 +78,7 @@ def test_a_kind_of_which_none_fell_due_is_told(tally: Tally, says_so: bool) -> N
     assert verdict.detail.endswith(", none fell due") is says_so
 
 
-@pytest.mark.parametrize(
-    "left", [{"connections": "2", "heldBytes": "0"}, {"connections": "1", "heldBytes": "9999"}]
-)
+@pytest.mark.parametrize("left", [{"connections": "2", "heldBytes": "0"}, {"connections": "1", "heldBytes": "9999"}])
 def test_whatever_is_left_is_found(left: dict[str, str]) -> None:
     found = soak()
     found.left = left

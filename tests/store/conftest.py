@@ -266,9 +266,7 @@ def lab() -> Iterator[Callable[..., Lab]]:
     """Make labs; whatever still runs in them ends with the test."""
     labs: list[Lab] = []
 
-    def make(
-        image: Image | None = None, timing: SyncTiming | None = None, faults: FaultPlan | None = None
-    ) -> Lab:
+    def make(image: Image | None = None, timing: SyncTiming | None = None, faults: FaultPlan | None = None) -> Lab:
         labs.append(Lab(image, timing, faults))
         return labs[-1]
 

@@ -88,9 +88,7 @@ def test_a_listener_that_raises_is_noted_and_stops_neither_dispatch_nor_the_othe
 
 
 @pytest.mark.parametrize("settings", [{"broker_role": BrokerRole.SLAVE}, {"long_polling_enable": False}])
-def test_a_slave_or_a_store_without_long_polling_tells_no_one(
-    lab: Make, small: Make, settings: dict[str, Any]
-) -> None:
+def test_a_slave_or_a_store_without_long_polling_tells_no_one(lab: Make, small: Make, settings: dict[str, Any]) -> None:
     def body(world: World) -> None:
         store = MessageStore(world, small(**settings))
         store.on_arriving.append(lambda arrival: None)

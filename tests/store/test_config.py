@@ -87,9 +87,7 @@ longPollingEnable=true
 """Every key of RocketMQ 4.9.8's that the store knows, with its default there."""
 
 
-@pytest.mark.parametrize(
-    "name", ["mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_message_size"]
-)
+@pytest.mark.parametrize("name", ["mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_message_size"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_a_size_that_is_not_positive_is_refused_by_name(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"{name}: expected 1 or more, found {value}"):
@@ -98,9 +96,7 @@ def test_a_size_that_is_not_positive_is_refused_by_name(name: str, value: int) -
 
 @pytest.mark.parametrize(("asked", "rounded"), [(1, 20), (20, 20), (100, 100), (110, 120)])
 def test_a_queue_file_holds_whole_entries(asked: int, rounded: int) -> None:
-    assert (
-        StoreConfig("/store", mapped_file_size_consume_queue=asked).mapped_file_size_consume_queue == rounded
-    )
+    assert StoreConfig("/store", mapped_file_size_consume_queue=asked).mapped_file_size_consume_queue == rounded
 
 
 def test_everything_lies_below_the_root_under_rocketmqs_names() -> None:

@@ -49,9 +49,7 @@ class Found:
 
 
 def findings_of(root: Path) -> list[Found]:
-    findings = verify_directory(
-        overlay_world().files, str(root), Geometry(), lambda read_bytes: None
-    ).findings
+    findings = verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None).findings
     found = []
     for text in [*map(str, findings.violations), *findings.notes]:
         match = FINDING.match(text)
@@ -126,9 +124,7 @@ class Edit:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_edit_is_found_at_its_place_or_is_none_that_could_be(
-    golden: Callable[..., Any], case: str
-) -> None:
+def test_every_edit_is_found_at_its_place_or_is_none_that_could_be(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = findings_of(store.before)
     for damage in store.manifest["damage"]:

@@ -34,12 +34,8 @@ REBUILT_FILES = "files that recovery makes or writes have their mtime from then,
 INDEX = "index files that are built again are durable again, and so is the third time; RocketMQ keeps them"
 FUTURE = "the checkpoint does not speak for index files that are built again"
 SHORT = "a checkpoint shorter than its values says nothing here; RocketMQ extends it with zeros"
-UNREADABLE = (
-    "a damaged record has neither topic nor store time here; RocketMQ takes what stands in their place"
-)
-PARTLY_REBUILT = (
-    "RocketMQ rebuilds a lost queue from the checkpoint on and puts blanks in front; here it is whole"
-)
+UNREADABLE = "a damaged record has neither topic nor store time here; RocketMQ takes what stands in their place"
+PARTLY_REBUILT = "RocketMQ rebuilds a lost queue from the checkpoint on and puts blanks in front; here it is whole"
 NOT_REBUILT = "after a clean exit RocketMQ rebuilds no lost queue or tail; here it does not stay lost"
 WRONG_OFFSET = "a record that claims another physical offset ends the log here"
 TAGS = "the entry is what the log says; RocketMQ keeps the one from before the damage"
@@ -136,9 +132,9 @@ def same(place: str, ours: Any, theirs: Any) -> bool:
 def different_fields(ours: dict[str, Any], theirs: dict[str, Any]) -> set[str]:
     mine, real = flat(ours), flat(theirs)
     missing = {"record" if place.endswith(" record") else place for place in real.keys() - mine.keys()}
-    added = {
-        place for place in mine.keys() - real.keys() if not place.endswith(("lastOffset", " record"))
-    } | {"record" for place in mine.keys() - real.keys() if place.endswith(" record")}
+    added = {place for place in mine.keys() - real.keys() if not place.endswith(("lastOffset", " record"))} | {
+        "record" for place in mine.keys() - real.keys() if place.endswith(" record")
+    }
     changed = {place for place in mine.keys() & real.keys() if not same(place, mine[place], real[place])}
     return {place.rpartition(" ")[2] for place in missing | added | changed}
 
@@ -154,9 +150,7 @@ def test_a_golden_store_looks_as_rocketmq_saw_it(golden: Callable[..., Any], cas
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in NO_LOAD])
-def test_the_progress_of_delayed_delivery_reads_as_rocketmq_writes_it(
-    golden: Callable[..., Any], case: str
-) -> None:
+def test_the_progress_of_delayed_delivery_reads_as_rocketmq_writes_it(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = inspect_directory(overlay_world(), str(store.after), Geometry()).summary()
 

@@ -96,9 +96,7 @@ def test_times_are_found_as_rocketmq_found_them(
     store = loaded(written.config(written.before))  # whose files recovery leaves with the times they have
 
     for question in written.observed["offsetByTime"]:
-        answer = store.get_offset_in_queue_by_time(
-            question["topic"], question["queueId"], question["timestamp"]
-        )
+        answer = store.get_offset_in_queue_by_time(question["topic"], question["queueId"], question["timestamp"])
         assert answer == question["offset"], question
     assert written.observed["offsetByTime"]
 
@@ -133,9 +131,7 @@ def test_messages_put_into_a_store_of_rocketmq_join_those_that_are_there(
             added.append((message, expected, result.append.wrote_offset))
     assert store.shutdown()
 
-    verification = verify_directory(
-        overlay_world().files, str(written.before), Geometry(), lambda read_bytes: None
-    )
+    verification = verify_directory(overlay_world().files, str(written.before), Geometry(), lambda read_bytes: None)
     assert verification.findings.violations == []
     again = loaded(config)
     assert again.min_phy_offset == written.observed["minPhyOffset"]

@@ -92,9 +92,7 @@ def message_of(put: dict[str, Any]) -> Message:
 def repeat(store: MessageStore, put: dict[str, Any]) -> PutMessageResult:
     if put["op"] == "put":
         return store.put_message(message_of(put))
-    units = [
-        BatchUnit(part["flag"], body_of(part), part["propertiesString"].encode()) for part in put["messages"]
-    ]
+    units = [BatchUnit(part["flag"], body_of(part), part["propertiesString"].encode()) for part in put["messages"]]
     encoded = encode_batch(units)
     assert sha256(encoded).hexdigest() == put["batchBodySha256"]
     return store.put_messages(MessageBatch(message_of(put), encoded))

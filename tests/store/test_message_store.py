@@ -282,9 +282,7 @@ def test_one_pull_ends_at_the_bytes_it_may_return_but_never_before_the_first_rec
     assert store.get_message("T", 0, 4).queue_offsets == [4]
 
 
-def test_records_far_behind_the_end_are_returned_in_smaller_portions(
-    config: StoreConfig, started: Start
-) -> None:
+def test_records_far_behind_the_end_are_returned_in_smaller_portions(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, physical_memory_bytes=250, max_transfer_count_on_message_in_disk=2))
     for _ in range(6):
         put(store, Message.of("T", b"x"))
@@ -418,9 +416,7 @@ def test_a_directory_in_use_is_refused_and_its_user_goes_on(config: StoreConfig,
     assert put(store, Message.of("T", b"x")) == 1
 
 
-def test_the_marker_of_a_running_store_is_gone_after_a_clean_stop(
-    config: StoreConfig, store: MessageStore
-) -> None:
+def test_the_marker_of_a_running_store_is_gone_after_a_clean_stop(config: StoreConfig, store: MessageStore) -> None:
     running = Path(config.abort_path).exists()
     put(store, Message.of("T", b"x"))
     clean = store.shutdown()
@@ -463,9 +459,7 @@ def test_a_store_that_only_loaded_closes_without_a_trace(config: StoreConfig, st
 # -- flushing --------------------------------------------------------------------------------------
 
 
-def test_under_sync_flush_an_answer_means_that_the_bytes_are_durable(
-    config: StoreConfig, started: Start
-) -> None:
+def test_under_sync_flush_an_answer_means_that_the_bytes_are_durable(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
     for number in range(30):
         result = store.put_message(Message.of("T", b"x" * 300, queue_id=number % 2))
@@ -476,9 +470,7 @@ def test_under_sync_flush_an_answer_means_that_the_bytes_are_durable(
     assert store.shutdown()
 
 
-def test_under_sync_flush_many_producers_share_syncs_and_none_is_forgotten(
-    config: StoreConfig, started: Start
-) -> None:
+def test_under_sync_flush_many_producers_share_syncs_and_none_is_forgotten(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
     statuses: list[PutMessageStatus] = []
 

@@ -123,9 +123,7 @@ def simulated(mean_quantum: int, plan: NetworkPlan) -> Callable[[Certificates], 
     def place(_: Certificates) -> Place:
         choices = Choices("network conformance")
         kernel = Kernel(RandomWalk(choices.stream("schedule"), mean_quantum))
-        network = SimNetwork(
-            kernel, NetworkFaults(kernel, choices.stream("network"), plan), buffer_bytes=4096
-        )
+        network = SimNetwork(kernel, NetworkFaults(kernel, choices.stream("network"), plan), buffer_bytes=4096)
         server, client = kernel.machine("server"), kernel.machine("client")
         doors = network.join(server, "10.0.0.1"), network.join(client, "10.0.0.2")
 
@@ -236,9 +234,7 @@ def test_an_address_in_use_is_refused_until_it_is_given_back(place: Place) -> No
     place.run(body)
 
 
-@pytest.mark.parametrize(
-    "address", ["nowhere", "10.0.0.1:", ":1", "10.0.0.1:65536", "10.0.0.1:x", "10.0.0.1:-1"]
-)
+@pytest.mark.parametrize("address", ["nowhere", "10.0.0.1:", ":1", "10.0.0.1:65536", "10.0.0.1:x", "10.0.0.1:-1"])
 def test_what_is_no_address_is_told_apart_from_one_that_nobody_has(place: Place, address: str) -> None:
     def body() -> None:
         with pytest.raises(ValueError, match="expected host:port"):

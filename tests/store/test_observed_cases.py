@@ -88,9 +88,7 @@ class Lives:
     def remove(self, directory: str) -> None:
         """Remove a directory and all below it."""
         assert self.image is not None
-        files = {
-            path: file for path, file in self.image.files.items() if not path.startswith(f"{directory}/")
-        }
+        files = {path: file for path, file in self.image.files.items() if not path.startswith(f"{directory}/")}
         others = [path for path in self.image.directories if not f"{path}/".startswith(f"{directory}/")]
         self.image = Image(files, tuple(others))
 

@@ -150,9 +150,7 @@ def test_without_a_name_the_store_stays_as_it_is(context: PluginContext) -> None
 )
 def test_a_name_without_a_plugin_behind_it_is_refused_by_name(name: str, context: PluginContext) -> None:
     recorder: Any = Recorder()
-    with pytest.raises(
-        ConfigError, match=r"message_store_plug_in: expected package\.module:Class"
-    ) as refused:
+    with pytest.raises(ConfigError, match=r"message_store_plug_in: expected package\.module:Class") as refused:
         build_message_store(name, context, recorder)
     assert name in str(refused.value)
 

@@ -88,9 +88,7 @@ def test_a_store_that_has_lost_a_service_names_it_and_takes_no_more_puts_until_a
 
 def test_a_slave_has_no_service_that_delivers(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
-        names = [
-            service.name for service in MessageStore(world, small(broker_role=BrokerRole.SLAVE)).services
-        ]
+        names = [service.name for service in MessageStore(world, small(broker_role=BrokerRole.SLAVE)).services]
         assert "schedule" not in names
         assert "dispatch" in names
 

@@ -32,9 +32,7 @@ def written(text: str) -> bytes:
 def image_of(**files: bytes) -> Image:
     """Return a directory with files named by what is behind `x.json`."""
     paths = {"current": PATH, "bak": f"{PATH}.bak", "tmp": f"{PATH}.tmp"}
-    return Image(
-        {paths[name]: FileImage(content, 0) for name, content in files.items()}, ("/store", "/store/config")
-    )
+    return Image({paths[name]: FileImage(content, 0) for name, content in files.items()}, ("/store", "/store/config"))
 
 
 def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
@@ -55,9 +53,7 @@ def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
                 inode = entries.files[file]
                 size_bytes = entries.sizes.get(inode.identity, 0)
                 durable_bytes = inode.durable_bytes(size_bytes)
-                content = (
-                    inode.content()[:size_bytes].ljust(size_bytes, b"\0") if with_cache else durable_bytes
-                )
+                content = inode.content()[:size_bytes].ljust(size_bytes, b"\0") if with_cache else durable_bytes
                 files[path] = FileImage(content, 0)
             yield Image(files, tuple(entries.directories - {"/"}))
 
@@ -163,9 +159,7 @@ def test_the_version_before_is_kept_and_one_that_is_the_same_is_not_written(lab:
         ({"tmp": written("never"), "current": written("new")}, "new"),
     ],
 )
-def test_the_first_version_that_can_be_read_counts(
-    lab: Make, files: dict[str, bytes], found: str | None
-) -> None:
+def test_the_first_version_that_can_be_read_counts(lab: Make, files: dict[str, bytes], found: str | None) -> None:
     bench = lab(image_of(**files))
 
     def body(world: World) -> None:
@@ -197,9 +191,7 @@ def test_a_file_too_large_is_refused_before_it_is_read(lab: Make, monkeypatch: p
 
 
 @pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_directory", "make_directories"])
-def test_after_an_error_a_complete_version_is_there_and_the_next_attempt_writes(
-    lab: Make, method: str
-) -> None:
+def test_after_an_error_a_complete_version_is_there_and_the_next_attempt_writes(lab: Make, method: str) -> None:
     bench = lab(EMPTY)
 
     def body(world: World) -> None:

@@ -54,9 +54,7 @@ def test_a_full_disk_leaves_the_old_version(fs: FakeFilesystem, side: SideFile) 
     assert loaded() == OLD
 
 
-def test_a_version_that_found_no_room_is_written_once_there_is_some(
-    fs: FakeFilesystem, side: SideFile
-) -> None:
+def test_a_version_that_found_no_room_is_written_once_there_is_some(fs: FakeFilesystem, side: SideFile) -> None:
     fs.set_disk_usage(fs.get_disk_usage().used + 3)
     with pytest.raises(OSError, match="No space"):
         side.store(NEW)

@@ -130,9 +130,7 @@ def test_a_map_of_a_longer_file_is_its_beginning(world: World, root: str, run: R
     run(body)
 
 
-def test_a_map_grows_under_no_one_when_another_makes_its_file_longer(
-    world: World, root: str, run: Run
-) -> None:
+def test_a_map_grows_under_no_one_when_another_makes_its_file_longer(world: World, root: str, run: Run) -> None:
     def body() -> None:
         first = world.files.map(f"{root}/log", 4096)
         longer = world.files.map(f"{root}/log", 8192)
@@ -487,9 +485,7 @@ REFUSED: dict[str, tuple[int, Callable[[World, str], object]]] = {
 
 
 @pytest.mark.parametrize("refusal", REFUSED)
-def test_what_cannot_be_done_is_refused_with_its_errno(
-    refusal: str, world: World, root: str, run: Run
-) -> None:
+def test_what_cannot_be_done_is_refused_with_its_errno(refusal: str, world: World, root: str, run: Run) -> None:
     code, attempt = REFUSED[refusal]
 
     def body() -> None:
@@ -521,9 +517,7 @@ def test_a_lock_keeps_others_out_until_it_is_released(world: World, root: str, r
     run(body)
 
 
-def test_a_locked_file_can_be_written_synced_and_read_and_stays_locked(
-    world: World, root: str, run: Run
-) -> None:
+def test_a_locked_file_can_be_written_synced_and_read_and_stays_locked(world: World, root: str, run: Run) -> None:
     def body() -> None:
         held = world.files.lock(f"{root}/lock")
         world.files.write(f"{root}/lock", b"lock")

@@ -59,7 +59,7 @@ class RecordedFile(io.FileIO):
             return written
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Truncate as FileIO does: at the present position unless told otherwise."""
+        """Truncate as FileIO does: by default at the present position."""
         size = self.tell() if size is None else size
         if not self.writable():
             return _real_truncate(self, size)  # which says so

@@ -80,15 +80,11 @@ class OsCalls:
         """Stand for os.unlink and os.remove."""
         self._change(_unlink, self._recorder.unlinked, dir_fd, path)
 
-    def rename(
-        self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
-    ) -> None:
+    def rename(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
         """Stand for os.rename."""
         self._move(_rename, src, dst, src_dir_fd, dst_dir_fd)
 
-    def replace(
-        self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
-    ) -> None:
+    def replace(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
         """Stand for os.replace."""
         self._move(_replace, src, dst, src_dir_fd, dst_dir_fd)
 
@@ -170,9 +166,7 @@ class OsCalls:
                 self._recorder.add(SYNC, file=file)
             return written
 
-    def sendfile(
-        self, out_fd: int, in_fd: int, offset: int | None, count: int, *others: Any, **named: Any
-    ) -> int:
+    def sendfile(self, out_fd: int, in_fd: int, offset: int | None, count: int, *others: Any, **named: Any) -> int:
         """Stand for os.sendfile."""
         file = self._file_of(out_fd)
         if file is None:

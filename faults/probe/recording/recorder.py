@@ -1,6 +1,6 @@
 """Program recorder: each change that a program makes to its files, in order, with the line that it comes from.
 
-A file is known by device and inode number, which every descriptor of it tells, however it was come by. A number whose
+A file is known by device and inode number, which every descriptor of it has, wherever it came from. A number whose
 file has no name any more may be used again by the file system: it is then somebody else's as soon as it has a name.
 """
 

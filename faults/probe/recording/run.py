@@ -30,9 +30,7 @@ def start_of(directory: Path) -> Image:
     return Image(image.files, (*image.directories, TEMPORARY))
 
 
-def record_program(
-    program: Sequence[str], start: Image, seconds_max: float
-) -> tuple[ProgramRecord, list[str]]:
+def record_program(program: Sequence[str], start: Image, seconds_max: float) -> tuple[ProgramRecord, list[str]]:
     """Run a script, or `-m` and a module, with arguments; return its record and where that is not all it did.
 
     Raises ProgramError if it does not end well within seconds_max; what it prints on standard error is there to read.

@@ -41,9 +41,7 @@ _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 def analyze(
     context: typer.Context,
-    places: Annotated[
-        list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")
-    ],
+    places: Annotated[list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -53,9 +51,7 @@ def analyze(
             help="Leave report.html, and each table as a Parquet file, in DIR.",
         ),
     ] = None,
-    master: Annotated[
-        str, typer.Option(help="Spark's master, as in local[2] or spark://host:7077.")
-    ] = "local[*]",
+    master: Annotated[str, typer.Option(help="Spark's master, as in local[2] or spark://host:7077.")] = "local[*]",
     conf: Conf = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -102,8 +98,7 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
                 "seeds": sweep.request.seeds,
                 "code": sweep.code,
                 "damaged": [
-                    {"file": f"rows/{name}", "reason": reason}
-                    for name, reason in sorted(sweep.files.damaged.items())
+                    {"file": f"rows/{name}", "reason": reason} for name, reason in sorted(sweep.files.damaged.items())
                 ],
             }
             for sweep in sweeps
@@ -120,14 +115,10 @@ def _print_doubts(sweeps: list["Sweep"]) -> None:
         for name, reason in sorted(sweep.files.damaged.items()):
             _doubt(f"{sweep.place}/rows/{name}: {reason}")
         if sweep.files.damaged:
-            _doubt(
-                f"{sweep.place}: these rows are not counted; the same call of `tornlog sweep` makes them again"
-            )
+            _doubt(f"{sweep.place}: these rows are not counted; the same call of `tornlog sweep` makes them again")
     codes = sorted({sweep.code for sweep in sweeps})
     if len(codes) > 1:
-        _doubt(
-            f"different code made these sweeps, and may have other runs for the same seeds: {', '.join(codes)}"
-        )
+        _doubt(f"different code made these sweeps, and may have other runs for the same seeds: {', '.join(codes)}")
 
 
 def _doubt(text: str) -> None:

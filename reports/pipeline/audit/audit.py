@@ -12,10 +12,10 @@ that the checkpoint does not vouch for.
 IDX: the index has an entry for each key of each record, in the log's order, and no other. One join, by where the record
 is and the key's hash, of how many there are on each side; links, slots and headers are seen to by the source. What
 leads to records that have expired is left alone. A store without a directory for it promises none, unless its
-checkpoint tells of one. After an unclean exit recovery keeps full files only, up to the first that is not or that is
+checkpoint shows one. After an unclean exit recovery keeps full files only, up to the first that is not or that is
 younger than the checkpoint's index time: what is wrong with the others, and keys behind those, are explained.
 
-CKPT, and what names and lengths tell of the others: see `layout`.
+CKPT, and what names and lengths show of the others: see `layout`.
 """
 
 from collections.abc import Mapping
@@ -80,8 +80,8 @@ def audit(spark: SparkSession, place: str, options: Mapping[str, str] | None = N
     if not tables.directory.segments() and not tables.directory.queue_files():
         raise FileNotFoundError(f"{place}: no store: neither a segment of a log nor a file of a queue")
     layout = tables.layout
-    told = [*layout.found, *layout.against_the_log(tables.log.records, tables.log.last_ms)]
-    promises = [spark.createDataFrame(told, SCHEMA), _log(tables), _offsets(tables), _queues(tables)]
+    of_layout = [*layout.found, *layout.against_the_log(tables.log.records, tables.log.last_ms)]
+    promises = [spark.createDataFrame(of_layout, SCHEMA), _log(tables), _offsets(tables), _queues(tables)]
     of_index = _index(tables)
     found = reduce(DataFrame.unionByName, [*promises, *([] if of_index is None else [of_index])])
     return Audit(
@@ -119,9 +119,7 @@ def _queues(tables: AuditTables) -> DataFrame:
     entries = real.where("physical_offset >= 0 and size > 0")
     seen = [fn.col(name).alias(f"{name}_seen") for name, _ in _ENTRY_FIELDS]
     where = [fn.col(name).alias(f"entry_{name}") for name in ("file", "position")]
-    joined = tables.keep(
-        tables.queued.join(entries.select(*_ENTRY_PLACE, *seen, *where), _ENTRY_PLACE, "full_outer")
-    )
+    joined = tables.keep(tables.queued.join(entries.select(*_ENTRY_PLACE, *seen, *where), _ENTRY_PLACE, "full_outer"))
     astray = joined.where("position is null").where(fn.col("physical_offset") >= tables.log_begin)
     both = joined.where("entry_file is not null and position is not null")
     if "delayLevels" not in tables.options:
@@ -160,16 +158,12 @@ def _queues(tables: AuditTables) -> DataFrame:
 def _missing_entries(tables: AuditTables, joined: DataFrame) -> DataFrame:
     """Return records without entries. A damaged one needs none: recovery makes none for it."""
     behind = fn.col("physical_offset") >= tables.log_end
-    numbers = tables.entries.where("damage is null").select(
-        "topic", "queue_id", "queue_offset", "physical_offset"
-    )
+    numbers = tables.entries.where("damage is null").select("topic", "queue_id", "queue_offset", "physical_offset")
     ends = numbers.where(~behind).groupBy("topic", "queue_id").agg(fn.max("queue_offset").alias("last"))
     missing = joined.where("entry_file is null and damage is null").join(ends, ["topic", "queue_id"], "left")
     is_tail = fn.col("queue_offset") > fn.coalesce("last", fn.lit(-1))
     is_young = fn.col("store_timestamp_ms") > tables.layout.durable_ms
-    expected = fn.concat_ws(
-        " ", fn.lit("one for"), fn.concat_ws("/", "topic", "queue_id"), fn.col("queue_offset")
-    )
+    expected = fn.concat_ws(" ", fn.lit("one for"), fn.concat_ws("/", "topic", "queue_id"), fn.col("queue_offset"))
     taken = is_tail & is_young & fn.lit(tables.layout.unclean_exit)
     return violations(missing, "CQ-COMPLETE", "queue entry", expected, "none", taken)
 
@@ -177,9 +171,7 @@ def _missing_entries(tables: AuditTables, joined: DataFrame) -> DataFrame:
 def _impossible_entries(entries: DataFrame) -> DataFrame:
     is_negative = fn.col("physical_offset") < 0
     odd = entries.where(is_negative | (fn.col("size") <= 0))
-    odd = odd.withColumn(
-        "position", fn.col("position") + fn.when(is_negative, 0).otherwise(_FIELD_AT["size"])
-    )
+    odd = odd.withColumn("position", fn.col("position") + fn.when(is_negative, 0).otherwise(_FIELD_AT["size"]))
     field, found = fn.when(is_negative, "phyOffset").otherwise("size"), fn.least("physical_offset", "size")
     return violations(odd, "CQ-VALID", field, "more than 0", found)
 
@@ -234,18 +226,14 @@ def _index(tables: AuditTables) -> DataFrame | None:
     )
     joined = tables.keep(wanted.join(seen, _INDEX_KEY, "full_outer"))
     missing = joined.where("coalesce(seen, 0) < wanted")
-    missing = missing.withColumn("file", fn.col("record_file")).withColumn(
-        "position", fn.col("record_position")
-    )
+    missing = missing.withColumn("file", fn.col("record_file")).withColumn("position", fn.col("record_position"))
     surplus = joined.where("seen > coalesce(wanted, 0)")
     timed = entries.where("number > 1").join(wanted.select(*_INDEX_KEY, "stored_ms"), _INDEX_KEY)
     late_s = fn.floor((fn.col("stored_ms") - fn.col("begin_timestamp_ms")) / 1000)
     untimely = timed.withColumn("wanted", fn.greatest(fn.lit(0), late_s)).where("wanted != time_diff_s")
     untimely = untimely.withColumn("position", fn.col("position") + _TIME_DIFF_AT)
     order = Window.partitionBy("file").orderBy("number")
-    unordered = entries.withColumn("before", fn.lag("physical_offset").over(order)).where(
-        "physical_offset < before"
-    )
+    unordered = entries.withColumn("before", fn.lag("physical_offset").over(order)).where("physical_offset < before")
     least = fn.concat(fn.lit("from "), fn.col("before"))
     is_added = fn.lit(layout.unclean_exit) & (fn.col("physical_offset") >= layout.index.durable_end)
     found = [

@@ -28,16 +28,10 @@ def audit(
     delay_levels: Annotated[
         str | None, typer.Option(help="messageDelayLevel; without it each level's usual delay counts.")
     ] = None,
-    hash_slots: Annotated[
-        int | None, typer.Option(min=1, help="maxHashSlotNum, if files don't tell.")
-    ] = None,
-    index_entries: Annotated[
-        int | None, typer.Option(min=1, help="maxIndexNum, if files don't tell.")
-    ] = None,
+    hash_slots: Annotated[int | None, typer.Option(min=1, help="maxHashSlotNum, if files don't say.")] = None,
+    index_entries: Annotated[int | None, typer.Option(min=1, help="maxIndexNum, if files don't say.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="How many findings are shown.")] = 50,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Leave all findings there, as Parquet.")
-    ] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Leave all findings there, as Parquet.")] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Hold the log, the queues and the index of a store of any size against each other, and say what does not fit."""

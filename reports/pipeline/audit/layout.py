@@ -50,7 +50,7 @@ class LayoutViolation(NamedTuple):
 
 @dataclass
 class IndexLayout:
-    """What lengths and headers of the index files tell."""
+    """What lengths and headers of the index files show."""
 
     files: list[str] = field(default_factory=list)
     """Paths of those that have the right length."""
@@ -59,14 +59,14 @@ class IndexLayout:
     durable_end: int = -1
     """Log offset up to which those have the keys."""
     slots: int | None = None
-    """Of each file; None if no file tells."""
+    """Of each file; None if no file shows it."""
 
 
 class DirectoryLayout:
     """One directory, as far as its files' names, lengths, headers and checkpoint go."""
 
     def __init__(self, directory: StoreDirectory, hash_slots: int | None, index_entries: int | None) -> None:
-        """hash_slots, index_entries: as told, None where nothing was."""
+        """hash_slots, index_entries: the options, None where not given."""
         self.directory = directory
         self.found: list[LayoutViolation] = []
         self.unclean_exit = directory.file("abort") is not None
@@ -88,9 +88,7 @@ class DirectoryLayout:
             if records:
                 yield LayoutViolation("CKPT", path, -1, "file", "a file", "nothing", self.unclean_exit)
             return
-        for error in claims_beyond(
-            self.checkpoint, last_store_timestamp_ms, unclean_exit=self.unclean_exit, file=path
-        ):
+        for error in claims_beyond(self.checkpoint, last_store_timestamp_ms, unclean_exit=self.unclean_exit, file=path):
             yield _of_error("CKPT", error)
 
     # -- log and queues ----------------------------------------------------------------------------
@@ -228,7 +226,7 @@ class DirectoryLayout:
     def _index_geometry(
         self, files: Sequence[StoreFile], told_slots: int | None, told_entries: int | None
     ) -> tuple[int | None, int]:
-        """Return slots, None if nothing tells, and entries of each file: as told, or of the first that tells."""
+        """Return slots, None if unknown, and entries of each file: by option, or of the first that shows them."""
         for file in files:
             slots, entries = told_slots, told_entries
             if not index_file_bytes(1, 2) <= file.size_bytes <= _INDEX_BYTES_MAX:

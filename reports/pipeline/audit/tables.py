@@ -60,9 +60,7 @@ class AuditTables:
             == fn.lit(False)
         )
         names = sorted({one.topic for one in self.directory.queue_files()})
-        light = own.select("*", fn.explode("light_places").alias("light")).where(
-            fn.col("light.topic").isin(names)
-        )
+        light = own.select("*", fn.explode("light_places").alias("light")).where(fn.col("light.topic").isin(names))
         facts = ["file", "position", "physical_offset", "size", "store_timestamp_ms", "tags_code", "damage"]
         place = ["topic", "queue_id", "queue_offset"]
         return own.select(*place, *facts).unionByName(
@@ -78,14 +76,14 @@ class AuditTables:
     def index_entries(self) -> DataFrame:
         """Return the entries of those files of the index that have the right length."""
         slots = self.layout.index.slots
-        told = {} if slots is None else {"hashSlots": str(slots)}
+        slots_option = {} if slots is None else {"hashSlots": str(slots)}
         return self.keep(
-            self._table("index_entries", **told).where(fn.col("file").isin(self.layout.index.files))
+            self._table("index_entries", **slots_option).where(fn.col("file").isin(self.layout.index.files))
         )
 
     @cached_property
     def layout(self) -> DirectoryLayout:
-        """Return what names, lengths and headers tell."""
+        """Return what names, lengths and headers show."""
         options = SourceOptions.of({**self.options, "path": self.place})
         return DirectoryLayout(self.directory, options.hash_slots, options.index_entries)
 
@@ -123,8 +121,7 @@ class AuditTables:
 PROMISES = ("LOG", "QOFF", "CQ-VALID", "CQ-COMPLETE", "IDX", "CKPT")
 """What a directory promises, in the order of `tornlog verify`, whose codes these are."""
 SCHEMA = (
-    "promise string, file string, position bigint, field string, expected string, found string,"
-    " is_explained boolean"
+    "promise string, file string, position bigint, field string, expected string, found string, is_explained boolean"
 )
 
 

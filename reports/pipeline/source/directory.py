@@ -69,8 +69,7 @@ class StoreDirectory:
             for queue in self._directories(topic.path):
                 if _is_number(queue.base_name, _QUEUE_ID_MAX):
                     found += [
-                        QueueFile(topic.base_name, int(queue.base_name), file)
-                        for file in self._numbered(queue.path)
+                        QueueFile(topic.base_name, int(queue.base_name), file) for file in self._numbered(queue.path)
                     ]
         return sorted(found, key=lambda one: (one.topic, one.queue_id, one.file.base_offset))
 

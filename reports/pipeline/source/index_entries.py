@@ -11,7 +11,7 @@
     damage              struct        field, expected and found: what is wrong with link, slot or header; null
                                       if nothing is
 
-How many slots and entries a file has room for is not in it: the options hashSlots and indexEntries tell, or RocketMQ's
+How many slots and entries a file has room for is not in it: the options hashSlots and indexEntries say, or RocketMQ's
 defaults if they fit its length, or else the file itself, by its last entry. Filters on key_hash and physical_offset are
 seen to here.
 """
@@ -46,9 +46,7 @@ FIELDS = (
 )
 DEFAULT_HASH_SLOTS = 5_000_000
 DEFAULT_INDEX_ENTRIES = 20_000_000
-_ENTRY = np.dtype(
-    [("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")]
-)
+_ENTRY = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")])
 _ROWS_MAX = 1 << 16
 _Array = Any
 """Of numpy."""
@@ -85,9 +83,7 @@ class IndexEntries:
         room = (len(view) - entries_at(slots)) // ENTRY_BYTES
         count = max(min(header.next_entry, room) - 1, 0)
         entries = np.frombuffer(view, _ENTRY, count=count, offset=entries_at(slots) + ENTRY_BYTES)
-        found = {
-            name: entries[name].astype(entries[name].dtype.newbyteorder("=")) for name in _ENTRY.names or ()
-        }
+        found = {name: entries[name].astype(entries[name].dtype.newbyteorder("=")) for name in _ENTRY.names or ()}
         links = _links(found["key_hash"], slots)
         for start in range(0, count, _ROWS_MAX):
             end = min(start + _ROWS_MAX, count)
@@ -102,22 +98,20 @@ class IndexEntries:
                 if decode_header(directory.content(partition)) != header:  # the store goes on writing it
                     odd = list(_odd_slots(view, slots, found["key_hash"], written_later=header.next_entry))
             if odd:
-                rows = [
-                    {"file": partition.path, "position": at, "damage": reason._asdict()} for at, reason in odd
-                ]
+                rows = [{"file": partition.path, "position": at, "damage": reason._asdict()} for at, reason in odd]
                 yield pa.RecordBatch.from_pylist(rows, self.schema)
 
     def _slots(self, view: memoryview) -> int | None:
-        """Return how many slots a file has, None if it cannot be told."""
-        told, entries = self._options.hash_slots, self._options.index_entries
-        if told is None and entries is not None:
+        """Return how many slots a file has, None if that is unknown."""
+        slots, entries = self._options.hash_slots, self._options.index_entries
+        if slots is None and entries is not None:
             slots, odd_bytes = divmod(len(view) - index_file_bytes(0, entries), SLOT_BYTES)
             return slots if slots > 0 and not odd_bytes else None
-        if told is None and len(view) == index_file_bytes(DEFAULT_HASH_SLOTS, DEFAULT_INDEX_ENTRIES):
-            told = DEFAULT_HASH_SLOTS
-        if told is None:
+        if slots is None and len(view) == index_file_bytes(DEFAULT_HASH_SLOTS, DEFAULT_INDEX_ENTRIES):
+            slots = DEFAULT_HASH_SLOTS
+        if slots is None:
             return slots_of(view) if len(view) > HEADER_BYTES else None
-        return told if len(view) > entries_at(told) else None
+        return slots if len(view) > entries_at(slots) else None
 
     def _batch(
         self,

@@ -48,9 +48,7 @@ from .records import LogRange, RangeReader, SegmentSlice, log_ranges
 from .source_options import SourceOptions
 
 MESSAGE_FIELDS = (
-    *fields_of(
-        "file string, position int64, physical_offset int64, size int32, topic string, queue_id int32"
-    ),
+    *fields_of("file string, position int64, physical_offset int64, size int32, topic string, queue_id int32"),
     *fields_of("queue_offset int64, sys_flag int32, flag int32, born_timestamp_ms int64, born_host string"),
     *fields_of("store_timestamp_ms int64, store_host string, reconsume_times int32"),
     *fields_of("prepared_transaction_offset int64, body_crc int32"),
@@ -62,9 +60,7 @@ MESSAGE_FIELDS = (
 DERIVED_FIELDS = (
     pa.field("tags_code", pa.int64()),
     pa.field("key_hashes", pa.list_(pa.int32())),
-    pa.field(
-        "light_places", pa.list_(pa.struct(fields_of("topic string, queue_id int32, queue_offset int64")))
-    ),
+    pa.field("light_places", pa.list_(pa.struct(fields_of("topic string, queue_id int32, queue_offset int64")))),
 )
 """What its queue entry and the index must have of it, and its places in light queues: only where asked for."""
 
@@ -131,10 +127,7 @@ def _properties(piece: SegmentSlice) -> pa.Array:
 
 def _key_hashes(piece: SegmentSlice) -> pa.Array:
     return pa.array(
-        [
-            key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
-            for record in piece.records
-        ],
+        [key_hashes(record.topic, record.properties) if may_have_keys(record) else () for record in piece.records],
         pa.list_(pa.int32()),
     )
 
@@ -213,7 +206,7 @@ class Messages:
 
 
 def _test_of(conditions: RowConditions) -> Callable[[ScannedRecord], bool] | None:
-    """Return what tells whether a record is asked for, None if all are."""
+    """Return what decides whether a record is asked for, None if all are."""
     tests: list[tuple[int, Callable[[Any], Any]]] = [
         (at, one.holds) for name, at in _PUSHED.items() for one in conditions.on(name)
     ]

@@ -33,9 +33,7 @@ class LogRange:
     """Whether nothing has been written to later segments: what has not been written to this one is no damage."""
 
 
-def log_ranges(
-    directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None
-) -> list[LogRange]:
+def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:
     """Return the log in ranges of about split_bytes, in order; 0: one for each segment.
 
     first, to: log offsets where records are known to begin; what is between them is returned, to the end without `to`.
@@ -48,9 +46,7 @@ def log_ranges(
         start = max(first - segment.base_offset, 0)
         end = segment.size_bytes if to is None else min(segment.size_bytes, to - segment.base_offset)
         if start < end:
-            found += _ranges_of(
-                directory, LogRange(segment, start, end, segment.base_offset >= last), split_bytes
-            )
+            found += _ranges_of(directory, LogRange(segment, start, end, segment.base_offset >= last), split_bytes)
     return found
 
 
@@ -152,9 +148,7 @@ class SegmentSlice:
     def of_one_shape(self) -> Iterator["SegmentSlice"]:
         """Yield the records in pieces whose hosts are of the same families: nearly always that is one piece."""
         for _, records in groupby(self.records, lambda record: record.sys_flag & HOST_V6_MASK):
-            yield SegmentSlice(
-                self.segment, self.view, self.origin, list(records), self.is_proven, self.damage
-            )
+            yield SegmentSlice(self.segment, self.view, self.origin, list(records), self.is_proven, self.damage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +233,7 @@ class RangeReader:
         self._at = last.physical_offset - self._segment.base_offset + last.size_bytes
         return SegmentSlice(self._segment, view, origin, records, self._is_proven)
 
-    def _damage(
-        self, view: memoryview, origin: int, error: CorruptFileError
-    ) -> Iterator[SegmentSlice | CorruptBytes]:
+    def _damage(self, view: memoryview, origin: int, error: CorruptFileError) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield what is here instead of a sound record, and go on behind it."""
         segment, end, at = self._segment, self._range.end, self._at - origin
         if not view[at : at + 8].tobytes().strip(b"\0") and self._is_zero_from(self._at):
@@ -254,9 +246,7 @@ class RangeReader:
             base_offset = segment.base_offset + origin
             try:
                 record = next(
-                    scan_records(
-                        view, at, len(view), file=segment.path, base_offset=base_offset, check_crc=False
-                    )
+                    scan_records(view, at, len(view), file=segment.path, base_offset=base_offset, check_crc=False)
                 )
             except CorruptFileError as worse:
                 reason = reason._replace(found=f"{reason.found}; {Reason.of(worse)}")
@@ -296,9 +286,7 @@ class RangeReader:
         segment, end = self._segment, self._range.end
         while position < end:
             view, origin = self._directory.window(segment, position)
-            found = find_record(
-                view, position - origin, segment.base_offset + origin, segment.size_bytes - origin
-            )
+            found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)
             if found is not None:
                 self._at = min(origin + found, end)
                 return

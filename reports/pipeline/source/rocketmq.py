@@ -44,9 +44,7 @@ class StoreTable(Protocol):
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
         """Return what tasks read, one each."""
 
-    def batches(
-        self, directory: StoreDirectory, partition: Any, conditions: RowConditions
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, directory: StoreDirectory, partition: Any, conditions: RowConditions) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of them."""
 
 

@@ -1,13 +1,13 @@
 """The options of the source, by the names that `option(…)` takes; case does not count.
 
 table          messages (the default), queue_entries, index_entries or checkpoint
-columns        those to have, separated by commas; all but derived ones without it. Spark tells a source nothing of
+columns        those to have, separated by commas; all but derived ones without it. Spark passes a source nothing of
                what a query needs, so what is left out here is what costs nothing
 body           false: without the column body
 splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
 commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
 delayLevels    messageDelayLevel, if it is not RocketMQ's own
-hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not tell
+hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not say
 indexEntries
 upTo           of a stream: `whole` records (the default), or what is surely `durable`
 maxRows        of a stream: how many records a batch has at most

@@ -208,9 +208,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         raw = bytes(self._directory.content(file)[:CHECKPOINT_BYTES])
         return decode_checkpoint(raw, file=file.path).physic_msg_timestamp_ms
 
-    def _resume(
-        self, segments: Sequence[StoreFile], start: dict[str, Any]
-    ) -> tuple[int, "deque[tuple[int, int]]"]:
+    def _resume(self, segments: Sequence[StoreFile], start: dict[str, Any]) -> tuple[int, "deque[tuple[int, int]]"]:
         """Return where to go on, and the records in front of that which the next offset may know."""
         known = deque(_KNOWN.iter_unpack(b64decode(start["known"])), KNOWN_MAX)
         if not known:

@@ -1,7 +1,7 @@
 """Engines: work is done in this process, piece after piece, or on Spark, as many pieces at once as it has cores.
 
 On Spark it is done only where the code is the driver's: the same seeds give the same rows no other way. A version alone
-does not tell a wheel from the sources it was built from an hour ago; a hash of them does.
+does not distinguish a wheel from the sources it was built from an hour ago; a hash of them does.
 """
 
 import re

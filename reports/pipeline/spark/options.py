@@ -30,9 +30,7 @@ Ship = Annotated[
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE", help="A property of Spark, as in spark.executor.memory=2g; repeatable."
-    ),
+    typer.Option(metavar="KEY=VALUE", help="A property of Spark, as in spark.executor.memory=2g; repeatable."),
 ]
 
 
@@ -66,9 +64,7 @@ def session_for(
 
 
 @contextmanager
-def engine_for(
-    master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
-) -> Iterator["Engine"]:
+def engine_for(master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None) -> Iterator["Engine"]:
     """Yield what does the work that options ask for. Raises BadParameter for what the user can mend."""
     from .engine import InProcess, OnSpark
 

@@ -61,20 +61,14 @@ def sweep(
             help="Directory or URI of the table, and its report; a sweep that is there goes on.",
         ),
     ],
-    scenario: Annotated[
-        list[str] | None, typer.Option(help="A scenario; repeatable. All of them without any.")
-    ] = None,
-    disk: Annotated[
-        str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")
-    ] = None,
+    scenario: Annotated[list[str] | None, typer.Option(help="A scenario; repeatable. All of them without any.")] = None,
+    disk: Annotated[str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")] = None,
     policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None,
     mutant: Mutant = None,
     master: Master = "local[*]",
     ship: Ship = None,
     conf: Conf = None,
-    stop_after: Annotated[
-        int | None, typer.Option(min=1, help="Begin no more after so many failures.")
-    ] = None,
+    stop_after: Annotated[int | None, typer.Option(min=1, help="Begin no more after so many failures.")] = None,
     guided: Annotated[
         bool, typer.Option(help="Spend part of the seeds where rare paths were taken, or promises broke.")
     ] = False,
@@ -129,7 +123,7 @@ def sweep(
     elif latest:
         (done,), small = latest, smallest_failures(table)
     else:
-        raise typer.Exit(EXIT_INTERRUPTED)  # before there was anything to tell
+        raise typer.Exit(EXIT_INTERRUPTED)  # before there was anything to report
     here = Path(out) if "://" not in out else None
     paths = write_failures(small, here)
     took = perf_counter() - began

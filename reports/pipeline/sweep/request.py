@@ -107,7 +107,7 @@ class Begun:
     def require_same(self, request: SweepRequest) -> None:
         """Raise SweepFileError unless a request is this one, and the code here that which began it.
 
-        Rows of the same seeds are equal only where the code is, and a version does not tell one code from another.
+        Rows of the same seeds are equal only where the code is, and a version does not prove that.
         """
         if self.request != request:
             raise SweepFileError("it holds a sweep of other seeds or with other options")
@@ -209,9 +209,7 @@ class _Share(NamedTuple):
     policy: str | None
 
 
-def rounds_of(
-    request: SweepRequest, rows_in: Callable[[list[Block]], Iterable[Row]]
-) -> Iterator[list[Block]]:
+def rounds_of(request: SweepRequest, rows_in: Callable[[list[Block]], Iterable[Row]]) -> Iterator[list[Block]]:
     """Yield the blocks of each round. rows_in returns the rows of blocks that were yielded, once they are done."""
     if request.rounds is None:
         yield list(request.blocks())
@@ -222,9 +220,7 @@ def rounds_of(
         blind = seeds if number == 0 else seeds - seeds // 2
         shares = _blind(request, blind)
         if blind < seeds:
-            shares += _steered(
-                cells, seen.scores(cells), seeds - blind, request.block_seeds, number * _STEP % 1
-            )
+            shares += _steered(cells, seen.scores(cells), seeds - blind, request.block_seeds, number * _STEP % 1)
         blocks = list(_blocks(request, shares, used))
         yield blocks
         if number + 1 < request.rounds:

@@ -78,8 +78,7 @@ class SweepSums:
     def put_latency(self) -> list[Row]:
         """Return rows as `reports.analysis.put_latency` describes them, in that order."""
         return [
-            dict(zip(_PUT, put, strict=True))
-            | {"puts": puts.total(), **nearest_ranks(puts), "max_us": max(puts)}
+            dict(zip(_PUT, put, strict=True)) | {"puts": puts.total(), **nearest_ranks(puts), "max_us": max(puts)}
             for put, puts in sorted(self._puts.items())
         ]
 

@@ -194,18 +194,14 @@ def smallest_failures(table: Table) -> list[Failure]:
     """Return the smallest failure of each signature in a table, by signature: the first in order if several are."""
     rows = table.read(["scenario", "seed", "signature", "size"])
     rows = rows.filter(pc.is_valid(rows["signature"])).to_pylist()
-    order = {
-        (row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows
-    }
+    order = {(row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows}
     first: dict[str, tuple[str, int]] = {}
     for signature, _, scenario, seed in sorted(order):
         first.setdefault(signature, (scenario, seed))
     return [Failure.from_json(table.failure_text(*place)) for place in first.values()]
 
 
-def shrunk_failures(
-    failures: list[Failure], engine: Engine, seconds: float = SHRINK_SECONDS
-) -> Iterator[Failure]:
+def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SHRINK_SECONDS) -> Iterator[Failure]:
     """Yield failures, each with a smaller run beside its own if one is found in so many seconds."""
     texts = [failure.to_json() for failure in failures]
     for text in engine.results(partial(shrunk_text, seconds=seconds), texts):

@@ -37,7 +37,7 @@ _ROWS_AT_ONCE = 100
 _BLOCK = re.compile(r"(.+)-([0-9]{10,})-([0-9]+)\.parquet")
 """`Block.file_name`: scenario, first seed, count."""
 _ORPHAN_SECONDS = 86_400
-"""Age from which on a file that was written aside is nobody's, where no lock tells whether somebody is at work."""
+"""Age from which on a file that was written aside is nobody's, where no lock shows whether a sweep is at work."""
 _CHECKED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
@@ -72,9 +72,7 @@ class Table:
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
         if self._names():
-            raise SweepFileError(
-                "sweep.json is gone, and there are rows: of which sweep they are cannot be known"
-            )
+            raise SweepFileError("sweep.json is gone, and there are rows: of which sweep they are cannot be known")
         with whole_file(system, f"{root}/sweep.json") as stream:
             stream.write(Begun(request).to_json().encode())
 

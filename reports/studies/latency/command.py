@@ -83,17 +83,11 @@ def latency(
         print_paths(files)
 
 
-def _leave_effects(
-    pictures: "ModuleType", disks: Sequence[str], producers: Sequence[int], out: Path
-) -> list[Path]:
+def _leave_effects(pictures: "ModuleType", disks: Sequence[str], producers: Sequence[int], out: Path) -> list[Path]:
     rollover_disk = _ROLLOVER_DISK if _ROLLOVER_DISK in disks else disks[0]
     slow_disk = _SLOW_DISK if _SLOW_DISK in disks else disks[0]
     files: list[Path] = pictures.leave_effects(
-        list(
-            followed(
-                "group commit", group_commit(disks, producers, _EFFECT_PUTS // 4), len(disks) * len(producers)
-            )
-        ),
+        list(followed("group commit", group_commit(disks, producers, _EFFECT_PUTS // 4), len(disks) * len(producers))),
         list(followed("rollover", rollover(rollover_disk, _EFFECT_PUTS), None)),
         list(followed("slow syncs", slow_syncs(slow_disk, _EFFECT_PUTS), None)),
         out,

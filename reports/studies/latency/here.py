@@ -60,8 +60,7 @@ def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
             failures.append(failure)
 
     threads = [
-        Thread(target=work, args=(number, gaps_ns), daemon=True)
-        for number, gaps_ns in enumerate(arrivals(setup))
+        Thread(target=work, args=(number, gaps_ns), daemon=True) for number, gaps_ns in enumerate(arrivals(setup))
     ]
     for thread in threads:
         thread.start()
@@ -189,9 +188,7 @@ class Turn:
         """Return the latencies that the parts make of the same puts, in the simulation."""
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
         setup = replace(_setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
-        return simulate(
-            setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls
-        ).latencies_ns
+        return simulate(setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls).latencies_ns
 
 
 def _setup_of(flush: str, producers: int, turn: int) -> Setup:

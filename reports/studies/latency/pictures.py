@@ -117,9 +117,7 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
         title_fontsize=8,
         alignment="left",
     )
-    figure.suptitle(
-        f"How long a put of {_sizes(measured)} takes, by flush, disk and producers", x=0.01, ha="left"
-    )
+    figure.suptitle(f"How long a put of {_sizes(measured)} takes, by flush, disk and producers", x=0.01, ha="left")
     return figure
 
 
@@ -232,9 +230,7 @@ def here_figure(comparisons: Sequence[LatencyComparison]) -> Figure:
     for one in comparisons:
         axes = grid[producers.index(one.producers)][FLUSHES.index(one.flush)]
         distribution_axes(axes, _US_MIN, slowest_us * 1.5, 1 / len(one.real_ns))
-        axes.set_title(
-            f"{_FLUSH_TITLES[one.flush]}, {one.producers} producer{'s' if one.producers > 1 else ''}"
-        )
+        axes.set_title(f"{_FLUSH_TITLES[one.flush]}, {one.producers} producer{'s' if one.producers > 1 else ''}")
         for latencies_ns, colour, label in (
             (one.real_ns, KINDS[1], "the store on this machine"),
             (one.simulated_ns, KINDS[0], "simulated from its parts"),

@@ -73,9 +73,7 @@ def simulate(
     """
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         run = _Run(setup, host, model, kernel, faults)
-        return kernel.run(
-            run.machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS
-        )
+        return kernel.run(run.machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS)
 
 
 class _Run:
@@ -168,9 +166,7 @@ def cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str
     return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
 
 
-def measure_grid(
-    disks: Sequence[str], producers: Sequence[int], puts: int, seed: int
-) -> Iterator[LatencySeries]:
+def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> Iterator[LatencySeries]:
     """Yield each series as it is done. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
     for disk, flush, number in cells(disks, producers):

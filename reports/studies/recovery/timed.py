@@ -50,9 +50,7 @@ class FilledStore:
 
     def config(self, *, recover_whole_log: bool, index: bool) -> StoreConfig:
         """Return the settings to recover it with."""
-        return replace(
-            _config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index
-        )
+        return replace(_config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index)
 
     def leave_clean(self) -> None:
         """Let it be as after a clean exit."""

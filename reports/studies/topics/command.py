@@ -52,13 +52,9 @@ def topics(
         list[str] | None,
         typer.Option(help=f"One of {', '.join(DEVICES)}, or {HERE}: this machine, measured; repeatable."),
     ] = None,
-    topics: Annotated[
-        list[int] | None, typer.Option(min=1, max=65536, help="How many topics; repeatable.")
-    ] = None,
+    topics: Annotated[list[int] | None, typer.Option(min=1, max=65536, help="How many topics; repeatable.")] = None,
     puts: Annotated[int, typer.Option(min=1_000, help="Of each series under async flush, at most.")] = 40_000,
-    dirty_mib: Annotated[
-        int, typer.Option(min=1, help="MiB of memory that may be dirty before writers wait.")
-    ] = 32,
+    dirty_mib: Annotated[int, typer.Option(min=1, help="MiB of memory that may be dirty before writers wait.")] = 32,
     seed: Annotated[int, typer.Option(help="Of what is simulated.")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="Processes for what is simulated; 0 for one a core.")] = 0,
     directory: Annotated[

@@ -138,9 +138,7 @@ class AssumptionCase:
         return AssumptionResult(self.assumption, setup.layout, setup.topics, sustained, few_lag)
 
 
-def grid_cells(
-    disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int
-) -> list[GridCell]:
+def grid_cells(disks: Sequence[str], topics: Sequence[int], puts: int, memory: Memory, seed: int) -> list[GridCell]:
     """Return the cells of the grid, in the order of its rows."""
 
     def setup_of(flush: str, variant: LayoutVariant, number: int) -> TopicsSetup:

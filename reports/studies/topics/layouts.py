@@ -66,7 +66,7 @@ class TopicsSetup:
     around_faults: bool = True
     """Whether what is read through a map, the shared log and its queues, is read around where it is not there.
 
-    Linux does, unless it is told that reads are random (MADV_RANDOM).
+    Linux does, unless it is advised that reads are random (MADV_RANDOM).
     """
     flushes: bool = True
     """Whether async flush flushes, or leaves all to the system."""
@@ -75,9 +75,7 @@ class TopicsSetup:
         """Return the settings of a store in a directory, of which both layouts take what concerns them."""
         config = config_of(self.flush, directory, _LOG_BYTES)
         if not self.flushes:
-            config = replace(
-                config, flush_interval_commit_log_ms=_NEVER_MS, flush_interval_consume_queue_ms=_NEVER_MS
-            )
+            config = replace(config, flush_interval_commit_log_ms=_NEVER_MS, flush_interval_consume_queue_ms=_NEVER_MS)
         return replace(config, mapped_file_size_consume_queue=_QUEUE_BYTES)
 
     def messages(self) -> list[Message]:
@@ -119,9 +117,7 @@ class TopicLayout(Protocol):
 class SharedLog:
     """The message store: one log, and a consume queue for each topic."""
 
-    def __init__(
-        self, store: MessageStore, messages: Sequence[Message], touched: Touched | None = None
-    ) -> None:
+    def __init__(self, store: MessageStore, messages: Sequence[Message], touched: Touched | None = None) -> None:
         self.store = store
         self._messages = messages
         self._touched = touched

@@ -112,7 +112,7 @@ class Partition:
                 self._sync(segments, covered_bytes)
 
     def _sync(self, segments: list[PartitionSegment], covered_bytes: int) -> None:
-        """Sync, and tell those who wait; a sync that fails is never tried again."""
+        """Sync, and wake those who wait; a sync that fails is never tried again."""
         failed = True
         try:
             for segment in segments:

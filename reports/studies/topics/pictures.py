@@ -117,9 +117,7 @@ def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
         axes.set_xlabel("topics")
 
 
-def draw(
-    axes: Axes, variant: str, across: Sequence[int], up: Sequence[float], *, faint: bool = False
-) -> None:
+def draw(axes: Axes, variant: str, across: Sequence[int], up: Sequence[float], *, faint: bool = False) -> None:
     """Draw one layout's figures, faintly where they are the lesser of two."""
     look = LOOKS[variant]
     size, width, alpha = (3, 1.1, 0.55) if faint else (4, 1.8, 1.0)
@@ -127,9 +125,7 @@ def draw(
 
 
 def _name_layouts(figure: Figure, variants: Sequence[str]) -> None:
-    lines = [
-        Line2D([], [], color=LOOKS[name].colour, ls=LOOKS[name].line, marker="o", ms=4) for name in variants
-    ]
+    lines = [Line2D([], [], color=LOOKS[name].colour, ls=LOOKS[name].line, marker="o", ms=4) for name in variants]
     labels = [LOOKS[name].label for name in variants]
     figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), handlelength=3)
 
@@ -162,9 +158,7 @@ def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
     return figure
 
 
-def _draw_each(
-    axes: Axes, rows: Sequence[R], figure_of: Callable[[R], float], *, faint: bool = False
-) -> None:
+def _draw_each(axes: Axes, rows: Sequence[R], figure_of: Callable[[R], float], *, faint: bool = False) -> None:
     """Draw a figure of each layout over the number of topics."""
     for variant in dict.fromkeys(row.variant for row in rows):
         mine = [row for row in rows if row.variant == variant]
@@ -216,16 +210,12 @@ def _assumptions_figure(found: Sequence[AssumptionResult], disk: str) -> Figure:
     return figure
 
 
-def _draw_lines(
-    axes: Axes, found: Sequence[AssumptionResult], figure_of: Callable[[AssumptionResult], float]
-) -> None:
+def _draw_lines(axes: Axes, found: Sequence[AssumptionResult], figure_of: Callable[[AssumptionResult], float]) -> None:
     names = list(dict.fromkeys(one.assumption for one in found))
     for one in found:
         at, value = names.index(one.assumption), figure_of(one)
         axes.plot([value], [at], "o", ms=7, color=LOOKS[one.layout].colour)
-        axes.annotate(
-            f"{value:,.0f}", (value, at), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8
-        )
+        axes.annotate(f"{value:,.0f}", (value, at), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8)
     axes.set_yticks(range(len(names)), labels=names)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.5, -0.7)

@@ -90,9 +90,7 @@ def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
             ("topics", "puts/s", "p50", "p99", "all late\nrecords/s", "few late\nrecords/s"),
         )
         for row in mine:
-            puts, every, few = (
-                _rate(row[f"{name}_per_s"]) for name in ("puts", "all_lag_records", "few_lag_records")
-            )
+            puts, every, few = (_rate(row[f"{name}_per_s"]) for name in ("puts", "all_lag_records", "few_lag_records"))
             latencies = (duration(row["p50_us"]), duration(row["p99_us"]))
             table.add_row(row["layout"], row["flush"], str(row["topics"]), puts, *latencies, every, few)
         console.print(table)

@@ -115,9 +115,7 @@ class TimedMachine:
             self.system.read(self.kernel.current.name, path, start, end)
 
 
-def run_timed(
-    setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]
-) -> T:
+def run_timed(setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:
     """Run body on a machine of its own, in virtual time; the same arguments give the same."""
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)

@@ -106,16 +106,13 @@ class _Watch:
         begin, end = marks[first], marks[last]
         assert begin.busy_ns <= end.busy_ns, "a device is never busy for less"
         took_ns = max(end.now_ns - begin.now_ns, 1)
-        return SustainedRate(
-            (last - first) / took_ns * 1e9, min((end.busy_ns - begin.busy_ns) / took_ns, 1.0)
-        )
+        return SustainedRate((last - first) / took_ns * 1e9, min((end.busy_ns - begin.busy_ns) / took_ns, 1.0))
 
 
 def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
     """Run body for each producer, by its number, and wait for all of them."""
     tasks = [
-        machine.tasks.spawn(f"producer-{number}", partial(body, number))
-        for number in range(machine.setup.producers)
+        machine.tasks.spawn(f"producer-{number}", partial(body, number)) for number in range(machine.setup.producers)
     ]
     for task in tasks:
         task.join(None)

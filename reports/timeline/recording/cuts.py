@@ -134,9 +134,7 @@ class Cuts:
             cut.files.append(
                 _file_map(path, before.files.get(path), at_once, after.get(path), pages, before.sector_bytes)
             )
-        cut.damaged = [
-            number for number, put in enumerate(self._puts) if _is_damaged(put, before.files, after)
-        ]
+        cut.damaged = [number for number, put in enumerate(self._puts) if _is_damaged(put, before.files, after)]
         self._open = self._before = self._aftermath = None
 
 

@@ -172,9 +172,7 @@ class Puts:
         """Return the numbers of the puts that a violation names, then of those whose records it points into."""
         words = f"{violation.summary} {violation.expected} {violation.found}"
         named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]
-        return tuple(
-            dict.fromkeys(named + [number for number, put in enumerate(self.all) if _holds(put, violation)])
-        )
+        return tuple(dict.fromkeys(named + [number for number, put in enumerate(self.all) if _holds(put, violation)]))
 
     def recovered(self, evidence: Evidence, machine: str) -> None:
         """Note which puts a recovery found, and which it had to."""

@@ -116,7 +116,7 @@ class TaskSpans:
             self._held.pop(key).end = at
 
     def took(self, lock: str, identity: int) -> None:
-        """Note that the task that runs has got a lock; identity tells locks of one name apart."""
+        """Note that the task that runs has got a lock; identity distinguishes locks of one name."""
         number, at = self.current(), self._moments.mark()
         assert (number, identity) not in self._held, f"{lock} is held already by {self.tasks[number].name}"
         hold = self._held[number, identity] = Hold(number, lock, at)
@@ -175,9 +175,7 @@ class Operations:
             return
         task = self._tasks.current()
         operation = OperationRecord(task, kind, path, start, stop, self._moments.mark())
-        assert task not in self._open, (
-            f"{self._tasks.tasks[task].name} is in a call to {self._open[task].path} already"
-        )
+        assert task not in self._open, f"{self._tasks.tasks[task].name} is in a call to {self._open[task].path} already"
         self.all.append(operation)
         self._open[task] = operation
         ending = ""

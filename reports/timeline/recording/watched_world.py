@@ -16,9 +16,7 @@ _NOT_WATCHED = ("buffer",)
 class Watcher(Protocol):
     """The observer. Many locks or cells may share one name, so each is passed itself."""
 
-    def under_way(
-        self, kind: str, path: str, start: int = -1, stop: int = -1
-    ) -> AbstractContextManager[None]:
+    def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> AbstractContextManager[None]:
         """Return a `with` block in which a call to the files is made."""
 
     def writes(self, path: str, at: int, data: bytes) -> None:
@@ -182,6 +180,6 @@ class WatchedMappedFile:
             self._file.msync(start, end)
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Tell the system that no byte of [start, end) will be read soon."""
+        """Advise the system that no byte of [start, end) will be read soon."""
         with self._watcher.under_way("madvise", self.path, start, end):
             self._file.advise_dont_need(start, end)

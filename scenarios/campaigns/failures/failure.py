@@ -148,6 +148,4 @@ def _run_of(place: str, document: _RunDocument) -> FailingRun:
         record = record_from(document.record, Plan.from_json(document.plan))
     except ValueError as error:
         raise ArtefactError(f"{place}.{error}") from error
-    return FailingRun(
-        record, document.digest, document.violations, document.story, document.size, document.steps
-    )
+    return FailingRun(record, document.digest, document.violations, document.story, document.size, document.steps)

@@ -72,9 +72,7 @@ def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
 def size_of(replayed: RunReplay) -> Size:
     """Return how much there is to read in a run."""
     outcome, record = replayed.result, replayed.record
-    faults = Counter(
-        {kind: times for kind, times in outcome.injected.items() if not kind.startswith(_NO_FAULTS)}
-    )
+    faults = Counter({kind: times for kind, times in outcome.injected.items() if not kind.startswith(_NO_FAULTS)})
     for kind in _DAMAGED_PAGES:
         del faults[kind]
     damaged = {

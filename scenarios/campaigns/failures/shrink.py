@@ -73,9 +73,7 @@ def shrink_failure(
             cpu_seconds_max=cpu_seconds_max,
         )
         axes = (shrink_workload, shrink_schedule, shrink_lives, shrinker.shrink_crashes, shrink_decisions)
-        search = shrinker.shrink(
-            start.record, axes, tries_max=tries_max, coarsely_first=True, stop=stop, on_try=on_try
-        )
+        search = shrinker.shrink(start.record, axes, tries_max=tries_max, coarsely_first=True, stop=stop, on_try=on_try)
         return Shrunk(replace(failure, shrunk=verified_run(search.best)), search.tries)
 
 

@@ -23,9 +23,7 @@ _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 def _plain(*features: str) -> dict[str, object]:
     """Return what knobs are in the plainest plan, what most falls away with first."""
     knobs = {
-        path: knob
-        for path, knob in KNOBS.items()
-        if knob.plain is not None and (path.partition(".")[0] in features)
+        path: knob for path, knob in KNOBS.items() if knob.plain is not None and (path.partition(".")[0] in features)
     }
     return {path: knobs[path].plain for path in sorted(knobs, key=lambda path: -knobs[path].weight)}
 
@@ -108,9 +106,7 @@ def shrink_lives(search: Search[RunRecord]) -> None:
         life = search.best.setup.lives[number]
         if life.ending != LifeEnding.STOP and search.attempt(_stopped(search.best, number)):
             continue
-        is_in_operation = any(
-            crash.life == life_name(number) and crash.point for crash in search.best.crashes
-        )
+        is_in_operation = any(crash.life == life_name(number) and crash.point for crash in search.best.crashes)
         if is_in_operation and life.ending not in (LifeEnding.STOP, LifeEnding.CRASH_IN_TRAFFIC):
             search.attempt(_with_life(search.best, number, ending=LifeEnding.CRASH_IN_TRAFFIC))
 
@@ -129,9 +125,7 @@ def without_life(record: RunRecord, gone: int) -> RunRecord:
         numbers = [int(place["number"]) for place in _PLACE.finditer(text)]
         if gone in numbers:
             return None
-        return _PLACE.sub(
-            lambda place: f"{place['kind']}{int(place['number']) - (int(place['number']) > gone)}", text
-        )
+        return _PLACE.sub(lambda place: f"{place['kind']}{int(place['number']) - (int(place['number']) > gone)}", text)
 
     decisions = []
     for decision in record.decisions:
@@ -192,9 +186,7 @@ def _try_each(search: Search[RunRecord], values: Mapping[str, object]) -> None:
 
 
 def _lower(search: Search[RunRecord], path: str) -> None:
-    search.lower(
-        search.best.setup.value(path), _LEAST[path], lambda record, value: _planned(record, {path: value})
-    )
+    search.lower(search.best.setup.value(path), _LEAST[path], lambda record, value: _planned(record, {path: value}))
 
 
 def _messages(plan: Plan, *, healing: bool = True) -> list[str]:

@@ -34,9 +34,7 @@ _TASK_OF = (
 """What in a violation says that a service has to do with it."""
 
 
-def story_of(
-    events: Iterable[TraceEvent], violations: Sequence[Violation], ledger: Ledger | None = None
-) -> list[str]:
+def story_of(events: Iterable[TraceEvent], violations: Sequence[Violation], ledger: Ledger | None = None) -> list[str]:
     """Return at most STORY_LINES lines, oldest first: what concerns violations, and how much else there was."""
     concern = concern_of(violations, ledger)
     return story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=ROOT)
@@ -48,12 +46,8 @@ def concern_of(violations: Sequence[Violation], ledger: Ledger | None) -> Concer
     for violation in violations[:1]:
         _add_place(concern, violation)
         text = f"{violation.summary} {violation.expected} {violation.found}"
-        concern.paths |= set(
-            _PATH.findall(violation.summary + violation.detail)
-        )  # where errors name their files
-        concern.tasks |= {
-            line.partition(":")[0] for line in violation.detail.splitlines() if "last error" in line
-        }
+        concern.paths |= set(_PATH.findall(violation.summary + violation.detail))  # where errors name their files
+        concern.tasks |= {line.partition(":")[0] for line in violation.detail.splitlines() if "last error" in line}
         for match in _NAME.finditer(text):
             name, producer = match[0], match[1]
             put = None if ledger is None else ledger.by_name.get(name)

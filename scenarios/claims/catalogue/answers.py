@@ -1,9 +1,9 @@
-"""Answers: what producers and consumers were told stays true, whatever stops, fails or takes its time."""
+"""Answers: what producers and consumers were answered stays true, whatever stops, fails or takes its time."""
 
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The store is told to stop, under traffic that has ended.
+    # The store is stopped under traffic that has ended.
     Scenario.of(
         "clean-stop-loses-nothing",
         "a clean stop loses nothing, in any flush mode, and the next start finds no marker and changes nothing",
@@ -11,7 +11,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         consumers=(0, 1),
     ),
-    # The store is told to stop while producers put, consumers walk and users look messages up.
+    # The store is stopped while producers put, consumers walk and users look messages up.
     Scenario.of(
         "a-stop-under-load-keeps-every-answer",
         "a clean stop loses no put that was answered OK, however close to its end, and keeps none that was refused",

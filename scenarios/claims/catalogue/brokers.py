@@ -53,9 +53,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "a-broker-keeps-what-it-answered",
         "what a broker has answered SUCCESS, or shown to a consumer, is there after every crash that may not take it",
-        BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(
-            faults={"slow_sync_chance": (0.0, 0.0, 0.2)}
-        ),
+        BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)}),
     ),
     # Connections break, and clients send again what they have no answer to.
     Scenario(

@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The drive acknowledges syncs out of a cache that forgets; nothing is durable, and everybody was told otherwise.
+    # The drive acknowledges syncs out of a cache that forgets; nothing is durable, though every sync was acknowledged.
     Scenario.of(
         "a-lying-disk-leaves-one-store",
         "what a lying disk leaves opens, or is refused by name, and leads to every record that is there",

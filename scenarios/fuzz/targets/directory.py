@@ -110,9 +110,7 @@ def _recovered(world: World, directory: DirectoryContent) -> _Found:
         raise TargetViolation("lost", f"a log up to {given.whole_end()} at least", log_end)
     check_served(store, given)
     ways = sorted({_placed(finding, directory) for finding in report.findings})
-    in_log = [
-        base_of(finding.file) + finding.offset for finding in report.findings if f"/{_LOG}" in finding.file
-    ]
+    in_log = [base_of(finding.file) + finding.offset for finding in report.findings if f"/{_LOG}" in finding.file]
     indexes = () if store.index is None else store.index.table.files
     is_cut, passes_over = any(at >= log_end for at in in_log), any(at < log_end for at in in_log)
     return _Found(
@@ -156,7 +154,7 @@ def _placed(error: CorruptFileError | OSError, directory: DirectoryContent) -> s
 class GivenLog:
     """The files of the log as the store found them, and what its recovery said of them.
 
-    Damage in what a clean exit or the checkpoint vouches for is told and passed over, or, where recovery trusts the
+    Damage in what a clean exit or the checkpoint vouches for is reported and passed over, or, where recovery trusts the
     checkpoint, not looked for, be it in the log or in queues: what is served from there need only lie there.
     """
 

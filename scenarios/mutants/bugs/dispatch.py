@@ -72,7 +72,7 @@ REPUT_NEVER_RETRIES = Mutant(
 )
 
 
-# service-dies-silently: a service ends of what it did not foresee, and nobody is told. Puts go on, its work is not
+# service-dies-silently: a service ends of what it did not foresee, without a word. Puts go on, its work is not
 # done.
 def _run_unguarded(self: Service) -> None:
     while not self.is_stopping:
@@ -82,7 +82,7 @@ def _run_unguarded(self: Service) -> None:
 
 SERVICE_DIES_SILENTLY = Mutant(
     "service-dies-silently",
-    "a service that ends of what nobody foresaw tells nobody, and the store goes on as if it were there",
+    "a service that ends of an unforeseen error ends without a word, and the store goes on as if it were there",
     (Patch(Service, "_run", _run_unguarded),),
     ("LIVE", "STATUS"),
     Ranges(memory={"error_chance": (0.5,)}),

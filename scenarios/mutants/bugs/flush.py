@@ -27,7 +27,7 @@ ACK_BEFORE_FLUSH = Mutant(
 
 
 # #5 group-commit-stale-result: the answer is computed before each of two flush rounds, never after the last.
-# A record at the front of a new segment needs both rounds, one per segment, and is told that the time was up.
+# A record at the front of a new segment needs both rounds, one per segment, and is answered that the time was up.
 def _commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
     for request in requests:
         durable = False
@@ -43,7 +43,7 @@ def _commit_with_stale_result(self: GroupCommitService, requests: list[GroupComm
 
 GROUP_COMMIT_STALE_RESULT = Mutant(
     "group-commit-stale-result",
-    "a put that opens a new segment is told of a time-out although the second flush made it durable",
+    "a put that opens a new segment is answered with a time-out although the second flush made it durable",
     (Patch(GroupCommitService, "commit", _commit_with_stale_result),),
     ("STATUS",),
     Ranges(sync_flush=(True,), commit_log_bytes=(2048, 4096)),

@@ -64,9 +64,7 @@ _ALL_KEYS = 1 << 31
 _original_end_of = IndexRecovery._end_of
 
 
-def _end_by_header(
-    self: IndexRecovery, file: IndexFile, begin: Place
-) -> tuple[Place | None, CorruptFileError | None]:
+def _end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
     if self._clean_exit:
         return _original_end_of(self, file, begin)
     if file.header.next_entry == 1:

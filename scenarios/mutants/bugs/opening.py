@@ -39,7 +39,7 @@ ABORT_MARKER_UNSYNCED = Mutant(
 
 # #21 second-instance-recovers-before-lock: the directory is locked after recovery instead of before it. The
 # second instance finds the marker of the first, takes the tail it reads for a crash's, and removes the
-# segments that were made ahead, before the lock tells it that somebody is at work here.
+# segments that were made ahead, before the lock shows that another process is at work here.
 _original_lock_directory = MessageStore._lock_directory
 _original_recover = MessageStore.recover
 
@@ -89,7 +89,7 @@ STRAYS_REFUSED = Mutant(
 
 
 # partial-queue-file-refused: a queue file that a crash left with some of its length keeps the store from
-# opening. Nothing is lost with it, for the log can tell its entries again. Found in this store. An allocation
+# opening. Nothing is lost with it, for its entries can be made from the log again. Found in this store. An allocation
 # that is cut short leaves such a file, empty or with entries in it.
 def _is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
     status = self._world.files.status(self.path(base_offset))

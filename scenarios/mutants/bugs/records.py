@@ -32,9 +32,7 @@ BATCH_SHARES_FIRST_FLAG = Mutant(
 
 
 # The other bugs are of records of single messages: one argument of their encoder is not what the producer gave.
-def _bug_of_one_record(
-    id_: str, summary: str, change: Callable[[Message], Message], flags: int = -1
-) -> Mutant:
+def _bug_of_one_record(id_: str, summary: str, change: Callable[[Message], Message], flags: int = -1) -> Mutant:
     """Return a mutant that encodes another message in place of the one put; flags: a mask over the user's flag."""
 
     def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:

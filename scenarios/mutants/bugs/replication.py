@@ -9,7 +9,7 @@ from ..mutant import Mutant, Patch
 
 # #36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest
 # slave's too. A master that has lost its tail takes the report of a slave that still has it for an answer to
-# the puts that come in its place: they are told that a slave has them before any has been sent them.
+# the puts that come in its place: they are answered that a slave has them before any has been sent them.
 _original_take_first_report = HAConnection._take_first_report
 
 
@@ -52,9 +52,7 @@ HA_ACK_BEYOND_MASTER = Mutant(
 # slave-dispatch-unbounded: dispatch believes any queueOffset that is ahead, and fills all in front of it with
 # blank entries. On a slave that is a number it was sent, and no checksum covers it: one flipped bit, and
 # there is no memory or no disk for the blanks.
-def _check_place_from_below(
-    self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int
-) -> None:
+def _check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
     if queue_offset < following:
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
 

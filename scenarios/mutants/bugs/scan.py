@@ -96,9 +96,7 @@ def _scan_trusting_lengths(
             raise MemoryError(f"{size_bytes} bytes")
         if size_bytes == 0:
             continue
-        records = scan_records(
-            view, at, at + size_bytes, file=file, base_offset=base_offset, check_crc=check_crc
-        )
+        records = scan_records(view, at, at + size_bytes, file=file, base_offset=base_offset, check_crc=check_crc)
         record = next(records, None)
         if record is None:
             return

@@ -27,6 +27,4 @@ def find_in_versions(name: str) -> Mutant | None:
     head, _, member = name.partition(_WITHOUT)
     if head in VERSIONS and member in VERSIONS[head].members:
         return VERSIONS[head].mutant(without=member)
-    return next(
-        (mutant for version in VERSIONS.values() for mutant in version.deviations if mutant.id == name), None
-    )
+    return next((mutant for version in VERSIONS.values() for mutant in version.deviations if mutant.id == name), None)

@@ -4,8 +4,8 @@ Each removal is judged as it is about to happen: that the segment is the first o
 time is over or the disk too full, that every byte of it is durable and dispatched; of a queue's file, that all it
 leads to is gone. After a recovery the log begins no later than at what was set out to be removed, and no queue hides a
 record that is there. In time, what has expired is gone, queues begin where the log does, and whoever asks for what is
-gone is told so; a queue that leads nowhere goes when it is told to. Not judged here: that a queue goes on counting,
-which is QOFF's.
+gone is answered so; a queue that leads nowhere goes when that is asked for. Not judged here: that a queue goes on
+counting, which is QOFF's.
 """
 
 from collections.abc import Iterator
@@ -133,23 +133,13 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 
     Somebody has asked for a deletion since it expired. After a failed sync nothing goes until the next start.
     """
-    if (
-        store.flags.has_failed
-        or store.flush_queues.last_error is not None
-        or not store.log.first_is_removable
-    ):
+    if store.flags.has_failed or store.flush_queues.last_error is not None or not store.log.first_is_removable:
         return
     first = store.log.segments[0]
     status = store.world.files.status(first.file.path)
     over_ms = store.world.clock.now_ms() - store.config.file_reserved_time_hours * _HOUR_MS
-    if (
-        status is not None
-        and status.mtime_ms <= over_ms
-        and store.dispatch.reput_from.get() >= first.end_offset
-    ):
-        yield _broken(
-            "what has expired stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms)
-        )
+    if status is not None and status.mtime_ms <= over_ms and store.dispatch.reput_from.get() >= first.end_offset:
+        yield _broken("what has expired stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms))
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:

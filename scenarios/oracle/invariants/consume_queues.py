@@ -228,9 +228,7 @@ def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:
     return counted_to
 
 
-def _out_of_order(
-    found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int
-) -> Violation:
+def _out_of_order(found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int) -> Violation:
     topic, queue_id = key
     return Violation(
         "QOFF",

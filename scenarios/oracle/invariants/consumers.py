@@ -26,9 +26,7 @@ def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
         wanted = _wanted(pull, ledger, store)
         unreadable = ledger.known_damage.unreadable
         given = [
-            put.name
-            for put in pull.puts
-            if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
+            put.name for put in pull.puts if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
         ]
         if given != wanted:
             yield Violation(

@@ -124,7 +124,5 @@ def check_groups(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violati
             yield Violation("REDEL", summary, "", -1, "offset", str(offset), str(found[group]))
 
 
-def _broken(
-    invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str
-) -> Violation:
+def _broken(invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
     return Violation(invariant, summary, found.file, found.position, field, expected, seen)

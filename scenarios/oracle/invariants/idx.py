@@ -169,9 +169,7 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
             )
 
 
-def _violation(
-    summary: str, file: str, offset: int, field: str, expected: object, found: object
-) -> Violation:
+def _violation(summary: str, file: str, offset: int, field: str, expected: object, found: object) -> Violation:
     return Violation("IDX", summary, file, offset, field, str(expected), str(found))
 
 

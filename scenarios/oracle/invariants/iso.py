@@ -33,9 +33,7 @@ def check(store: MessageStore) -> Iterator[Violation]:
         changes = ", ".join(files.changes)
         yield Violation("ISO", "a second instance changed files", root, 0, "changes", "none", changes)
     if outcome != "refused":
-        yield Violation(
-            "ISO", "a second instance was not refused", root, 0, "second start", "refused", outcome
-        )
+        yield Violation("ISO", "a second instance was not refused", root, 0, "second start", "refused", outcome)
 
 
 class NotingProxy:

@@ -50,11 +50,7 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
                 "a durable position",
                 str(flushed),
             )
-        if (
-            isinstance(segment, BufferedSegment)
-            and flushed < committed
-            and not allowances.has_reverted(disk, file)
-        ):
+        if isinstance(segment, BufferedSegment) and flushed < committed and not allowances.has_reverted(disk, file):
             yield from _check_committed(segment, disk)
         below = min(where - segment.base_offset, wrote)
         if flushed < below and not disk.is_durable(file, 0, below):

@@ -33,11 +33,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if put is None and topic in BOOKKEEPING_TOPICS:
             yield from _changed(found, _bookkeeping(evidence, found))
             continue
-        if (
-            put is None
-            and (copied := ledger.copied_by(found.record)) is not None
-            and copied.body == found.body
-        ):
+        if put is None and (copied := ledger.copied_by(found.record)) is not None and copied.body == found.body:
             is_committed = copied.delay_ms is None
             if is_committed or not copied.is_kept_by(found.record):
                 yield from _changed(found, copied.differences(found.record, is_committed=is_committed))
@@ -45,9 +41,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if put is None or put.body != found.body or put.place != (topic, queue_id):
             wanted = "one that was put" if put is None else put.name
             shown = properties[:60].decode(errors="replace")
-            yield Violation(
-                "PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown
-            )
+            yield Violation("PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown)
             continue
         if not put.is_kept_by(found.record) or put.stored_ms != stored_ms:
             yield from _changed(found, put.differences(found.record))

@@ -44,9 +44,7 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
     differs_at = history.differs_at(first, log_bytes(slave.log, first, slave.log.max_offset))
     if differs_at is not None:
         summary = f"the log of {host} is no prefix of its master's"
-        yield Violation(
-            "REP", summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another"
-        )
+        yield Violation("REP", summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another")
 
 
 def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
@@ -62,9 +60,7 @@ def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> It
     if not is_whole or max(slave.log.min_offset, 0) > held.first:
         summary = f"{host} has lost what it had reported"
         end = f"all up to {held.end}"
-        yield Violation(
-            "REP", summary, "commitlog", held.first, "reported bytes", end, f"up to {slave.log.max_offset}"
-        )
+        yield Violation("REP", summary, "commitlog", held.first, "reported bytes", end, f"up to {slave.log.max_offset}")
 
 
 def _is_blank(held: ReportedRange, at: int) -> bool:
@@ -73,9 +69,7 @@ def _is_blank(held: ReportedRange, at: int) -> bool:
     return len(head) == BLANK_BYTES and head == encode_blank(held.size_bytes - at)
 
 
-def check_settled(
-    host: str, slave: MessageStore, master: MessageStore, diverged: str | None
-) -> Iterator[Violation]:
+def check_settled(host: str, slave: MessageStore, master: MessageStore, diverged: str | None) -> Iterator[Violation]:
     """Yield a slave that follows a master it does not fit, or does not follow one that it fits.
 
     diverged: why it follows no master any more; None if it follows.
@@ -101,6 +95,4 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
         tried("DUR")
         if found.get(put.properties) != put.body:
             summary = f"{put.name} was acknowledged, and is gone with its master"
-            yield Violation(
-                "DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing"
-            )
+            yield Violation("DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing")

@@ -106,14 +106,10 @@ def check_reported(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Viola
     for group, offset in found.items():
         tried("META")
         if offset > ledger.furthest[group]:
-            yield _group_violation(
-                group, "is ahead of what it reported", f"<= {ledger.furthest[group]}", offset
-            )
+            yield _group_violation(group, "is ahead of what it reported", f"<= {ledger.furthest[group]}", offset)
 
 
-def check_clamped(
-    store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]
-) -> Iterator[Violation]:
+def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]) -> Iterator[Violation]:
     """META: yield every group that was not brought to where its queue ends, or was moved without need."""
     for group, offset in found.items():
         _, topic, queue_id = group
@@ -152,10 +148,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
             if end > 0 and not disk.is_durable(segment.file.path, 0, end):
                 yield _ahead("physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms)
     entries = [
-        segment
-        for queue in store.queues.all()
-        for segment in queue.queue.segments
-        if not _is_durable(segment, disk)
+        segment for queue in store.queues.all() for segment in queue.queue.segments if not _is_durable(segment, disk)
     ]
     if entries:
         log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)

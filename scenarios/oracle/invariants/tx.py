@@ -42,9 +42,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         yield from _check_times(name, log.by_name[name])
 
 
-def _check_copies(
-    transaction: Transaction, found: FoundTransaction, store: RecoveredStore
-) -> Iterator[Violation]:
+def _check_copies(transaction: Transaction, found: FoundTransaction, store: RecoveredStore) -> Iterator[Violation]:
     name, copies = transaction.name, found.copies
     commits = sum(decision.may_have_copied for decision in transaction.decisions)
     if len(copies) > commits:
@@ -52,9 +50,7 @@ def _check_copies(
         yield _violation(copies[-1], summary, "copies", f"<= {commits}", str(len(copies)))
     for copy in copies:
         half = found.half
-        if store.min_offset == 0 and (
-            half is None or half.record.physical_offset > copy.record.physical_offset
-        ):
+        if store.min_offset == 0 and (half is None or half.record.physical_offset > copy.record.physical_offset):
             yield _violation(copy, f"{name} is visible without its half message", "half", "before it", "none")
         if copy.record.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
             summary = f"{name} is visible, but not as committed"
@@ -67,9 +63,7 @@ def _check_copies(
             yield _violation(copy, summary, "preparedTransactionOffset", wanted, str(prepared))
     ends = {copy.record.physical_offset + copy.record.size_bytes for copy in copies}
     for end in transaction.copies.keys() - ends:
-        yield Violation(
-            "TX", f"{name} was committed and is gone", "commitlog", end, "copy", "before this", "none"
-        )
+        yield Violation("TX", f"{name} was committed and is gone", "commitlog", end, "copy", "before this", "none")
 
 
 def _check_ops(transaction: Transaction, found: FoundTransaction) -> Iterator[Violation]:
@@ -97,9 +91,7 @@ def _check_times(name: str, found: FoundTransaction) -> Iterator[Violation]:
 
 
 def _times_of(found: FoundRecord) -> int:
-    return int(
-        decode_properties(found.record.properties.decode(errors="surrogateescape")).get(_CHECK_TIMES, "0")
-    )
+    return int(decode_properties(found.record.properties.decode(errors="surrogateescape")).get(_CHECK_TIMES, "0"))
 
 
 def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
@@ -114,9 +106,7 @@ def check_question(transaction: Transaction | None, record: MessageRecord) -> It
     tried("TX")
     at = record.physical_offset
     if transaction is None:
-        yield _question(
-            "a question about what nobody prepared", at, "message", "a half message", record.properties
-        )
+        yield _question("a question about what nobody prepared", at, "message", "a half message", record.properties)
         return
     name, settled_at = transaction.name, transaction.settled_at
     if settled_at is not None and at >= settled_at:
@@ -144,16 +134,12 @@ def check_answer(
     assert status is not None, name
     done = EndTransactionStatus.DECIDED
     if status is done:
-        others = [
-            one for one in in_this_life if one.transaction is decision.transaction and one is not decision
-        ]
+        others = [one for one in in_this_life if one.transaction is decision.transaction and one is not decision]
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
         if not (allowances.errors(disk) or allowances.wants_of_space(disk) or disk.injected["slow sync"]):
-            yield _answer(
-                f"{name} could not be committed, without a reason", "status", done.name, status.name
-            )
+            yield _answer(f"{name} could not be committed, without a reason", "status", done.name, status.name)
     elif status not in _ANSWERS and can_be_found:
         yield _answer(f"a sound decision about {name} was turned away", "status", done.name, status.name)
 
@@ -169,9 +155,7 @@ def unsettled(ledger: Ledger, store: RecoveredStore) -> list[str]:
     """Return the transactions that somebody has to be asked about."""
     log, transactions = TransactionLog.read(ledger, store), ledger.transactions.by_name
     return [
-        name
-        for name, found in log.by_name.items()
-        if not found.is_settled and not transactions[name].may_be_forgotten
+        name for name, found in log.by_name.items() if not found.is_settled and not transactions[name].may_be_forgotten
     ]
 
 

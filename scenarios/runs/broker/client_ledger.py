@@ -137,9 +137,7 @@ class ClientLedger:
         self._last_sent[key] = place.queue_offset
         yield from self._expect(place, send.name, Why.ANSWERED, log_offset)
 
-    def show(
-        self, place: MessagePlace, body: bytes, log_offset: int, *, asked_in: int
-    ) -> Iterator[Violation]:
+    def show(self, place: MessagePlace, body: bytes, log_offset: int, *, asked_in: int) -> Iterator[Violation]:
         """Note what a consumer was given that had asked for it in some life; yield what that contradicts."""
         name = name_in(body)
         self.seen_until[place[:2]] = max(self.seen_until.get(place[:2], 0), place.queue_offset + 1)
@@ -168,7 +166,7 @@ class ClientLedger:
                 known[queue] = min(known[queue], offset)
 
     def check_commit(self, queue: Queue, offset: int) -> Iterator[Violation]:
-        """Yield what is wrong with a committed offset that the broker tells."""
+        """Yield what is wrong with a committed offset that the broker answers."""
         tried("META")
         low, high = self.kept_commits.get(queue, 0), self.committed.get(queue, 0)
         if not low <= offset <= high:
@@ -302,7 +300,7 @@ def is_of_users(topic: str) -> bool:
 
 
 def body_of(name: str, size_bytes: int) -> bytes:
-    """Return a body that tells the message's name and differs from all others."""
+    """Return a body that has the message's name and differs from all others."""
     head = f"{name}|".encode()
     return (head * (size_bytes // len(head) + 1))[: max(size_bytes, len(head))]
 

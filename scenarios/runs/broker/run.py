@@ -200,6 +200,5 @@ class BrokerRun(Execution):
             f"{topic}/{queue_id} {position} of {end}"
             for consumer in self._consumers
             for (topic, queue_id), position in consumer.positions.items()
-            if (end := store.get_max_offset_in_queue(topic, queue_id))
-            > (-1 if position is None else position)
+            if (end := store.get_max_offset_in_queue(topic, queue_id)) > (-1 if position is None else position)
         )

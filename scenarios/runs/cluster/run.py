@@ -37,7 +37,7 @@ from .witness import ReplicationWitness
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 SETTLE_MS_MAX = 60_000
 """How long a slave may take to catch up, or to find that it cannot, once the network is well: a connection that was
-lost is found out in 20 s, another is made within 5, and two heartbeats tell that a master has nothing more."""
+lost is found out in 20 s, another is made within 5, and two heartbeats say that a master has nothing more."""
 _GATHER_MS_MAX = 8_000
 _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
@@ -100,15 +100,14 @@ class ClusterRun(Execution):
         self._arm(node.life.disk)
 
     def _set_death_mode(self, node: Node, life: Life) -> None:
-        """Tell the network whether a machine that dies is off then: of a process, its system ends what it had."""
+        """Note for the network whether a machine that dies is off then: of a process, its system ends what it had."""
         node.life.endpoint.dies_silently = life.profile != "process-kill"
 
     def _gather(self) -> None:
         """Give slaves time to follow the master, if they can."""
         due_ns = self._kernel.now_ns + _GATHER_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and any(
-            slave.is_alive and slave.client.diverged is None and not slave.client.is_following
-            for slave in self._slaves
+            slave.is_alive and slave.client.diverged is None and not slave.client.is_following for slave in self._slaves
         ):
             self._referee.tasks.sleep(_LOOK_MS)
 
@@ -314,6 +313,5 @@ def _flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, inject
         return
     flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)
     dispatch.dispatchers[:] = [
-        partial(flipped.dispatch, dispatcher, number == 0)
-        for number, dispatcher in enumerate(dispatch.dispatchers)
+        partial(flipped.dispatch, dispatcher, number == 0) for number, dispatcher in enumerate(dispatch.dispatchers)
     ]

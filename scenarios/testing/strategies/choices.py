@@ -15,7 +15,7 @@ from ....sim.choices import Choices, ReplayedStream, Stream
 from ....sim.policies.replay import Deviating
 
 _CHANCES = 1024
-"""How finely a probability is told apart."""
+"""How finely probabilities are distinguished."""
 _POINTS_MAX, _OTHERS_MAX, _DEVIATIONS_MAX = 60, 3, 8
 _BOLDEST, _SEEDS = 4, 1 << 16
 

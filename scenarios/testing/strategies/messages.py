@@ -9,11 +9,9 @@ from ....store.message import Message, MessageBatch
 
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _SAME_HASH = ("AaAa", "BBBB", "AaBB")
-"""Of one Java hash, so that only the text tells them apart."""
+"""Of one Java hash, so that only the text distinguishes them."""
 _QUEUE_ID_MAX = 0x7FFFFFFF
-_PRINTED = st.characters(
-    exclude_characters=NAME_SEPARATOR + ENTRY_SEPARATOR + "\0", exclude_categories=["Cs"]
-)
+_PRINTED = st.characters(exclude_characters=NAME_SEPARATOR + ENTRY_SEPARATOR + "\0", exclude_categories=["Cs"])
 
 
 def topics() -> st.SearchStrategy[str]:
@@ -46,9 +44,7 @@ def bodies(max_bytes: int = 300) -> st.SearchStrategy[bytes]:
 
 
 @st.composite
-def messages(
-    draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_body_bytes: int = 300
-) -> Message:
+def messages(draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_body_bytes: int = 300) -> Message:
     """Return messages that any store takes that has room for them: put one, look it up, and find the same."""
     return Message.of(
         draw(topics() if topic is None else topic),

@@ -137,9 +137,9 @@ class StoreSession:
         stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
 
         def pull() -> None:
-            Consumer(
-                self._plan, self._kernel, self._opened(), self.ledger, stream, self._judge.report, "G0"
-            ).walk(None, lambda: False)
+            Consumer(self._plan, self._kernel, self._opened(), self.ledger, stream, self._judge.report, "G0").walk(
+                None, lambda: False
+            )
 
         return self._step(pull)
 

@@ -5,10 +5,10 @@
     TestStore = StoreMachine.TestCase
 
 Steps are what users and the world do: put, pull, look up, query, let time pass, flush, pull the plug, plug it in again,
-stop. The model is the ledger of what users were told. What is left to chance within a step, from a message's size to
-what a power cut takes, is plain but for the step's surprises, and so is the schedule of tasks but for its deviations.
-What came of them is printed with a run that has failed. Users come one after the other, beside the tasks of the store;
-users side by side there are whole runs (`plans`).
+stop. The model is the ledger of what users were answered. What is left to chance within a step, from a message's size
+to what a power cut takes, is plain but for the step's surprises, and so is the schedule of tasks but for its
+deviations. What came of them is printed with a run that has failed. Users come one after the other, beside the tasks of
+the store; users side by side there are whole runs (`plans`).
 """
 
 from collections.abc import Callable

@@ -28,7 +28,7 @@ from ...errors import brings
 from ...formats.remoting.command import RemotingCommand
 from ...service import Service
 from ...world import World
-from ..operator_log import Tell
+from ..operator_log import Emit
 from ..router import Channel
 from .rules import (
     NOBODY,
@@ -194,11 +194,11 @@ class AccessControl(Service):
 
     name = "access control"
 
-    def __init__(self, world: World, path: str, tell: Tell, interval_ms: int = WATCH_INTERVAL_MS) -> None:
+    def __init__(self, world: World, path: str, emit: Emit, interval_ms: int = WATCH_INTERVAL_MS) -> None:
         """Read the file. Raises PlainAclError, or the OSError of reading it."""
         super().__init__(world)
         self._path = path
-        self._tell = tell
+        self._emit = emit
         self._interval_ms = interval_ms
         self._disk_fault = ""
         """Why the file could not be read at the last look, empty if it could."""
@@ -217,13 +217,13 @@ class AccessControl(Service):
             seen = self._state()
             if seen != self._seen:
                 self.rules = self._read()
-                self._tell(f"{self._path}: read again, {len(self.rules.accounts)} accounts")
+                self._emit(f"{self._path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
-            self._tell(f"{self._path}: {error}; the rules stay as they were")
-        except OSError as error:  # which is told once, and the file tried again at each look
+            self._emit(f"{self._path}: {error}; the rules stay as they were")
+        except OSError as error:  # which is logged once, and the file tried again at each look
             fault, seen = str(error), None
             if fault != self._disk_fault:
-                self._tell(f"{self._path}: {error}; the rules stay as they were")
+                self._emit(f"{self._path}: {error}; the rules stay as they were")
         self._disk_fault, self._seen = fault, seen
 
     def _state(self) -> tuple[int, int] | None:

@@ -73,9 +73,7 @@ class Need(NamedTuple):
 
     def describe(self) -> str:
         """Name what it is about."""
-        return (
-            f"group:{self.resource[len(RETRY_GROUP_PREFIX) :]}" if self.is_group else f"topic:{self.resource}"
-        )
+        return f"group:{self.resource[len(RETRY_GROUP_PREFIX) :]}" if self.is_group else f"topic:{self.resource}"
 
 
 ADMIN_CODES = frozenset(
@@ -267,7 +265,7 @@ def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str
 
 
 def is_signed(command: RemotingCommand, secret_key: str) -> bool:
-    """Return whether a request is signed with this key, in a time that tells nothing of the right signature.
+    """Return whether a request is signed with this key, in a time that says nothing of the right signature.
 
     Clients of RocketMQ sign the mark of a query by unique key or not, depending on their version: either is right.
     """

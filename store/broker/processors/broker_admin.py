@@ -103,12 +103,10 @@ class BrokerAdminProcessor:
         return response_to(request, ResponseCode.SUCCESS, ext_fields={"version": version}, body=body.encode())
 
     def runtime_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return what there is to tell of the broker and its store, all of it texts."""
+        """Return the figures of the broker and its store, all of it texts."""
         parts = self._parts
         store, config = parts.own_store, parts.config
-        buffers_left = (
-            INT_MAX if store.pool is None else store.pool.available
-        )  # without a pool, as RocketMQ says
+        buffers_left = INT_MAX if store.pool is None else store.pool.available  # without a pool, as RocketMQ says
         table = {
             **parts.store.runtime_info(),
             **({} if parts.ha is None else parts.ha.runtime_info()),
@@ -159,9 +157,7 @@ def _earliest_ms(parts: BrokerParts) -> int:
     store = parts.own_store
     try:
         record = store.look_message_by_offset(store.min_phy_offset)
-    except (
-        StoreError
-    ):  # what cannot be read now has no time to tell, and the other figures are wanted all the more
+    except StoreError:  # what cannot be read now has no time, and the other figures are wanted all the more
         return -1
     return -1 if record is None else record.store_timestamp_ms
 

@@ -56,9 +56,7 @@ class ClientManageProcessor:
             self._register(consumer, ClientChannelInfo(*who))
         for group in heartbeat.producer_groups:
             parts.producers.register(group, ClientChannelInfo(*who))
-        if (
-            not channel.is_open
-        ):  # whoever is told of closed connections may have been told before this was noted
+        if not channel.is_open:  # the connection may have been reported closed before this was noted
             parts.channel_closed(channel)
         return success(request)
 
@@ -70,7 +68,7 @@ class ClientManageProcessor:
         parts.consumers.register(consumer, client, notify=self._notifies(group))
 
     def _notifies(self, group: SubscriptionGroupConfig | None) -> bool:
-        """Return whether the others of a group are told when it changes."""
+        """Return whether the others of a group are notified when it changes."""
         of_group = group is None or group.notify_consumer_ids_changed_enable
         return of_group and self._parts.config.notify_consumer_ids_changed_enable
 

@@ -179,7 +179,7 @@ class GroupAdminProcessor:
     # -- calls to one consumer ---------------------------------------------------------------------
 
     def running_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return what a consumer tells of itself."""
+        """Return what a consumer says of itself."""
         return self._asked(request)
 
     def _asked(self, request: RemotingCommand) -> RemotingCommand:

@@ -114,9 +114,7 @@ class PullMessageProcessor:
             expected = f"0 to {config.read_queue_nums - 1}"
             raise RequestRefusedError(f"queueId of topic {topic!r}: expected {expected}, found {queue_id}")
 
-    def _filter(
-        self, fields: ExtFields, group: SubscriptionGroupConfig, topic: str, sys_flag: int
-    ) -> MessageFilter:
+    def _filter(self, fields: ExtFields, group: SubscriptionGroupConfig, topic: str, sys_flag: int) -> MessageFilter:
         version = fields.int64("subVersion")
         if sys_flag & SUBSCRIPTION_FLAG:
             text, kind = fields.text("subscription", ""), fields.text("expressionType", TAG)
@@ -182,9 +180,7 @@ class PullMessageProcessor:
             return  # only an event
 
 
-def _answer(
-    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
-) -> RemotingCommand:
+def _answer(request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult) -> RemotingCommand:
     fields = {
         "suggestWhichBrokerId": str(broker_id),
         "nextBeginOffset": str(result.next_begin_offset),

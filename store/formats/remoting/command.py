@@ -132,9 +132,7 @@ def encode_binary_header(command: RemotingCommand) -> bytes:
     remark = (command.remark or "").encode()
     fields = _encode_fields(command.ext_fields)
     check_numbers(command, code=16, language=8, version=16, opaque=32, flag=32)
-    fixed = _FIXED.pack(
-        command.code, command.language, command.version, command.opaque, command.flag, len(remark)
-    )
+    fixed = _FIXED.pack(command.code, command.language, command.version, command.opaque, command.flag, len(remark))
     return b"".join((fixed, remark, _LENGTH.pack(len(fields)), fields))
 
 
@@ -151,9 +149,7 @@ def _encode_fields(fields: Mapping[str, str]) -> bytes:
 def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
     """Decode a header that begins at offset of file. Raises CorruptFileError, placed at the field that is wrong."""
     if len(raw) < HEADER_BYTES_MIN:
-        raise CorruptFileError(
-            file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes"
-        )
+        raise CorruptFileError(file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes")
     code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(raw)
     remark_end = _end_of(raw, _REMARK_LENGTH_AT, _LENGTH.size, remark_bytes, "remarkLength", file, offset)
     remark = raw[_FIXED.size : remark_end]

@@ -9,7 +9,7 @@
 
 A frame is FRAME_BYTES_MAX long at the most, its length field included; what is longer is refused by its length alone,
 before anything is kept of it. No checksum. Binary headers have one encoding, so decoding and encoding such a frame
-gives its bytes; JSON does not tell in which order and layout it was written. `CommandReader` cuts what comes over a
+gives its bytes; JSON does not say in which order and layout it was written. `CommandReader` cuts what comes over a
 connection into commands.
 Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
 """

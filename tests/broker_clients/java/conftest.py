@@ -184,9 +184,7 @@ class Client:
 
 
 @pytest.fixture(scope="session")
-def drivers(
-    program: JavaProgram, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Driver]]:
+def drivers(program: JavaProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Driver]]:
     """One JVM for each form of header that the client can write."""
     started: dict[str, Driver] = {}
 

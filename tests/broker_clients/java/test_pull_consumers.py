@@ -24,9 +24,7 @@ def test_a_pull_consumer_reads_each_queue_to_its_end_and_goes_on_from_there(
 def test_a_pull_with_tags_steps_over_the_others(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(20):
-        producer.send(
-            topic, f"{number}", "send.ordered", key=0, tags="wanted" if number % 7 == 3 else "other"
-        )
+        producer.send(topic, f"{number}", "send.ordered", key=0, tags="wanted" if number % 7 == 3 else "other")
     pulled = client.pull("all", topic=topic, group=group, tags="wanted")
     assert [message["body"] for message in pulled["messages"]] == ["3", "10", "17"]
     assert pulled["offsets"]["0"] == 20
@@ -40,9 +38,7 @@ def test_a_pull_from_beyond_the_end_is_told_where_the_queue_is(client: Any, topi
     assert at_the_end == {"status": "NO_NEW_MSG", "next": 1, "min": 0, "max": 1}
 
 
-def test_a_lite_pull_consumer_gets_all_and_commits(
-    client: Any, topic: str, group: str, eventually: Any
-) -> None:
+def test_a_lite_pull_consumer_gets_all_and_commits(client: Any, topic: str, group: str, eventually: Any) -> None:
     producer = client.producer()
     for number in range(20):
         producer.send(topic, f"{number}")

@@ -45,17 +45,13 @@ def test_a_consumer_gets_what_its_sql_expression_is_true_of(client: Any, topic: 
     assert sorted(consumer.bodies()) == ["11 eu", "12 eu", "13 eu", "always"]
 
 
-def test_an_expression_that_is_none_is_refused_when_the_consumer_starts(
-    client: Any, topic: str, group: str
-) -> None:
+def test_an_expression_that_is_none_is_refused_when_the_consumer_starts(client: Any, topic: str, group: str) -> None:
     with pytest.raises(RuntimeError) as refused:
         client.consumer(topic, group, sql="price > > 10")
     assert refused.value.code == 23  # type: ignore[attr-defined]  # SUBSCRIPTION_PARSE_FAILED
 
 
-def test_an_orderly_consumer_keeps_each_queues_order_even_if_it_is_put_off(
-    client: Any, topic: str, group: str
-) -> None:
+def test_an_orderly_consumer_keeps_each_queues_order_even_if_it_is_put_off(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(40):
         later = {"properties": {"later": "2"}} if number in (5, 17) else {}
@@ -71,9 +67,7 @@ def test_an_orderly_consumer_keeps_each_queues_order_even_if_it_is_put_off(
     assert orders == expected
 
 
-def test_two_orderly_consumers_never_hold_the_same_queue(
-    client: Any, topic: str, group: str, eventually: Any
-) -> None:
+def test_two_orderly_consumers_never_hold_the_same_queue(client: Any, topic: str, group: str, eventually: Any) -> None:
     one, other = (client.consumer(topic, group, orderly=True) for _ in range(2))
     eventually(lambda: len(one.queues(topic)) == len(other.queues(topic)) == 2, within_s=60)
     assert sorted(one.queues(topic) + other.queues(topic)) == [0, 1, 2, 3]
@@ -131,9 +125,7 @@ def test_a_message_that_is_put_off_too_often_is_laid_aside(client: Any, topic: s
     assert len(consumer.bodies()) == 2
 
 
-def test_broadcasting_brings_each_message_to_everyone(
-    client: Any, topic: str, group: str, eventually: Any
-) -> None:
+def test_broadcasting_brings_each_message_to_everyone(client: Any, topic: str, group: str, eventually: Any) -> None:
     everyone = [client.consumer(topic, group, broadcasting=True) for _ in range(2)]
     eventually(lambda: all(one.queues(topic) == [0, 1, 2, 3] for one in everyone))
     bodies = send_numbers(client, topic, 20)

@@ -37,9 +37,7 @@ def test_a_key_that_no_message_has_is_not_found(client: Any, topic: str) -> None
 
 
 @pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
-def test_a_message_is_found_by_its_unique_id_and_by_its_place(
-    client: Any, topic: str, eventually: Any
-) -> None:
+def test_a_message_is_found_by_its_unique_id_and_by_its_place(client: Any, topic: str, eventually: Any) -> None:
     producer = client.producer()
     producer.send(topic, "another")
     sent = producer.send(topic, "this one", tags="T")

@@ -26,9 +26,7 @@ def test_nothing_acknowledged_is_lost_and_order_is_kept_when_the_broker_comes_ba
     producer = client.producer()
     client.ask("traffic.start", name="traffic", producer=producer.name, topic="traffic")
     for life in range(1, 3):
-        eventually(
-            lambda wanted=life * 400: client.ask("traffic.count", name="traffic") >= wanted, within_s=60
-        )
+        eventually(lambda wanted=life * 400: client.ask("traffic.count", name="traffic") >= wanted, within_s=60)
         ENDINGS[ending](broker)
         time.sleep(0.3)
         broker.start()
@@ -49,14 +47,10 @@ def test_nothing_acknowledged_is_lost_and_order_is_kept_when_the_broker_comes_ba
         assert of_queue == queue_id
         numbers[queue_id].append(number)
     for in_queue in numbers.values():
-        assert in_queue == sorted(
-            in_queue
-        )  # a send whose answer was lost is sent again, so numbers may repeat
+        assert in_queue == sorted(in_queue)  # a send whose answer was lost is sent again, so numbers may repeat
 
 
-def test_a_consumer_that_was_there_all_along_misses_nothing(
-    serve: Any, connect: Any, eventually: Any
-) -> None:
+def test_a_consumer_that_was_there_all_along_misses_nothing(serve: Any, connect: Any, eventually: Any) -> None:
     broker = serve()
     client = connect(broker)
     client.admin()("createTopic", topic="traffic", queues=4)
@@ -72,9 +66,7 @@ def test_a_consumer_that_was_there_all_along_misses_nothing(
     eventually(lambda: {*consumer.bodies()} >= promised, within_s=60)
 
 
-def test_delayed_undecided_and_put_off_messages_outlive_a_kill(
-    serve: Any, connect: Any, eventually: Any
-) -> None:
+def test_delayed_undecided_and_put_off_messages_outlive_a_kill(serve: Any, connect: Any, eventually: Any) -> None:
     broker = serve()
     client = connect(broker)
     client.admin()("createTopic", topic="things", queues=4)

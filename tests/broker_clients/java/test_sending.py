@@ -66,9 +66,7 @@ def test_messages_sent_with_one_key_keep_their_order_in_one_queue(client: Any, t
     assert orders == {key: list(range(key, 24, 3)) for key in range(3)}
 
 
-def test_a_delayed_message_is_seen_after_its_delay_and_not_before(
-    client: Any, topic: str, group: str
-) -> None:
+def test_a_delayed_message_is_seen_after_its_delay_and_not_before(client: Any, topic: str, group: str) -> None:
     consumer = client.consumer(topic, group)
     sent_ms = time.time() * 1000
     client.producer().send(topic, "in a second", delayLevel=1, keys="K", tags="T")
@@ -80,9 +78,7 @@ def test_a_delayed_message_is_seen_after_its_delay_and_not_before(
 
 @both_forms
 @pytest.mark.parametrize("body_bytes", [5_000, 3_000_000])
-def test_a_long_body_travels_and_is_kept_compressed(
-    client: Any, topic: str, group: str, body_bytes: int
-) -> None:
+def test_a_long_body_travels_and_is_kept_compressed(client: Any, topic: str, group: str, body_bytes: int) -> None:
     body = "tornlog " * (body_bytes // 8)
     client.producer().send(topic, body)
     (message,) = client.consumer(topic, group).wait_for(1)

@@ -41,9 +41,7 @@ def left_by(make_rig: Callable[..., Any]) -> LeftBy:
         choices: Choices | None = None,
         page_bytes: int = PAGE,
     ) -> Disk:
-        rig = make_rig(
-            image=START, faults=faults, choices=choices, page_bytes=page_bytes, sector_bytes=SECTOR
-        )
+        rig = make_rig(image=START, faults=faults, choices=choices, page_bytes=page_bytes, sector_bytes=SECTOR)
         disk: Disk = rig.disk
         disk.crash_at(operation, moment)
         try:
@@ -187,9 +185,7 @@ def test_an_exhaustive_enumeration_is_all_that_can_be_drawn_at_every_moment(
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["store", "store", "write", "rename", "unlink", "sync", "names", "cut", "grow", "link"]
-        ),
+        st.sampled_from(["store", "store", "write", "rename", "unlink", "sync", "names", "cut", "grow", "link"]),
         st.integers(0, 3 * PAGE - 5),
     ),
     max_size=3,
@@ -294,12 +290,8 @@ def test_a_crash_that_the_page_cache_survives_leaves_one_state(left_by: LeftBy, 
 
 def test_sectors_are_torn_inside_and_hold_garbage_only_on_disks_where_that_happens(left_by: LeftBy) -> None:
     plain = digests(states_of(left_by(a_few_of_everything), "strict-posix"))
-    torn = digests(
-        states_of(left_by(a_few_of_everything, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix")
-    )
-    garbage = digests(
-        states_of(left_by(a_few_of_everything, faults=FaultPlan(garbage_chance=0.1)), "strict-posix")
-    )
+    torn = digests(states_of(left_by(a_few_of_everything, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix"))
+    garbage = digests(states_of(left_by(a_few_of_everything, faults=FaultPlan(garbage_chance=0.1)), "strict-posix"))
 
     assert plain < torn
     assert plain < garbage
@@ -356,9 +348,7 @@ def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftB
 
 
 @pytest.mark.parametrize("limit", [256, EVERYTHING])
-def test_torn_sectors_tear_what_is_shorter_than_a_sector_whatever_the_limit(
-    left_by: LeftBy, limit: int
-) -> None:
+def test_torn_sectors_tear_what_is_shorter_than_a_sector_whatever_the_limit(left_by: LeftBy, limit: int) -> None:
     def body(files: Any) -> None:
         many_pages(files)
         files.map("/log", 3 * PAGE).store(SECTOR + 1, b"AB")
@@ -386,8 +376,7 @@ def test_enumerating_changes_nothing_about_the_disk(left_by: LeftBy) -> None:
 
 def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) -> None:
     one, other = (
-        [state.image.digest() for state in states_of(left_by(many_pages), "strict-posix", 300)]
-        for _ in range(2)
+        [state.image.digest() for state in states_of(left_by(many_pages), "strict-posix", 300)] for _ in range(2)
     )
 
     assert one == other
@@ -452,9 +441,7 @@ def test_a_state_says_what_it_has_lost(left_by: LeftBy) -> None:
     states = states_of(left_by(a_few_of_everything), "strict-posix")
     for state in states:
         taken = states.taken(state)
-        lost_pages = [
-            page for page, page_outcome in taken.pages if page_outcome != (len(page.writes), 0, 0, 0, 0, 0)
-        ]
+        lost_pages = [page for page, page_outcome in taken.pages if page_outcome != (len(page.writes), 0, 0, 0, 0, 0)]
 
         assert {change.number: kept_bytes for change, kept_bytes in taken.changes} == state.lost
         assert state.losses <= len(taken.changes) + len(lost_pages)

@@ -111,9 +111,7 @@ def test_draws_about_a_page_are_labelled_with_path_and_number() -> None:
 def test_every_sector_is_that_of_one_of_the_two_moments(
     drawn: list[tuple[int, bytes]], moment: int, other: int, sectors: int
 ) -> None:
-    writes = [
-        (number, at, data) for number, (at, data) in enumerate(drawn) if at < 32 and at + len(data) > 16
-    ]
+    writes = [(number, at, data) for number, (at, data) in enumerate(drawn) if at < 32 and at + len(data) > 16]
     page_outcome = PageOutcome(min(moment, len(writes)), min(other, len(writes)), sectors)
     content, _ = survive(page_outcome, writes, 64)
     first, _ = survive(PageOutcome(page_outcome.version), writes, 64)

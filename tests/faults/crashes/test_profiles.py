@@ -108,9 +108,7 @@ def fates_of(page: DirtyPage, page_sectors: int) -> list[PageOutcome]:
 
 
 OPERATIONS = st.tuples(
-    st.sampled_from(
-        ["store", "store", "write", "rename", "unlink", "make", "sync", "sync", "sync directory"]
-    ),
+    st.sampled_from(["store", "store", "write", "rename", "unlink", "make", "sync", "sync", "sync directory"]),
     st.sampled_from(["/old", "/gone", "/a"]),
     st.integers(0, 2 * PAGE - 3),
 )
@@ -148,9 +146,7 @@ def names_left(profile: str, disk: Disk) -> set[tuple[str, ...]]:
     return names
 
 
-def contents_left(
-    disk_after: DiskAfter, profile: str, operations: list[Operation], path: str
-) -> set[bytes | None]:
+def contents_left(disk_after: DiskAfter, profile: str, operations: list[Operation], path: str) -> set[bytes | None]:
     """Return what a file may have become."""
     found: set[bytes | None] = set()
     for seed in range(150):
@@ -191,9 +187,9 @@ def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_
 
     assert names_left("btrfs", disk_after(moved)) == {("/d/3",)}
     disk = disk_after([("make", "", 7), ("make", "", 8), ("write", "/d7/x", 0), ("sync", "/d7/x", 0)])
-    assert [
-        change.path for change in PowerCut(PROFILES["btrfs"], disk._names, PAGE, SECTOR).unsure_changes()
-    ] == ["/d8"]
+    assert [change.path for change in PowerCut(PROFILES["btrfs"], disk._names, PAGE, SECTOR).unsure_changes()] == [
+        "/d8"
+    ]
 
 
 def test_btrfs_may_lose_a_rename_that_came_after_the_sync_of_the_file(disk_after: DiskAfter) -> None:

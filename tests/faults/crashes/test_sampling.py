@@ -70,8 +70,7 @@ def test_garbage_stays_within_sectors_that_were_being_written(make_rig: Rig) -> 
         for sector in untouched:
             assert content[sector * SECTOR : (sector + 1) * SECTOR] == bytes(SECTOR)
         foreign = sum(
-            any(byte not in b"\0abc" for byte in content[at : at + SECTOR])
-            for at in range(0, 2 * PAGE, SECTOR)
+            any(byte not in b"\0abc" for byte in content[at : at + SECTOR]) for at in range(0, 2 * PAGE, SECTOR)
         )
         assert foreign <= rig.injected["garbage sector"]
         told = {(one.path, one.start // SECTOR) for one in rig.disk.damage if one.kind == "garbage sector"}

@@ -43,9 +43,7 @@ def test_readers_have_a_window_each_and_one_cache(run_timed: RunTimed, notebook:
         before = len(notebook.of("read"))
         for page in range(40):
             timed.system.read("third", "/a", page * PAGE, page * PAGE + 1)
-        assert (
-            timed.system.reads.misses == 3
-        )  # who begins in the middle is in sequence from the second page on
+        assert timed.system.reads.misses == 3  # who begins in the middle is in sequence from the second page on
         return before
 
     assert run_timed(body) < 20

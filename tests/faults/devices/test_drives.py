@@ -51,9 +51,7 @@ def test_a_request_waits_for_the_one_before_it() -> None:
 
 def drive() -> FlashDrive:
     flush = Spread([1_000])
-    return FlashDrive(
-        Choices("1").stream("d"), command_ns=10, bytes_per_second=BLOCK_BYTES * 10**9, flush=flush
-    )
+    return FlashDrive(Choices("1").stream("d"), command_ns=10, bytes_per_second=BLOCK_BYTES * 10**9, flush=flush)
 
 
 def test_a_write_costs_its_commands_and_its_bytes() -> None:

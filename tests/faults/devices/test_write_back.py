@@ -29,9 +29,7 @@ def test_nothing_is_written_back_before_it_is_old(run_timed: RunTimed, notebook:
     assert run_timed(body) == [0, 10, 1, 10]  # at 35 s, when the flusher has looked again; and no second time
 
 
-def test_a_page_that_is_written_often_is_old_when_its_first_write_is(
-    run_timed: RunTimed, notebook: Any
-) -> None:
+def test_a_page_that_is_written_often_is_old_when_its_first_write_is(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         for _ in range(34):
             dirty(timed, "/a", range(1))
@@ -43,9 +41,7 @@ def test_a_page_that_is_written_often_is_old_when_its_first_write_is(
     assert len(notebook.of("write")) == 1
 
 
-def test_above_the_background_limit_the_oldest_files_are_written_back(
-    run_timed: RunTimed, notebook: Any
-) -> None:
+def test_above_the_background_limit_the_oldest_files_are_written_back(run_timed: RunTimed, notebook: Any) -> None:
     memory = Memory(dirty_bytes_max=200 * PAGE)
 
     def body(timed: Any) -> list[bool]:
@@ -147,9 +143,7 @@ def test_syncs_of_many_files_at_once_are_sorted_and_share_commits(run_timed: Run
     assert len([runs for kind, runs in notebook.commands if kind == "write" and runs[0][0] >= 32_768]) <= 2
 
 
-def test_what_was_done_before_a_measurement_is_forgotten_but_has_its_place(
-    run_timed: RunTimed, notebook: Any
-) -> None:
+def test_what_was_done_before_a_measurement_is_forgotten_but_has_its_place(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> Any:
         dirty(timed, "/a", range(3))
         timed.system.write_back.forget()

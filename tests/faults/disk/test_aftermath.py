@@ -119,9 +119,7 @@ def test_each_page_is_told_by_what_is_there_of_it() -> None:
             }[first, second]
         )
         third = {content[4096:4097], content[4608:4609]}
-        assert two == (
-            PageEnding.KEPT if third == {b"3"} else PageEnding.LOST if third == {b"\0"} else PageEnding.TORN
-        )
+        assert two == (PageEnding.KEPT if third == {b"3"} else PageEnding.LOST if third == {b"\0"} else PageEnding.TORN)
         seen |= {one, two}
     assert seen == {PageEnding.KEPT, PageEnding.LOST, PageEnding.MIDDLE, PageEnding.TORN}
 

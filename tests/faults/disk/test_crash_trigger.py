@@ -33,9 +33,7 @@ def test_a_name_waits_for_the_operation_of_its_kind_path_and_number() -> None:
 
 
 def test_a_number_finds_its_name() -> None:
-    for number, point in enumerate(
-        ["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]
-    ):
+    for number, point in enumerate(["store /a #1", "msync /a #1", "store /b #1", "store /a #2", "store /a #3"]):
         trigger = CrashTrigger(operation=number)
         for other, one in enumerate(OPERATIONS):
             assert trigger.met is None

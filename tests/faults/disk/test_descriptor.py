@@ -61,11 +61,7 @@ def test_allocation_only_ever_grows(rig: Any) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["write", "truncate", "allocate", "sync"]), st.integers(0, 30)), max_size=12
-    )
-)
+@given(st.lists(st.tuples(st.sampled_from(["write", "truncate", "allocate", "sync"]), st.integers(0, 30)), max_size=12))
 def test_what_is_read_is_what_a_plain_array_of_bytes_would_have(
     make_rig: MakeRig, actions: list[tuple[str, int]]
 ) -> None:

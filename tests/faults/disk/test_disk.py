@@ -274,9 +274,7 @@ def test_a_process_kill_leaves_the_page_cache_to_the_next_machine_and_to_a_later
         rig.run_until_death(lambda rig=rig: [rig.files.map("/a", 10).store(0, b"one") for _ in range(2)])
         second = rig.kernel.machine("second")
         files = rig.disk.mount(second)
-        assert rig.kernel.run(
-            second, lambda files=files: files.read("/a"), time_limit_ns=1
-        ) == b"one" + bytes(7)
+        assert rig.kernel.run(second, lambda files=files: files.read("/a"), time_limit_ns=1) == b"one" + bytes(7)
         image = rig.disk.crash(PROFILES["strict-posix"])
         outcomes.add(image.files["/a"].content.rstrip(b"\0") if "/a" in image.files else None)
     assert outcomes == {None, b"", b"one"}

@@ -34,9 +34,7 @@ def write_and_fail(rig: Any) -> Any:
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_the_error_is_told_once_and_the_data_is_gone_though_a_second_sync_succeeds(
-    make_rig: Rig, variant: str
-) -> None:
+def test_the_error_is_told_once_and_the_data_is_gone_though_a_second_sync_succeeds(make_rig: Rig, variant: str) -> None:
     rig = make_rig(image=LOG, faults=failing(variant))
     mapped = write_and_fail(rig)
     with rig.disk.with_faults(failed_sync_chance=0.0):
@@ -46,12 +44,8 @@ def test_the_error_is_told_once_and_the_data_is_gone_though_a_second_sync_succee
     assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
 
 
-@pytest.mark.parametrize(
-    ("variant", "seen"), [("ext4-ordered", b"doomed"), ("xfs", b"doomed"), ("btrfs", b"oooooo")]
-)
-def test_readers_see_the_new_bytes_but_on_btrfs_the_old_ones_again(
-    make_rig: Rig, variant: str, seen: bytes
-) -> None:
+@pytest.mark.parametrize(("variant", "seen"), [("ext4-ordered", b"doomed"), ("xfs", b"doomed"), ("btrfs", b"oooooo")])
+def test_readers_see_the_new_bytes_but_on_btrfs_the_old_ones_again(make_rig: Rig, variant: str, seen: bytes) -> None:
     rig = make_rig(image=LOG, faults=failing(variant))
     mapped = write_and_fail(rig)
 

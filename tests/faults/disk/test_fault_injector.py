@@ -54,9 +54,7 @@ def test_a_slow_write_through_a_descriptor_waits_before_it_writes(make_rig: Call
 
 
 @pytest.mark.parametrize("use", USES)
-def test_nothing_waits_and_nothing_is_drawn_while_the_device_is_well(
-    make_rig: Callable[..., Any], use: str
-) -> None:
+def test_nothing_waits_and_nothing_is_drawn_while_the_device_is_well(make_rig: Callable[..., Any], use: str) -> None:
     rig = make_rig(image=IMAGE)
 
     assert elapsed_ns(rig, USES[use], 20) == [0] * 20

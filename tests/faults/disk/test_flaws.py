@@ -71,9 +71,7 @@ def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad()
         (0, 3 * PAGE, True),
     ],
 )
-def test_looking_at_a_page_with_a_bad_sector_is_the_death_of_the_process(
-    start: int, end: int, is_death: bool
-) -> None:
+def test_looking_at_a_page_with_a_bad_sector_is_the_death_of_the_process(start: int, end: int, is_death: bool) -> None:
     rig = FlawedRig(BAD)
 
     assert rig.dies(lambda: rig.files.map("/a", 3 * PAGE).view(start, end)) is is_death
@@ -99,9 +97,7 @@ def test_a_write_that_covers_the_bad_sector_makes_it_good() -> None:
     assert not rig.disk.injected
 
 
-@pytest.mark.parametrize(
-    ("at", "size_bytes"), [(BAD.start, 100), (BAD.start + 1, SECTOR - 1), (BAD.start - 10, 20)]
-)
+@pytest.mark.parametrize(("at", "size_bytes"), [(BAD.start, 100), (BAD.start + 1, SECTOR - 1), (BAD.start - 10, 20)])
 def test_a_write_that_covers_it_in_part_would_have_to_read_it(at: int, size_bytes: int) -> None:
     rig = FlawedRig(BAD)
     mapped = rig.files.map("/a", 3 * PAGE)

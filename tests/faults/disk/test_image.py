@@ -115,9 +115,7 @@ def test_swapped_pages_have_each_others_bytes() -> None:
         before, after = IMAGE.files["/d/a"].content, image.files["/d/a"].content
         if damage:
             (_, one, one_end, _), (_, other, other_end, _) = damage
-            assert (
-                before[one:one_end] == after[other:other_end] != before[other:other_end] == after[one:one_end]
-            )
+            assert before[one:one_end] == after[other:other_end] != before[other:other_end] == after[one:one_end]
             struck += 1
         else:  # two pages that were the same
             assert image is IMAGE

@@ -88,9 +88,7 @@ def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callab
 
     assert rig.files.read("/d/a") == data
     assert rig.injected["short write"] > 1
-    assert (
-        rig.disk.operations == 1 + rig.injected["short write"] + 1
-    )  # emptied, and one write more than were short
+    assert rig.disk.operations == 1 + rig.injected["short write"] + 1  # emptied, and one write more than were short
 
 
 def test_a_crash_between_two_short_writes_leaves_what_the_first_one_wrote(

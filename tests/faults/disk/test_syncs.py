@@ -48,9 +48,7 @@ def test_a_sync_takes_its_time_and_others_run_meanwhile(make_rig: Callable[..., 
 
 
 @pytest.mark.parametrize("how", ["msync", "fdatasync", "sync"])
-def test_a_sync_covers_what_was_written_before_it_was_submitted(
-    make_rig: Callable[..., Any], how: str
-) -> None:
+def test_a_sync_covers_what_was_written_before_it_was_submitted(make_rig: Callable[..., Any], how: str) -> None:
     rig = make_rig(timing=SyncTiming(MS, MS))
 
     def body() -> None:
@@ -76,9 +74,7 @@ def test_a_sync_covers_what_was_written_before_it_was_submitted(
 
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
-def test_only_a_completed_sync_keeps_its_promise_through_a_power_cut(
-    make_rig: Callable[..., Any], moment: str
-) -> None:
+def test_only_a_completed_sync_keeps_its_promise_through_a_power_cut(make_rig: Callable[..., Any], moment: str) -> None:
     outcomes = set()
     for seed in range(40):
         rig = make_rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))

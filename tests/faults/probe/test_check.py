@@ -109,9 +109,7 @@ def test_what_was_raised_is_told_with_its_place(check_file: CheckFile) -> None:
     assert verdict.lines == ("OSError: /files/value", f"at {check}:2 in check")
 
 
-@pytest.mark.parametrize(
-    ("body", "line"), [("os._exit(7)", "exit code 7"), ("os.kill(os.getpid(), 9)", "SIGKILL")]
-)
+@pytest.mark.parametrize(("body", "line"), [("os._exit(7)", "exit code 7"), ("os.kill(os.getpid(), 9)", "SIGKILL")])
 def test_a_check_that_ends_its_process_is_a_breach(check_file: CheckFile, body: str, line: str) -> None:
     check = check_file(
         f"""

@@ -20,9 +20,7 @@ CREATE = Step("create", "/files/log", file=0)
 
 
 def test_each_operation_and_each_promise_is_a_point() -> None:
-    record = record_of(
-        CREATE, Step("write", file=0, data=b"ab"), Step("acknowledge", "one"), Step("sync", file=0)
-    )
+    record = record_of(CREATE, Step("write", file=0, data=b"ab"), Step("acknowledge", "one"), Step("sync", file=0))
     points = list(Replayer(record, EMPTY).points())
 
     assert points == [

@@ -112,9 +112,7 @@ def test_a_record_is_read_as_it_was_written_a_line_for_each_decision() -> None:
         ({"decisions": {"disk": [["a", 1, 2, "b"]]}}, "Expected `int`, got `str`"),
     ],
 )
-def test_a_record_that_makes_no_sense_is_refused_by_its_place(
-    change: dict[str, object], message: str
-) -> None:
+def test_a_record_that_makes_no_sense_is_refused_by_its_place(change: dict[str, object], message: str) -> None:
     envelope = json.loads(write_artefact(FUZZ, document_of(RECORD)))
     envelope["failure"] |= change
     with pytest.raises(ArtefactError) as caught:

@@ -70,9 +70,7 @@ def test_where_sectors_are_whole_the_silence_about_torn_pages_is_said() -> None:
     scenario = appending(checksum=False, profiles=("strict-posix", "process-kill"))
     coverage = Coverage()
 
-    with pytest.warns(
-        NeverInjected, match="nothing found in 100 seeds, in which there never was: .*torn page"
-    ):
+    with pytest.warns(NeverInjected, match="nothing found in 100 seeds, in which there never was: .*torn page"):
         assert find(scenario, range(100), coverage.add) is None
     assert "torn page" in coverage.never_injected
     assert "torn sector" not in coverage.never_injected
@@ -84,6 +82,4 @@ def test_one_seed_in_which_nothing_could_happen_is_told_as_such() -> None:
     coverage = Coverage()
     find(lambda run: None, [1], coverage.add)
 
-    assert str(coverage) == (
-        "1 seed, 0 crashes\n  injected        nothing\n  never injected  nothing that could have"
-    )
+    assert str(coverage) == ("1 seed, 0 crashes\n  injected        nothing\n  never injected  nothing that could have")

@@ -112,9 +112,7 @@ def test_all_steps_are_taken_each_with_draws_of_its_own() -> None:
 
     assert [number for number, _ in taken] == [1, 2, 3]
     labels = [decision.label for decision in run.choices.decisions()]
-    assert [label for label in labels if label.endswith("taken")] == [
-        f"step {number} taken" for number in (1, 2, 3)
-    ]
+    assert [label for label in labels if label.endswith("taken")] == [f"step {number} taken" for number in (1, 2, 3)]
     assert "step 2 size" in labels
 
 

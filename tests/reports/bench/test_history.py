@@ -64,9 +64,7 @@ def break_last_seen(evidence: Evidence) -> None:
 def break_index(evidence: Evidence) -> None:
     assert evidence.store.index is not None
     path, content = evidence.store.index.files[-1]
-    entry = entries_at(evidence.store.index.slots) + ENTRY_BYTES * (
-        decode_header(memoryview(content)).next_entry - 1
-    )
+    entry = entries_at(evidence.store.index.slots) + ENTRY_BYTES * (decode_header(memoryview(content)).next_entry - 1)
     broken = content[:entry] + bytes(ENTRY_BYTES) + content[entry + ENTRY_BYTES :]
     evidence.store.index.files[-1] = (path, broken)
 
@@ -106,9 +104,7 @@ def test_what_is_wrong_at_the_very_end_of_a_long_history_is_found(
 
 def test_a_history_ten_times_as_long_takes_about_ten_times_as_long() -> None:
     seconds = [min(judge_history(operations).seconds for _ in range(3)) for operations in (5_000, 50_000)]
-    assert (
-        seconds[1] < 20 * seconds[0]
-    )  # a checker that is quadratic in anything takes a hundred times as long
+    assert seconds[1] < 20 * seconds[0]  # a checker that is quadratic in anything takes a hundred times as long
 
 
 def test_a_judgement_apart_counts_the_memory_of_its_own_process() -> None:

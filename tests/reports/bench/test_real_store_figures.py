@@ -51,9 +51,7 @@ def test_pulls_and_recovery_of_the_real_store_are_counted_and_leave_the_filled_s
         assert {path: path.read_bytes() for path in sorted(filled.rglob("*")) if path.is_file()} == before
 
 
-def test_a_real_store_that_cannot_put_is_no_measurement(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_store_that_cannot_put_is_no_measurement(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real_store, "TOPIC", "t" * 200)
     with place, pytest.raises(RuntimeError, match="a put was answered MESSAGE_ILLEGAL"):
         real_puts(place, 100, FlushDiskType.ASYNC_FLUSH)

@@ -80,9 +80,7 @@ def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
 # the store
 
 
-@pytest.mark.parametrize(
-    ("flush", "producers"), [(FlushDiskType.ASYNC_FLUSH, 1), (FlushDiskType.SYNC_FLUSH, 4)]
-)
+@pytest.mark.parametrize(("flush", "producers"), [(FlushDiskType.ASYNC_FLUSH, 1), (FlushDiskType.SYNC_FLUSH, 4)])
 def test_puts_are_timed_one_by_one(settings: BenchSettings, flush: FlushDiskType, producers: int) -> None:
     with Workplace(settings) as place:
         for sample in (puts(place, 100, flush, producers), batch_puts(place, 100, flush)):

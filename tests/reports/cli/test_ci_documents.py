@@ -80,9 +80,7 @@ def test_a_broken_promise_is_a_failure_whose_text_has_the_story_and_the_command(
 ) -> None:
     file = tmp_path / "junit.xml"
 
-    result = tornlog(
-        "run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--junit", file
-    )
+    result = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--junit", file)
 
     assert result.exit_code == 1
     failure = cases(parsed(file))[NAME].find("failure")
@@ -166,9 +164,7 @@ def test_the_schema_of_this_test_notices_what_it_does_not_allow(tmp_path: Path) 
         parsed(file)
 
 
-def test_it_is_appended_to_what_is_there_and_has_a_row_for_each_scenario(
-    tornlog: Tornlog, tmp_path: Path
-) -> None:
+def test_it_is_appended_to_what_is_there_and_has_a_row_for_each_scenario(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     file.write_text("# Before\n")
 
@@ -188,9 +184,7 @@ def test_it_is_appended_to_what_is_there_and_has_a_row_for_each_scenario(
 def test_a_broken_promise_comes_with_its_command_and_its_story(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
 
-    done = tornlog(
-        "run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--summary", file
-    )
+    done = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--summary", file)
 
     assert done.exit_code == 1
     text = file.read_text()

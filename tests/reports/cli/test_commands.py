@@ -69,9 +69,7 @@ def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
     result = tornlog("run", "--seeds", 1)
     assert result.exit_code == 0
     assert all(name in result.stdout for name in SCENARIOS)
-    tables = [
-        line for line in result.stdout.splitlines() if " that never did: " not in line
-    ]  # prose may run on
+    tables = [line for line in result.stdout.splitlines() if " that never did: " not in line]  # prose may run on
     assert all(len(line.rstrip()) <= 80 for line in tables)
     assert "…" not in result.stdout
 
@@ -246,9 +244,7 @@ def test_nondeterminism_exits_4(tornlog: Tornlog, impatient_producers: None) -> 
     assert f"{OTHER} --seed 0: two runs of the same seed differ: digests" in result.stderr
 
 
-def test_an_error_of_the_harness_is_worse_than_a_broken_promise(
-    tornlog: Tornlog, broken_in_catalogue: str
-) -> None:
+def test_an_error_of_the_harness_is_worse_than_a_broken_promise(tornlog: Tornlog, broken_in_catalogue: str) -> None:
     assert tornlog("run", broken_in_catalogue, NAME, "--seeds", 1, "--mutant", BUG).exit_code == 3
 
 
@@ -346,9 +342,7 @@ def test_a_failure_that_comes_back_exits_1(tornlog: Tornlog, stored: Path, failu
     assert result.stderr == ""
 
 
-def test_json_of_a_replay_says_whether_it_was_the_same(
-    tornlog: Tornlog, stored: Path, failure: Failure
-) -> None:
+def test_json_of_a_replay_says_whether_it_was_the_same(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
     result = tornlog("replay", stored, "--json", "-")
     assert result.exit_code == 1
     assert document_of(result) == {
@@ -403,9 +397,7 @@ def test_another_violation_is_told(tornlog: Tornlog, stored: Path) -> None:
     assert "something else broke this time: STATUS: " in result.stdout
 
 
-def test_a_run_that_differs_from_itself_exits_4(
-    tornlog: Tornlog, stored: Path, impatient_producers: None
-) -> None:
+def test_a_run_that_differs_from_itself_exits_4(tornlog: Tornlog, stored: Path, impatient_producers: None) -> None:
     doctor(stored, mutant=None)
     assert tornlog("replay", stored).exit_code == 4
 
@@ -556,9 +548,7 @@ def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
 # bench
 
 
-def test_bench_prints_medians_beside_floors(
-    tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_bench_prints_medians_beside_floors(tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     figures = [Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))]
     asked: list[tuple[int, BenchSettings, tuple[str, ...]]] = []
 

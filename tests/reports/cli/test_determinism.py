@@ -58,9 +58,7 @@ def test_an_error_of_the_harness_is_exit_code_3(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("error", [InterpreterError("no such python"), WitnessError("it died")])
-def test_a_witness_that_cannot_be_heard_is_exit_code_3(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_witness_that_cannot_be_heard_is_exit_code_3(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 

@@ -69,9 +69,7 @@ def test_one_seed_of_one_scenario_can_be_drawn(tornlog: Tornlog, pen: None, tmp_
     assert page.read_text() == f"{name} {digest_of(SCENARIOS[name], 3)}"
 
 
-def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(
-    tornlog: Tornlog, pen: None, tmp_path: Path
-) -> None:
+def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(tornlog: Tornlog, pen: None, tmp_path: Path) -> None:
     page, schedule = tmp_path / "page.html", tmp_path / "schedule"
     schedule.write_text("life-0/main @ spawn #1 -> life-0/main\n")
     more = ("--seed", 1, "--timeline", page, "--json", "-")

@@ -20,9 +20,7 @@ from tornlog.scenarios.runs.marks import MARKS
 def console(*, terminal: bool = False) -> tuple[Console, StringIO]:
     """Return a console of 80 columns without colours, and what it has printed."""
     printed = StringIO()
-    return Console(
-        file=printed, width=80, force_terminal=terminal, color_system=None, highlight=False
-    ), printed
+    return Console(file=printed, width=80, force_terminal=terminal, color_system=None, highlight=False), printed
 
 
 def lines(printed: StringIO) -> list[str]:
@@ -120,9 +118,7 @@ def test_a_bug_that_was_not_found_stands_out() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
     coloured.print(
-        mutants_table(
-            [MutantResult("bug", False, "", 9, 1.0, ""), MutantResult("ant", True, "DUR", 9, 1.0, "")]
-        )
+        mutants_table([MutantResult("bug", False, "", 9, 1.0, ""), MutantResult("ant", True, "DUR", 9, 1.0, "")])
     )
     red = [line for line in printed.getvalue().splitlines() if "\x1b[31m" in line]
     assert ["bug" in line for line in red] == [True]

@@ -69,9 +69,7 @@ def test_a_program_that_keeps_its_promise_ends_with_0(save: list[str]) -> None:
     assert result.stderr == ""
 
 
-def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(
-    save: list[str], tmp_path: Path
-) -> None:
+def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(save: list[str], tmp_path: Path) -> None:
     result = invoke("--out", str(tmp_path / "out"), *save)
     told = result.stdout
 
@@ -85,9 +83,7 @@ def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(
     assert "tornlog probe --replay" in told
 
 
-def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(
-    save: list[str], tmp_path: Path
-) -> None:
+def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(save: list[str], tmp_path: Path) -> None:
     out, kept = tmp_path / "out", tmp_path / "probe.json"
     result = invoke("--out", str(out), "--json", str(kept), *save)
     document = json.loads(kept.read_text())
@@ -107,9 +103,7 @@ def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(
     )
 
 
-def test_a_replay_goes_by_another_check_if_there_is_one(
-    save: list[str], tmp_path: Path, write_file: WriteFile
-) -> None:
+def test_a_replay_goes_by_another_check_if_there_is_one(save: list[str], tmp_path: Path, write_file: WriteFile) -> None:
     invoke("--out", str(tmp_path / "out"), *save)
     file = next((tmp_path / "out" / "failures").rglob("failure.json"))
     easy = write_file("easy.py", "def check(directory, acknowledged): pass")
@@ -202,9 +196,7 @@ def test_what_is_harmless_can_be_allowed_as_long_as_the_directory_is_what_was_re
     assert "/files/value: expected no such file, found one" in result.stderr
 
 
-def test_a_program_begins_with_a_copy_of_a_directory(
-    save: list[str], write_file: WriteFile, tmp_path: Path
-) -> None:
+def test_a_program_begins_with_a_copy_of_a_directory(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
     begin = tmp_path / "begin"
     begin.mkdir()
     (begin / "value").write_text("two")
@@ -235,9 +227,7 @@ def test_a_check_has_to_accept_what_is_left_without_a_crash(save: list[str], wri
         (["--replay", "CHECK", "--", "save.py"], "found both"),
     ],
 )
-def test_a_wrong_command_line_is_said_to_be_one(
-    arguments: list[str], message: str, write_file: WriteFile
-) -> None:
+def test_a_wrong_command_line_is_said_to_be_one(arguments: list[str], message: str, write_file: WriteFile) -> None:
     check = str(write_file("check.py", CHECK))
     result = invoke(*[check if one == "CHECK" else one for one in arguments])
 
@@ -246,9 +236,7 @@ def test_a_wrong_command_line_is_said_to_be_one(
 
 
 def test_the_program_runs_with_the_interpreter_that_probes(write_file: WriteFile) -> None:
-    check = write_file(
-        "check.py", "def check(directory, acknowledged): assert acknowledged in ([], [EXPECTED])\n"
-    )
+    check = write_file("check.py", "def check(directory, acknowledged): assert acknowledged in ([], [EXPECTED])\n")
     check.write_text(check.read_text() + f"EXPECTED = {sys.executable!r}\n")
     script = write_file("save.py", "import sys; print(sys.executable)")
 
@@ -309,9 +297,7 @@ def test_messages_that_differ_share_an_example_for_each_disk_and_last_operation(
     wordy = READ.replace("was never written: {body!r}", "is {'abcdefgh'[sum(body) % 8] * 3} today")
     script, check = write_file("append.py", APPEND), write_file("check.py", wordy)
     out = tmp_path / "out"
-    result = invoke(
-        "--check", str(check), "--out", str(out), "--json", str(tmp_path / "json"), "--", str(script)
-    )
+    result = invoke("--check", str(check), "--out", str(out), "--json", str(tmp_path / "json"), "--", str(script))
     breaches = json.loads((tmp_path / "json").read_text())["breaches"]
 
     assert len(breaches) > 1

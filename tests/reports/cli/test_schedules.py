@@ -60,18 +60,14 @@ def test_a_limit_ends_a_search_and_it_is_said_where_to_go_on(tornlog: Tornlog, w
 
 def test_the_default_schedule_has_an_empty_name_to_go_on_after(tornlog: Tornlog) -> None:
     begun = tornlog("explore", "--schedules", NAME, "--limit", 1)
-    rest = json.loads(
-        tornlog("explore", "--schedules", NAME, "--after", "", "--limit", 3, "--json", "-").stdout
-    )
+    rest = json.loads(tornlog("explore", "--schedules", NAME, "--after", "", "--limit", 3, "--json", "-").stdout)
 
     assert "go on with --after ''" in begun.stdout
     assert rest["schedules_by_cost"] == [0, 3]
 
 
 def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(tornlog: Tornlog) -> None:
-    document = json.loads(
-        tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout
-    )
+    document = json.loads(tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
 
     documented = (module.__doc__ or "").partition('"tornlog-schedules/1"')[2]
     keys = re.findall(r'"(\w+)"', documented)

@@ -92,9 +92,7 @@ def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFacto
     out = tmp_path_factory.mktemp("swept") / "sweep"
     options = ("--scenario", NAME, "--scenario", "clean-stop-loses-nothing", "--mutant", "ack-before-flush")
     assert (
-        tornlog(
-            "sweep", "--seeds", 12, *options, "--master", "in-process", "--out", out, "--shrink", "1s"
-        ).exit_code
+        tornlog("sweep", "--seeds", 12, *options, "--master", "in-process", "--out", out, "--shrink", "1s").exit_code
         == 1
     )
     return out

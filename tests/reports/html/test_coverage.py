@@ -24,9 +24,7 @@ def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
 
 def test_what_never_came_about_is_named() -> None:
     faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4})
-    assert [one.name for one in faults.never] == [
-        name for name in FAULTS if name not in ("torn page", "bit rot")
-    ]
+    assert [one.name for one in faults.never] == [name for name in FAULTS if name not in ("torn page", "bit rot")]
     assert [one.name for one in marks.never] == [name for name in MARKS if name != "index rolls"]
 
 

@@ -56,9 +56,7 @@ def opened(browser: Browser, request: pytest.FixtureRequest) -> Open:
     """Open what a fixture has left; whatever the page complains of, or asks the network for, fails the test."""
 
     @contextmanager
-    def opened(
-        name: str, *, width: int = 1280, scheme: Any = "light", scripts: bool = True
-    ) -> Iterator[Page]:
+    def opened(name: str, *, width: int = 1280, scheme: Any = "light", scripts: bool = True) -> Iterator[Page]:
         url = (request.getfixturevalue(name) / "report.html").as_uri()
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
@@ -158,9 +156,7 @@ def test_what_broke_leads_to_its_failures(opened: Open) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_tables_have_headers_and_headings_skip_no_level(opened: Open, name: str) -> None:
     with opened(name) as page:
-        bare = page.evaluate(
-            "() => [...document.querySelectorAll('th:not([scope])')].map((th) => th.innerText)"
-        )
+        bare = page.evaluate("() => [...document.querySelectorAll('th:not([scope])')].map((th) => th.innerText)")
         assert bare == []
         rows = page.evaluate(
             "() => [...document.querySelectorAll('tbody tr')].filter((row) => !row.querySelector('th[scope=row]'))"
@@ -187,9 +183,7 @@ def test_a_wide_table_can_be_scrolled_by_keys(opened: Open) -> None:
         box.focus()
         for _ in range(3):
             page.keyboard.press("ArrowRight")
-        page.wait_for_function(
-            "() => document.querySelector('[aria-label=\"Promises by disk\"]').scrollLeft > 0"
-        )
+        page.wait_for_function("() => document.querySelector('[aria-label=\"Promises by disk\"]').scrollLeft > 0")
 
 
 def test_a_file_beside_a_page_is_where_the_page_says(opened: Open, broken: Path) -> None:

@@ -131,9 +131,7 @@ def test_each_failure_is_told_and_can_be_seen_again(broken: Path, outline: Outli
         assert failure.scenario in (broken / "timelines" / f"{failure.signature}.html").read_text("utf-8")
 
 
-def test_places_and_values_of_a_violation_are_told(
-    tally_of: Tallied, failure: Failure, outline: Outlined
-) -> None:
+def test_places_and_values_of_a_violation_are_told(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
     violation = Violation("DUR", "gone", "commitlog", 4096, "record", "m0.1.0", "no record")
     original = replace(failure.original, violations=[violation] * 5)
     page = outline(run_page(results_of(replace(failure, original=original), tally_of())))
@@ -144,9 +142,7 @@ def test_places_and_values_of_a_violation_are_told(
 # What is not as usual
 
 
-def test_nothing_that_a_run_says_breaks_out_of_the_page(
-    tally_of: Tallied, failure: Failure, outline: Outlined
-) -> None:
+def test_nothing_that_a_run_says_breaks_out_of_the_page(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
     violation = Violation("STATUS", EVIL, EVIL, 1, EVIL, EVIL, EVIL)
     original = replace(failure.original, violations=[violation], story=[EVIL])
     evil = replace(failure, scenario=EVIL, claim=EVIL, original=original)
@@ -240,9 +236,7 @@ def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
     failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
-    other = replace(
-        failure, original=replace(failure.original, violations=[Violation("DUR", "gone", field="record")])
-    )
+    other = replace(failure, original=replace(failure.original, violations=[Violation("DUR", "gone", field="record")]))
     kinds = [
         [replace(failure, scenario=name) for name in ("a", "b", "c")],
         [replace(other, scenario=name) for name in ("a", "b")],
@@ -260,14 +254,10 @@ def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
 # The file
 
 
-def test_the_page_asks_for_nothing_from_elsewhere(
-    held: Path, broken: Path, mutant_result: Path, swept: Path
-) -> None:
+def test_the_page_asks_for_nothing_from_elsewhere(held: Path, broken: Path, mutant_result: Path, swept: Path) -> None:
     for directory in (held, broken, mutant_result, swept):
         html = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page_in(directory))
-        assert not re.search(
-            r"https?:|\bsrc=|@import|url\((?!#)|<script|<link(?! rel=\"icon\" href=\"data:,\")", html
-        )
+        assert not re.search(r"https?:|\bsrc=|@import|url\((?!#)|<script|<link(?! rel=\"icon\" href=\"data:,\")", html)
         assert "default-src 'none'" in html
 
 
@@ -286,9 +276,7 @@ def test_a_promise_that_no_run_got_to_try_has_no_tick(tally_of: Tallied, outline
     tally.tried["STATUS", "xfs"] = 14
     tally.tried["DUR", "xfs"] = 2
     row = re.compile(r'<tr><th scope="row">(DUR|VIS)<small>.*?</tr>')
-    cells = {
-        match[1]: outline(match[0]).text for match in row.finditer(run_page(RunResults("", [tally], 1.0)))
-    }
+    cells = {match[1]: outline(match[0]).text for match in row.finditer(run_page(RunResults("", [tally], 1.0)))}
     assert "held in 2 seeds" in cells["DUR"]
     assert "not tried" in cells["VIS"]
     assert "held" not in cells["VIS"]

@@ -54,9 +54,7 @@ def test_every_link_of_a_sweep_leads_somewhere(swept: Path, outline: Outlined) -
     assert all(link[1:] in page.anchors for link in page.links if link.startswith("#"))
 
 
-def test_a_sweep_that_held_has_latencies_as_a_picture_and_a_table(
-    swept_clean: Path, outline: Outlined
-) -> None:
+def test_a_sweep_that_held_has_latencies_as_a_picture_and_a_table(swept_clean: Path, outline: Outlined) -> None:
     html = page_in(swept_clean)
     page = outline(html)
     assert "✓ Every promise held in 24 seeds" in page.text

@@ -46,9 +46,7 @@ def opened(browser: Browser, page_of: Callable[[RunRecording], Path]) -> Open:
         page = context.new_page()
         complaints: list[str] = []
         requests: list[str] = []
-        page.on(
-            "console", lambda message: complaints.append(message.text) if message.type == "error" else None
-        )
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(url + fragment)
@@ -96,9 +94,7 @@ def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: RunRecord
         assert len([colour for colour, pixels in colours.items() if pixels > 100]) > 8
 
 
-def test_the_whole_run_is_in_view_and_the_lost_message_tells_its_story(
-    opened: Open, lost: RunRecording
-) -> None:
+def test_the_whole_run_is_in_view_and_the_lost_message_tells_its_story(opened: Open, lost: RunRecording) -> None:
     with opened(lost) as page:
         start, end, total = view(page)
         assert (start, end) == (0, total)
@@ -288,9 +284,7 @@ def test_the_picture_follows_a_change_of_the_theme(opened: Open, lost: RunRecord
         assert page.evaluate(PIXELS) != light
 
 
-@pytest.mark.parametrize(
-    "mutant", ["no-dir-fsync-on-rollover", "stale-tail-after-truncate", "fsync-retry-acks"]
-)
+@pytest.mark.parametrize("mutant", ["no-dir-fsync-on-rollover", "stale-tail-after-truncate", "fsync-retry-acks"])
 def test_at_the_width_of_a_phone_nothing_scrolls_sideways(
     opened: Open, broken_by: Callable[[str], RunRecording], mutant: str
 ) -> None:

@@ -71,9 +71,7 @@ def test_events_are_well_formed_sorted_and_nested(run: RunRecording) -> None:
     assert document["displayTimeUnit"] == "ns"
 
 
-def test_events_of_a_long_run_with_batches_and_delays_are_well_formed(
-    long: RunRecording, held: RunRecording
-) -> None:
+def test_events_of_a_long_run_with_batches_and_delays_are_well_formed(long: RunRecording, held: RunRecording) -> None:
     for run_recording in (long, held):
         assert list(faults_of(trace_events(run_recording))) == []
 
@@ -118,8 +116,7 @@ def test_times_are_microseconds_of_virtual_time_and_no_two_moments_are_one(run: 
 def test_everything_of_the_record_is_there(lost: RunRecording) -> None:
     events = trace_events(lost)
     counts = {
-        kind: sum(event.get("cat") == kind for event in events)
-        for kind in ("file", "lock", "put", "cut", "violation")
+        kind: sum(event.get("cat") == kind for event in events) for kind in ("file", "lock", "put", "cut", "violation")
     }
     assert counts == {
         "file": len(lost.operations),

@@ -49,9 +49,7 @@ def test_a_message_that_was_answered_too_early(broken_by: Broken) -> None:
 def test_a_message_that_came_back(broken_by: Broken) -> None:
     story = story_of_broken(broken_by("stale-tail-after-truncate"))
     gone, back = (
-        next(
-            at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text
-        )
+        next(at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text)
         for words in ("does not find it", "finds it, which had been gone before")
     )
     assert gone < back
@@ -63,9 +61,7 @@ def test_a_message_of_which_a_power_cut_took_some() -> None:
     ground, mutant = narrowed_scenario(mutant_named("stale-tail-after-truncate")), "stale-tail-after-truncate"
     runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))
     stories = (story_of_broken(run) for run in runs if run.broken)
-    cuts = (
-        [text for tone, text in story if tone == BAD and text.startswith("power cut")] for story in stories
-    )
+    cuts = ([text for tone, text in story if tone == BAD and text.startswith("power cut")] for story in stories)
     taken = next(bad for bad in cuts if bad)
     assert len(taken) == 1
     assert re.fullmatch(r"power cut \(.*: [1-9]\d* of its \d+ sectors are not what was written", taken[0])

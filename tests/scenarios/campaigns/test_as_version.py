@@ -29,9 +29,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(tornlog: Tornlog, left: Path) -> Result:
-    return tornlog(
-        "run", NAME, OTHER, "--as", VERSION, "--seeds", 12, "--out", left, "--json", left / "run.json"
-    )
+    return tornlog("run", NAME, OTHER, "--as", VERSION, "--seeds", 12, "--out", left, "--json", left / "run.json")
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +84,7 @@ def test_without_a_place_for_failures_the_seed_is_run_again_as_that_version(torn
     assert row["again"] == f"tornlog run {row['scenario']} --seed {row['seed']} --as {VERSION}"
 
     again = json.loads(tornlog(*row["again"].split()[1:], "--json", "-").stdout)["version"]["broken"]
-    assert [(one["promise"], one["kind"], one["times"]) for one in again] == [
-        (row["promise"], row["kind"], 1)
-    ]
+    assert [(one["promise"], one["kind"], one["times"]) for one in again] == [(row["promise"], row["kind"], 1)]
 
 
 def test_a_version_that_nobody_knows_is_refused(tornlog: Tornlog) -> None:
@@ -123,9 +119,7 @@ def test_a_version_that_keeps_every_promise_says_so(told: Callable[..., str]) ->
     assert "every promise held" in told()
 
 
-def test_a_promise_without_a_single_cause_is_told_all_the_same(
-    told: Callable[..., str], failure: Failure
-) -> None:
+def test_a_promise_without_a_single_cause_is_told_all_the_same(told: Callable[..., str], failure: Failure) -> None:
     text = told(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
     assert "only several together" in text
     assert f"again {failure.seed}" in text

@@ -133,26 +133,20 @@ def test_the_likeliest_cause_comes_first(row: ViolationKind, breaks: dict[str, b
     assert [cause.id for cause in found.likeliest] == ["c"]
 
 
-def test_what_the_store_breaks_without_any_bug_is_laid_to_none(
-    row: ViolationKind, breaks: dict[str, bool]
-) -> None:
+def test_what_the_store_breaks_without_any_bug_is_laid_to_none(row: ViolationKind, breaks: dict[str, bool]) -> None:
     breaks |= {"none": True}
     found = with_causes(row, MEMBERS)
     assert (found.clean, found.causes, found.likeliest) == (1, (), ())
     assert found.to_json("again")["clean"] == 1
 
 
-def test_what_takes_more_than_one_bug_less_is_laid_to_none(
-    row: ViolationKind, breaks: dict[str, bool]
-) -> None:
+def test_what_takes_more_than_one_bug_less_is_laid_to_none(row: ViolationKind, breaks: dict[str, bool]) -> None:
     breaks |= {"none": False} | {member.id: False for member in MEMBERS}
     breaks |= {f"all but {member.id}": True for member in MEMBERS}
     assert with_causes(row, MEMBERS).likeliest == ()
 
 
-def test_a_run_without_an_end_speaks_for_no_bugs_innocence(
-    row: ViolationKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_without_an_end_speaks_for_no_bugs_innocence(row: ViolationKind, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_end(record: RunRecord) -> Any:
         raise NoEndInSight
 

@@ -73,10 +73,7 @@ def test_a_second_look_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(OtherWitness, "other_seed", 0)
     monkeypatch.setattr(module, "record_run", lambda job: 1 / 0)
     found = compare(NAMES[:1], range(1), [OtherWitness("a liar")])
-    assert (
-        found.differences[0].where
-        == "run again with a trace, it ends with ZeroDivisionError: division by zero"
-    )
+    assert found.differences[0].where == "run again with a trace, it ends with ZeroDivisionError: division by zero"
 
 
 def test_a_run_that_breaks_the_harness_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,9 +83,7 @@ def test_a_run_that_breaks_the_harness_is_an_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "attest", broken)
     found = compare(NAMES[:1], range(1), [OtherWitness("a liar")])
     assert found.errors == [f"{NAMES[0]} --seed 0: a sheep fell over"]
-    assert str(found.differences[0]).startswith(
-        f"{NAMES[0]} --seed 0: harness-error a sheep fell over here, held "
-    )
+    assert str(found.differences[0]).startswith(f"{NAMES[0]} --seed 0: harness-error a sheep fell over here, held ")
 
 
 def test_a_witness_that_dies_is_no_silent_agreement(tmp_path: Path) -> None:

@@ -70,9 +70,7 @@ def test_no_other_pythons_need_nothing() -> None:
         assert witnesses == []
 
 
-def test_an_environment_that_cannot_be_made_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = script(
         tmp_path / "python", 'case "$1" in -c) echo 3 13 0 CPython "$0";; *) echo no venv >&2; exit 1;; esac'
     )

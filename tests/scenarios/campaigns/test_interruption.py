@@ -154,7 +154,5 @@ def test_an_interrupted_batch_keeps_its_first_seeds() -> None:
     def stop_after_three(tally: object, more: int) -> None:
         interruption.is_wanted = True
 
-    tallies = run_batches(
-        batches_of([scenario], range(100)), on_progress=stop_after_three, interruption=interruption
-    )
+    tallies = run_batches(batches_of([scenario], range(100)), on_progress=stop_after_three, interruption=interruption)
     assert tallies[scenario.name].seeds == 1

@@ -164,15 +164,11 @@ def test_a_seed_without_a_verdict_is_judged_on_no_disk(broken_scenario: Scenario
     assert (tally.seeds, tally.judged, tally.broken) == (3, {}, {})
 
 
-def test_an_error_of_the_harness_is_counted_and_named(
-    broken_scenario: Scenario, quiet_scenario: Scenario
-) -> None:
+def test_an_error_of_the_harness_is_counted_and_named(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
     tallies = run_batches([Batch(broken_scenario, 5, 3), Batch(quiet_scenario, 5, 3)])
     broken = tallies["broken"]
     assert broken.seeds == 3
-    assert [error.partition(":")[0] for error in broken.errors] == [
-        f"broken --seed {seed}" for seed in (5, 6, 7)
-    ]
+    assert [error.partition(":")[0] for error in broken.errors] == [f"broken --seed {seed}" for seed in (5, 6, 7)]
     assert tallies["quiet"].errors == []
 
 

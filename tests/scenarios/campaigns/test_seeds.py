@@ -128,9 +128,7 @@ def test_digests_are_the_same_in_every_process_whatever_its_hash_seed() -> None:
         ).stdout
         for hash_seed in ("1", "4242")
     ]
-    here = "".join(
-        f"{scenario.name} held {run_seed(scenario, 11).digest}\n" for scenario in SCENARIOS.values()
-    )
+    here = "".join(f"{scenario.name} held {run_seed(scenario, 11).digest}\n" for scenario in SCENARIOS.values())
     assert printed == [here, here]
 
 

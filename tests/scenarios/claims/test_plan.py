@@ -63,9 +63,7 @@ def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
 def test_faults_are_off_but_for_those_a_range_or_the_disk_asks_for() -> None:
     quiet = Ranges(disk=("ext4-ordered",))
     assert {draw_plan(Choices(str(seed)).stream("plan"), quiet).faults for seed in SEEDS} == {FaultPlan()}
-    ranges = quiet.replace(faults={"failed_sync_chance": (0.0, 0.1)}).replace(
-        faults={"slow_sync_ms_max": (7, 8)}
-    )
+    ranges = quiet.replace(faults={"failed_sync_chance": (0.0, 0.1)}).replace(faults={"slow_sync_ms_max": (7, 8)})
     faults = {draw_plan(Choices(str(seed)).stream("plan"), ranges).faults for seed in SEEDS}
     assert faults == {
         FaultPlan(failed_sync_chance=chance, slow_sync_ms_max=ms) for chance in (0.0, 0.1) for ms in (7, 8)

@@ -25,18 +25,14 @@ from tornlog.store.formats import scan
 from tornlog.store.formats.consume_queue import tags_code
 
 ROOT = Path(__file__).parents[3]
-CONFIG = StoreConfig(
-    "/store", mapped_file_size_commit_log=1000, mapped_file_size_consume_queue=100, max_index_num=100
-)
+CONFIG = StoreConfig("/store", mapped_file_size_commit_log=1000, mapped_file_size_consume_queue=100, max_index_num=100)
 
 
 def record(number: int, topic: str = "T", **properties: str) -> SeenRecord:
     """Return the record of that number, 100 bytes long."""
     at = number * 100
     hosts = ("7f000001:0", "7f000001:10911")
-    return SeenRecord(
-        at, 100, f"id{at}", topic, 0, number, at, 0, 0, 0, 1000 + number, *hosts, 0, 0, "b", properties
-    )
+    return SeenRecord(at, 100, f"id{at}", topic, 0, number, at, 0, 0, 0, 1000 + number, *hosts, 0, 0, "b", properties)
 
 
 def entry(number: int, tags: str = "") -> Entry:
@@ -98,9 +94,7 @@ def test_what_is_equal_does_not_differ() -> None:
         ((entry(0), entry(1), (200, 100, 7)), {"nothing"}),
     ],
 )
-def test_a_queue_that_differs_is_explained_by_how_it_does(
-    entries: tuple[Entry, ...], explained: set[str]
-) -> None:
+def test_a_queue_that_differs_is_explained_by_how_it_does(entries: tuple[Entry, ...], explained: set[str]) -> None:
     assert names(seen(3), seen(3, queues=queue_of(*entries))) == explained
 
 
@@ -200,9 +194,7 @@ def written(
     tail = born + bytes(8) + stored + bytes(12) + len(body).to_bytes(4, "big") + body
     tail += bytes([len(topic)]) + topic + len(properties).to_bytes(2, "big") + properties
     crc = (crc32(body) & 0x7FFFFFFF).to_bytes(4, "big")
-    rest = (
-        crc + bytes(16) + physical_offset.to_bytes(8, "big") + sys_flag.to_bytes(4, "big") + bytes(8) + tail
-    )
+    rest = crc + bytes(16) + physical_offset.to_bytes(8, "big") + sys_flag.to_bytes(4, "big") + bytes(8) + tail
     raw = (8 + len(rest) + size_more).to_bytes(4, "big") + magic.to_bytes(4, "big") + rest
     return {"commitlog/00000000000000000000": (bytes(200) + raw).ljust(1000, b"\0")[:cut]}
 

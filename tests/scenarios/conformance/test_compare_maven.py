@@ -21,9 +21,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (place / name).write_text(text)
         (place / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
-    monkeypatch.setattr(
-        maven.shutil, "which", lambda name: str(place / name) if (place / name).exists() else None
-    )
+    monkeypatch.setattr(maven.shutil, "which", lambda name: str(place / name) if (place / name).exists() else None)
     return place
 
 
@@ -75,9 +73,7 @@ def test_a_process_that_has_ended_says_so(program: JavaProgram, tmp_path: Path) 
     real.close()
 
 
-def test_a_command_that_is_none_is_answered_with_what_was_thrown(
-    program: JavaProgram, tmp_path: Path
-) -> None:
+def test_a_command_that_is_none_is_answered_with_what_was_thrown(program: JavaProgram, tmp_path: Path) -> None:
     with RealStore(program, tmp_path, stores=1) as real:
         assert "no command dance" in real.ask({"do": "dance"})["exception"]
 

@@ -81,17 +81,13 @@ def test_bytes_that_are_changed_in_a_queue_make_a_difference(real: RealStore, tm
 
     files = sorted(directory.glob("consumequeue/*/*/*"))
     raw = bytearray(files[0].read_bytes())
-    raw[12:20] = (12345).to_bytes(
-        8, "big"
-    )  # another tag for the first message of a queue, in what ended cleanly
+    raw[12:20] = (12345).to_bytes(8, "big")  # another tag for the first message of a queue, in what ended cleanly
     files[0].write_bytes(raw)
     changed = compare(replace(case, config=replace(case.config, recover_whole_log=False)), real)
     assert changed.differences
 
 
-def test_an_answer_of_the_real_store_that_is_not_kept_is_explained_by_nothing(
-    real: RealStore, tmp_path: Path
-) -> None:
+def test_an_answer_of_the_real_store_that_is_not_kept_is_explained_by_nothing(real: RealStore, tmp_path: Path) -> None:
     directory = tmp_path / "case"
     directory.mkdir()
     lost = {"name": "0.0", "status": "PUT_OK", "msgId": "7F00000100002A9F0000000000ABCDEF", "queueOffset": 3}
@@ -101,9 +97,7 @@ def test_an_answer_of_the_real_store_that_is_not_kept_is_explained_by_nothing(
     assert difference.place == "answered 0.0 0"
 
 
-def test_a_failure_is_kept_with_its_directory_and_can_be_opened_again(
-    real: RealStore, tmp_path: Path
-) -> None:
+def test_a_failure_is_kept_with_its_directory_and_can_be_opened_again(real: RealStore, tmp_path: Path) -> None:
     directory = tmp_path / "case"
     directory.mkdir()
     lost = {"name": "0.0", "status": "PUT_OK", "msgId": "7F00000100002A9F0000000000ABCDEF", "queueOffset": 3}

@@ -37,9 +37,7 @@ def test_copies_are_broken_and_the_input_stays_as_it_is() -> None:
 
 
 def test_the_same_draws_break_alike() -> None:
-    assert [mutated(RAW, SHAPE, Draw("b"), [], 99) for _ in range(3)] == [
-        mutated(RAW, SHAPE, Draw("b"), [], 99)
-    ] * 3
+    assert [mutated(RAW, SHAPE, Draw("b"), [], 99) for _ in range(3)] == [mutated(RAW, SHAPE, Draw("b"), [], 99)] * 3
 
 
 @pytest.mark.parametrize("raw", [b"", b"a", RAW])

@@ -28,18 +28,14 @@ def test_a_composite_expects_what_its_members_do_once_each() -> None:
 
 def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:
     twin = Mutant("twin", "", (Patch(GroupCommitService, "submit", lambda self, request: None),), ())
-    with pytest.raises(
-        PatchesCollideError, match=r"ack-before-flush and twin both replace GroupCommitService\.submit"
-    ):
+    with pytest.raises(PatchesCollideError, match=r"ack-before-flush and twin both replace GroupCommitService\.submit"):
         composed("both", "", (FIRST, twin))
 
 
 def test_two_members_that_replace_the_same_function_of_a_module_are_refused() -> None:
     first, second = MUTANTS["bad-length-trusted"], MUTANTS["foreign-offset-record-accepted"]
     assert {patch.owner for patch in (*first.patches, *second.patches)} == {recovery}
-    with pytest.raises(
-        PatchesCollideError, match=r"both replace tornlog\.store\.log\.recovery\.scan_records"
-    ):
+    with pytest.raises(PatchesCollideError, match=r"both replace tornlog\.store\.log\.recovery\.scan_records"):
         composed("both", "", (first, second))
 
 

@@ -61,9 +61,7 @@ def test_every_member_is_in_effect_together_and_gone_afterwards() -> None:
             assert attributes(member) == [patch.replacement for patch in member.patches], member.id
 
     assert attributes(whole) == before
-    assert all(
-        patch.replacement is not original for patch, original in zip(whole.patches, before, strict=True)
-    )
+    assert all(patch.replacement is not original for patch, original in zip(whole.patches, before, strict=True))
 
 
 @pytest.mark.parametrize("member", VERSION.members)

@@ -99,9 +99,7 @@ def test_only_a_failed_sync_takes_back_what_readers_saw(disk: Disk, kind: str, *
     assert allowances.has_reverted(disk) is expected
 
 
-def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other(
-    disk: Disk, quiet_plan: Plan
-) -> None:
+def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other(disk: Disk, quiet_plan: Plan) -> None:
     disk.injected.update({"failed map": 3, "failed sync": 1})
     healing = replace(quiet_plan, heals=True, errors_stop=True)
 
@@ -121,8 +119,6 @@ def test_what_no_store_gets_over_without_a_restart_excuses_the_rest_of_a_life(
 
 
 def test_a_disk_that_heals_fails_nothing_more_and_still_lies_and_tears() -> None:
-    faults = FaultPlan(
-        failed_map_chance=0.5, slow_io_chance=0.5, lying_sync_chance=0.5, torn_bytes_chance=0.5
-    )
+    faults = FaultPlan(failed_map_chance=0.5, slow_io_chance=0.5, lying_sync_chance=0.5, torn_bytes_chance=0.5)
 
     assert faults.healed() == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)

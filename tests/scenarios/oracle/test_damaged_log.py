@@ -44,8 +44,5 @@ def test_damage_beside_the_log_is_none_of_it() -> None:
 def test_another_directory_of_the_log_is_the_one_that_is_asked_about() -> None:
     elsewhere = StoreConfig(ROOT, store_path_commit_log="/fast/log")
 
-    assert (
-        damaged_log_offset(elsewhere, [DamagedRange("/fast/log/00000000000000002048", 5, 6, "bit rot")])
-        == 2053
-    )
+    assert damaged_log_offset(elsewhere, [DamagedRange("/fast/log/00000000000000002048", 5, 6, "bit rot")]) == 2053
     assert damaged_log_offset(elsewhere, [in_segment(0, 0)]) is None

@@ -132,9 +132,7 @@ def test_a_power_cut_after_a_process_kill_takes_nothing_that_a_recovery_between_
     assert list(ledger.promised) == STORED
 
 
-def test_a_recovery_whose_sync_may_have_failed_makes_nothing_durable(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
+def test_a_recovery_whose_sync_may_have_failed_makes_nothing_durable(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     guarantees.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=False)
@@ -162,9 +160,7 @@ def test_what_a_recovery_does_not_find_is_gone_for_good(ledger: Ledger, quiet_pl
 
     back = recovered(named(ledger, "flushed", "timed out"))
     violations = list(prefix.check(Evidence(ledger, back)))
-    assert [(violation.field, violation.found) for violation in violations] == [
-        ("resurrected record", "timed out")
-    ]
+    assert [(violation.field, violation.found) for violation in violations] == [("resurrected record", "timed out")]
     guarantees.note_recovery(ledger, back, durable=True)
     assert "timed out" in ledger.gone
 
@@ -184,9 +180,7 @@ def test_what_consumers_saw_stays_under_sync_flush_whatever_comes(ledger: Ledger
     assert ledger.stable == seen
 
 
-def test_what_consumers_saw_under_async_flush_stays_as_far_as_it_is_durable(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
+def test_what_consumers_saw_under_async_flush_stays_as_far_as_it_is_durable(ledger: Ledger, quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(named(ledger, *STORED))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
@@ -210,9 +204,7 @@ def test_a_copy_that_consumers_saw_stays_as_far_as_the_copy_is_durable_not_its_p
 ) -> None:
     plan = replace(quiet_plan, sync_flush=False)
     (put,) = named(ledger, "flushed")
-    ledger.seen = [
-        ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))
-    ]
+    ledger.seen = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.copy_end for seen in ledger.stable] == [200]
 
@@ -238,9 +230,7 @@ def test_damage_takes_the_copies_behind_it_and_excuses_what_had_been_delivered(
 ) -> None:
     (put,) = named(ledger, "flushed")
     ledger.promise(put)
-    ledger.stable = [
-        ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))
-    ]
+    ledger.stable = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))]
     guarantees.note_damage(ledger, 500)
     assert [seen.copy_end for seen in ledger.stable] == [500]
 

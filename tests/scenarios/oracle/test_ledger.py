@@ -31,9 +31,7 @@ def test_an_answer_is_yes_no_or_unknown(
 
 def test_every_answer_there_is_leaves_some_knowledge(make_put: Callable[..., PutEntry]) -> None:
     known = {status: make_put("m", status=status).knowledge for status in PutMessageStatus}
-    assert [status for status, what in known.items() if what is Knowledge.ACKNOWLEDGED] == [
-        PutMessageStatus.PUT_OK
-    ]
+    assert [status for status, what in known.items() if what is Knowledge.ACKNOWLEDGED] == [PutMessageStatus.PUT_OK]
 
 
 def test_a_new_life_forgets_what_was_seen_but_not_what_was_put(make_put: Callable[..., PutEntry]) -> None:

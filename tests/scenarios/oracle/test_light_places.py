@@ -7,9 +7,7 @@ from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 
 
 def record(names: str, offsets: str = "", topic: str = "T0") -> LogRecord:
-    text = f"KEYS\1m\2INNER_MULTI_DISPATCH\1{names}" + (
-        f"\2INNER_MULTI_QUEUE_OFFSET\1{offsets}" if offsets else ""
-    )
+    text = f"KEYS\1m\2INNER_MULTI_DISPATCH\1{names}" + (f"\2INNER_MULTI_QUEUE_OFFSET\1{offsets}" if offsets else "")
     return LogRecord(0, 200, topic, 1, 7, 0, 0, text.encode(), PLAIN.head(b""))
 
 

@@ -66,9 +66,7 @@ class Watched:
 
     def age(self, count: int) -> None:
         for segment in self.store.log.segments[:count]:
-            self.store.world.files.set_mtime_ms(
-                segment.file.path, self.store.world.clock.now_ms() - 100 * HOUR_MS
-            )
+            self.store.world.files.set_mtime_ms(segment.file.path, self.store.world.clock.now_ms() - 100 * HOUR_MS)
 
     def clean(self) -> None:
         self.store.execute_delete_files_manually()
@@ -141,9 +139,7 @@ def test_a_queues_file_or_a_segment_that_was_never_used_is_not_the_first_that_go
     assert watched(body).reported == []
 
 
-def test_the_removal_of_what_has_not_expired_is_reported(
-    watched: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_removal_of_what_has_not_expired_is_reported(watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: segment.base_offset < 2048)
 
     def body(shop: Watched) -> None:

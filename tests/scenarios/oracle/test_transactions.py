@@ -62,9 +62,7 @@ def test_a_clean_stop_keeps_every_copy_for_good(committed: History, quiet_plan: 
     assert kept(committed) == {"waited": [1000], "hasty": [2000]}
 
 
-def test_what_only_the_page_cache_knew_may_go_with_the_next_power_cut(
-    committed: History, quiet_plan: Plan
-) -> None:
+def test_what_only_the_page_cache_knew_may_go_with_the_next_power_cut(committed: History, quiet_plan: Plan) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_crash(ledger, quiet_plan, KILL, 0)
     ledger.begin_life()

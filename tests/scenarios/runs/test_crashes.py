@@ -45,9 +45,7 @@ def test_an_operation_is_named_from_when_progress_is_persisted_if_its_number_cou
         again, plan = draw(SCENARIOS["progress-survives-every-crash"], seed)
         assert run_plan(plan, recorded(plan, simulation.crashes, again)).digest == first.digest
         in_persist = {
-            f"life-{number}"
-            for number, life in enumerate(plan.lives)
-            if life.ending is LifeEnding.CRASH_IN_PERSIST
+            f"life-{number}" for number, life in enumerate(plan.lives) if life.ending is LifeEnding.CRASH_IN_PERSIST
         }
         points += [crash.point for crash in simulation.crashes if crash.life in in_persist]
     assert any("/config/" in point for point in points)

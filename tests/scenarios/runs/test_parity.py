@@ -126,9 +126,7 @@ def live(world: World, config: StoreConfig, steps: Iterable[Step]) -> list[tuple
 
 @pytest.mark.parametrize("flush", FlushDiskType)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_workload_ends_in_the_same_bytes_on_both_disks(
-    seed: int, flush: FlushDiskType, tmp_path: Path
-) -> None:
+def test_a_workload_ends_in_the_same_bytes_on_both_disks(seed: int, flush: FlushDiskType, tmp_path: Path) -> None:
     random = Random(f"{seed}/{flush.value}")
     config = StoreConfig(
         ROOT,
@@ -174,10 +172,7 @@ def recover(world: World, config: StoreConfig) -> Recovered | str:
         return str(error).replace(config.store_path_root_dir, ROOT)
 
     def segments(queue: Any) -> list[tuple[int, bytes]]:
-        return [
-            (segment.base_offset, bytes(segment.file.view(0, segment.wrote.get())))
-            for segment in queue.segments
-        ]
+        return [(segment.base_offset, bytes(segment.file.view(0, segment.wrote.get()))) for segment in queue.segments]
 
     recovered = Recovered(
         (

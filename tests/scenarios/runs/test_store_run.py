@@ -88,9 +88,7 @@ def test_whoever_asks_is_given_every_image_that_a_machine_finds(crash_plan: Plan
     assert all(image.files for image in images)
 
 
-def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(
-    quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(quiet_plan: Plan, execute: Execute) -> None:
     late = Life(LifeEnding.CRASH_IN_TRAFFIC, "ext4-ordered", 10**6, "before", 3)
     outcome = execute(replace(quiet_plan, lives=(late,)))
     assert outcome.violations == []
@@ -156,9 +154,7 @@ def test_a_dispatch_that_does_nothing_is_seen(put: Put, quiet_plan: Plan, execut
     assert only_violation(execute(quiet_plan)) == ("LIVE", "dispatch does not catch up")
 
 
-def test_a_service_that_hangs_is_named_with_what_it_waits_for(
-    put: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_service_that_hangs_is_named_with_what_it_waits_for(put: Put, quiet_plan: Plan, execute: Execute) -> None:
     def finish(self: FlushConsumeQueueService) -> None:
         while True:
             self.signal.wait(None)
@@ -194,9 +190,7 @@ def test_a_put_that_is_never_answered_is_seen(put: Put, quiet_plan: Plan, execut
 @pytest.mark.parametrize(
     "error", [CorruptFileError("commitlog/0", 4, "magicCode", "one", "none"), IndexError("out of range")]
 )
-def test_a_store_that_cannot_be_opened_is_seen(
-    put: Put, quiet_plan: Plan, execute: Execute, error: Exception
-) -> None:
+def test_a_store_that_cannot_be_opened_is_seen(put: Put, quiet_plan: Plan, execute: Execute, error: Exception) -> None:
     def load(self: MessageStore) -> None:
         raise error
 
@@ -219,9 +213,7 @@ def test_a_recovery_that_never_comes_to_rest_is_seen(put: Put, crash_plan: Plan,
     assert only_violation(execute(crash_plan)) == ("IDEMPOTENT", "recovering again changed the store")
 
 
-def test_a_flushed_position_that_moves_without_a_sync_is_seen(
-    put: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_flushed_position_that_moves_without_a_sync_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
     def flush(self: Segment, least_pages: int) -> int:
         wrote = self.wrote.get()
         self.flushed.set(wrote)
@@ -245,9 +237,7 @@ def test_a_stop_that_is_not_clean_needs_a_fault(put: Put, quiet_plan: Plan, exec
     assert only_violation(execute(quiet_plan)) == ("LIVE", "a stop without a fault was not clean")
 
 
-def test_a_run_that_breaks_ends_there_and_still_has_a_digest(
-    put: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_run_that_breaks_ends_there_and_still_has_a_digest(put: Put, quiet_plan: Plan, execute: Execute) -> None:
     put(DispatchService, "dispatch_available", lambda self: False)
     first, second = execute(quiet_plan), execute(quiet_plan)
     assert len(first.violations) == 1

@@ -47,9 +47,7 @@ def test_a_test_that_takes_a_simulation_is_run_for_a_hundred_seeds_without_any_m
     assert "(name lost" in done.stdout or "(page" in done.stdout or "(rename" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "seeds"), [("--tornlog-seeds 5:8", "3 seeds"), ("--tornlog-seed 5", "1 seed")]
-)
+@pytest.mark.parametrize(("options", "seeds"), [("--tornlog-seeds 5:8", "3 seeds"), ("--tornlog-seed 5", "1 seed")])
 def test_options_say_which_seeds(options: str, seeds: str, tests_of: Callable[..., Done]) -> None:
     done = tests_of(SOUND, options)
 

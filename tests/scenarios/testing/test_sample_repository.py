@@ -57,9 +57,7 @@ def test_in_two_processes_everything_is_the_same(repository: Path, shell: Callab
 
     assert [done.returncode for done in outputs] == [1, 1]
     assert story_in(outputs[0].stdout) == story_in(outputs[1].stdout)
-    files = [
-        sorted(path.relative_to(out) for path in out.rglob("*.json")) for out in out_and_kept(repository)
-    ]
+    files = [sorted(path.relative_to(out) for path in out.rglob("*.json")) for out in out_and_kept(repository)]
     assert files[0] == files[1]
     assert len(files[0]) == 2
     for file in files[0]:
@@ -94,9 +92,7 @@ def test_a_failure_that_was_kept_is_replayed_and_passes_once_the_bug_is_mended(
     assert "65 seeds" in whole.stdout
 
 
-def test_python_dash_m_pytest_from_another_directory_says_so(
-    repository: Path, shell: Callable[..., Done]
-) -> None:
+def test_python_dash_m_pytest_from_another_directory_says_so(repository: Path, shell: Callable[..., Done]) -> None:
     below = repository / "tests"
 
     done = shell("python -m pytest test_wal.py", below)

@@ -30,9 +30,7 @@ from tornlog.store.message_store import MessageStore
 LOG = f"{ROOT}/commitlog/{0:020d}"
 
 
-def damaged(
-    traffic: Callable[[MessageStore], Any], sectors_behind: int = 0
-) -> tuple[Image, DamagedImage | None]:
+def damaged(traffic: Callable[[MessageStore], Any], sectors_behind: int = 0) -> tuple[Image, DamagedImage | None]:
     """Return what a store leaves after some traffic and a clean stop, and what the damage makes of that."""
     choices = Choices("damage")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))

@@ -36,9 +36,7 @@ def stopped(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
     puts = []
 
     def main() -> MessageStore:
-        store = MessageStore(
-            world_of(machine, disk), StoreConfig(ROOT, mapped_file_size_commit_log=SEGMENT_BYTES)
-        )
+        store = MessageStore(world_of(machine, disk), StoreConfig(ROOT, mapped_file_size_commit_log=SEGMENT_BYTES))
         store.load()
         store.start()
         for number in range(messages):
@@ -187,16 +185,13 @@ def test_queues_that_skip_numbers_go_on_behind_them_and_the_ledger_knows() -> No
     assert written == {(0, False), (1, False), (1, True)}
 
 
-def test_what_happens_to_records_and_numbers_is_counted(
-    quiet_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_what_happens_to_records_and_numbers_is_counted(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
     plan = quiet_plan.replace(
         commit_log_bytes=SEGMENT_BYTES,
         messages={"body_bytes_max": 300, "equal_sizes": True},
         starts={"skipped_numbers_max": 2},
         lives=tuple(
-            Life(LifeEnding(ending), "nothing-lost", -1, "after", 12)
-            for ending in ("stop", "stop and flipped number")
+            Life(LifeEnding(ending), "nothing-lost", -1, "after", 12) for ending in ("stop", "stop and flipped number")
         ),
     )
     outcomes = [execute(plan, str(seed)) for seed in range(6)]

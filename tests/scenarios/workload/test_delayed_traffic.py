@@ -92,9 +92,7 @@ def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> No
 
 
 def test_consumers_see_the_copies_of_what_is_delayed(delayed_plan: Plan) -> None:
-    ranges = Ranges(
-        delay={"chance": (1.0,)}, consumers=(2,), topics=(1,), queues_per_topic=(1,), endings=("stop",)
-    )
+    ranges = Ranges(delay={"chance": (1.0,)}, consumers=(2,), topics=(1,), queues_per_topic=(1,), endings=("stop",))
     copies = 0
     for seed in range(10):
         choices = Choices(str(seed))

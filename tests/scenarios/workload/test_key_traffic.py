@@ -70,9 +70,7 @@ def test_users_look_for_what_is_put_what_others_share_and_what_never_was(
     assert max(answers) > 1
 
 
-def test_a_user_who_is_given_nothing_says_so(
-    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_who_is_given_nothing_says_so(keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
     monkeypatch.setattr(Seeker, "_draw_key", lambda self, messages_each: "m0.0.0")
     plan = keyed.replace(pauses={"chance": 1.0, "ms_max": 5})

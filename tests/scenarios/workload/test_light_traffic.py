@@ -76,10 +76,7 @@ def test_the_ledger_knows_a_record_by_what_was_asked_whatever_places_it_got(ligh
     ledger.ask(light_put)
     assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4")) is light_put
     assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", other="x")) is None
-    assert (
-        ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", REAL_TOPIC="T", REAL_QID="0"))
-        is None
-    )
+    assert ledger.put_of(record_of(light_put, INNER_MULTI_QUEUE_OFFSET="3,4", REAL_TOPIC="T", REAL_QID="0")) is None
     assert ledger.put_of(record_of(light_put, "other", INNER_MULTI_QUEUE_OFFSET="3,4")) is None
 
 

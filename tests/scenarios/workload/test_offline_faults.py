@@ -50,9 +50,7 @@ class Bench:
         self.image = disk.settle()
         self.judge = Judge(plan, kernel, self.ledger)
         self.groups = self.ledger.group_progress
-        self.offline_faults = OfflineFaults(
-            plan, config_of(plan), kernel, self.ledger, self.judge, choices.stream
-        )
+        self.offline_faults = OfflineFaults(plan, config_of(plan), kernel, self.ledger, self.judge, choices.stream)
 
     def _fill(self, messages: int) -> None:
         self.store.load()
@@ -66,9 +64,7 @@ class Bench:
             self.ledger.promise(put)
         assert self.store.shutdown()
 
-    def stopped(
-        self, ending: str, image: Image | None = None, removed: tuple[str, FileImage] | None = None
-    ) -> Image:
+    def stopped(self, ending: str, image: Image | None = None, removed: tuple[str, FileImage] | None = None) -> Image:
         """Return what the next life finds after that end of this one."""
         return self.offline_faults.after_stop(life(ending), image or self.image, self.store, removed)
 
@@ -131,9 +127,7 @@ def progress_plan(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_a_start_on_damaged_progress_goes_on_with_the_version_before(
-    progress_plan: Plan, execute: Execute
-) -> None:
+def test_a_start_on_damaged_progress_goes_on_with_the_version_before(progress_plan: Plan, execute: Execute) -> None:
     outcome = execute(progress_plan)
 
     assert outcome.violations == []
@@ -245,9 +239,7 @@ def test_a_lost_sector_is_one_of_the_last_and_nothing_is_promised_from_there_on(
         path = last.file.path
         found = rig.stopped("stop and damage")
         before, after = rig.image.files[path].content, found.files[path].content
-        start = next(
-            at for at in range(0, SEGMENT_BYTES, 512) if before[at : at + 512] != after[at : at + 512]
-        )
+        start = next(at for at in range(0, SEGMENT_BYTES, 512) if before[at : at + 512] != after[at : at + 512])
         assert {**found.files, path: rig.image.files[path]} == rig.image.files
         assert after == before[:start] + bytes(512) + before[start + 512 :]
         spared = [name for name, end in ends.items() if end <= last.base_offset + start]

@@ -73,9 +73,7 @@ def test_every_put_is_answered_and_noted_with_its_place(quiet_plan: Plan) -> Non
     assert found == []
     assert len(ledger.puts) == 2 * 20
     assert all(put.knowledge is Knowledge.ACKNOWLEDGED for put in ledger.puts)
-    places = sorted(
-        (put.physical_offset, put.record_bytes) for put in ledger.puts if put.physical_offset is not None
-    )
+    places = sorted((put.physical_offset, put.record_bytes) for put in ledger.puts if put.physical_offset is not None)
     assert len(places) == 40
     assert all(at + size <= following for (at, size), (following, _) in pairwise(places))
     assert all(put.answered_ns is not None and put.answered_ns >= put.asked_ns for put in ledger.puts)

@@ -35,9 +35,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
 
 
 @pytest.mark.slow
-def test_producers_do_some_of_everything(
-    prepared: list[Transaction], transaction_plan: Plan, execute: Execute
-) -> None:
+def test_producers_do_some_of_everything(prepared: list[Transaction], transaction_plan: Plan, execute: Execute) -> None:
     for seed in range(8):
         assert execute(transaction_plan, str(seed)).violations == []
     statuses = {one.status for transaction in prepared for one in transaction.decisions}
@@ -77,9 +75,7 @@ def test_what_a_segment_cannot_hold_when_it_is_given_up_is_refused(
     asked: list[PutEntry] = []
     ask = Ledger.ask
     monkeypatch.setattr(Ledger, "ask", lambda self, put: (asked.append(put), ask(self, put))[1])
-    plan = transaction_plan.replace(
-        commit_log_bytes=2048, messages={"body_bytes_max": 2000, "equal_sizes": False}
-    )
+    plan = transaction_plan.replace(commit_log_bytes=2048, messages={"body_bytes_max": 2000, "equal_sizes": False})
     for seed in range(6):
         assert execute(plan, str(seed)).violations == []
     judged = {(put.status is PutMessageStatus.PUT_OK, transaction_traffic.fits(put, plan)) for put in asked}
@@ -129,9 +125,7 @@ def test_whoever_decided_in_an_earlier_life_does_not_come_back(
 ) -> None:
     for seed in range(4):
         execute(transaction_plan, f"back {seed}")
-    decided = [
-        [one.status for one in each.decisions].count(EndTransactionStatus.DECIDED) for each in prepared
-    ]
+    decided = [[one.status for one in each.decisions].count(EndTransactionStatus.DECIDED) for each in prepared]
     assert set(decided) == {0, 1}, "no crash, no second time"
 
 

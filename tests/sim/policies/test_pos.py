@@ -84,9 +84,7 @@ def share_of_four_in_a_row(label: str) -> float:
 def test_what_races_is_redrawn_so_that_a_low_priority_does_not_last() -> None:
     racing, apart = share_of_four_in_a_row("cell c.get"), share_of_four_in_a_row("cell d.get")
 
-    assert (
-        racing < 0.12
-    )  # the first of the four meets a priority that has lost before, the other three a new one
+    assert racing < 0.12  # the first of the four meets a priority that has lost before, the other three a new one
     assert apart > 0.35
 
 

@@ -87,16 +87,11 @@ def test_a_task_that_is_alone_runs_although_it_starves() -> None:
 def test_the_same_seed_starves_the_same_tasks() -> None:
     def schedule() -> list[list[object]]:
         choices = Choices("same")
-        kernel = Kernel(
-            Starving(choices.stream("starving"), RandomWalk(choices.stream("schedule"), 4), 20, 50)
-        )
+        kernel = Kernel(Starving(choices.stream("starving"), RandomWalk(choices.stream("schedule"), 4), 20, 50))
         machine = kernel.machine("m")
 
         def main() -> None:
-            tasks = [
-                machine.tasks.spawn("w", lambda: [machine.tasks.sleep(0) for _ in range(50)])
-                for _ in range(3)
-            ]
+            tasks = [machine.tasks.spawn("w", lambda: [machine.tasks.sleep(0) for _ in range(50)]) for _ in range(3)]
             for task in tasks:
                 task.join(None)
 

@@ -137,9 +137,7 @@ def serve() -> Iterator[Callable[..., Served]]:
     ) -> Served:
         all_pools = {pool: pools or PoolLimits(2, 100) for pool in Pool}
         told: list[str] = []
-        server = RemotingServer(
-            real_world(), replace(limits or ServerLimits(), pools=all_pools), tell=told.append
-        )
+        server = RemotingServer(real_world(), replace(limits or ServerLimits(), pools=all_pools), emit=told.append)
         (address,) = server.listen(["127.0.0.1:0"])
         host, _, port = address.rpartition(":")
         served = Served(server, (host, int(port)), told=told)

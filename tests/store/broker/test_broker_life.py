@@ -60,9 +60,7 @@ def test_groups_and_offsets_outlive_a_clean_stop_and_offsets_never_lead_beyond_t
 
 
 @pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json", "consumerOffset.json"])
-def test_a_broker_that_cannot_read_its_tables_lets_the_directory_go(
-    lab: Make, small: Make, file: str
-) -> None:
+def test_a_broker_that_cannot_read_its_tables_lets_the_directory_go(lab: Make, small: Make, file: str) -> None:
     damaged = FileImage(b"{", 0)
     path = f"/store/config/{file}"
     image = Image({path: damaged, f"{path}.bak": damaged}, ("/store", "/store/config"))

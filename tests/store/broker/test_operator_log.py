@@ -14,7 +14,7 @@ def test_an_operator_is_told_a_few_lines_and_how_many_more_there_were() -> None:
     log.start()
 
     for number in range(LINES_MAX + 5):
-        log.tell(f"line {number}")
+        log.emit(f"line {number}")
 
     assert log.close()
     assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 lines more"]
@@ -25,7 +25,7 @@ def test_what_clients_send_cannot_move_an_operators_cursor_or_fill_the_screen() 
     log = OperatorLog(real_world(), lines.append)
     log.start()
 
-    log.tell("\x1b[2J\r\n" + "x" * 10_000)
+    log.emit("\x1b[2J\r\n" + "x" * 10_000)
 
     assert log.close()
     assert lines[0].startswith("?[2J??x")
@@ -39,7 +39,7 @@ def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
 
     began = time.monotonic()
     for number in range(10_000):
-        log.tell(f"line {number}")
+        log.emit(f"line {number}")
     took = time.monotonic() - began
 
     assert took < 20
@@ -58,8 +58,8 @@ def test_a_line_that_cannot_be_written_is_left_out_and_the_next_is_not() -> None
     log = OperatorLog(real_world(), write)
     log.start()
 
-    log.tell("no room")
-    log.tell("room")
+    log.emit("no room")
+    log.emit("room")
     end = time.monotonic() + 60
     while not lines and time.monotonic() < end:
         time.sleep(0.005)

@@ -31,9 +31,7 @@ def connect() -> Iterator[Connect]:
         client.close()
 
 
-def test_an_invocation_returns_its_own_response_though_many_are_under_way(
-    serve: Serve, connect: Connect
-) -> None:
+def test_an_invocation_returns_its_own_response_though_many_are_under_way(serve: Serve, connect: Connect) -> None:
     served = serve(pools=PoolLimits(2, 1_000))
     client = connect(served.address)
     commands = [RemotingCommand(served.ECHO, 0, body=b"%d" % n) for n in range(200)]
@@ -78,9 +76,7 @@ def test_a_response_that_does_not_come_in_time_is_given_up_and_passed_over_later
     assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"next"), 5_000).body == b"next"
 
 
-def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(
-    serve: Serve, connect: Connect
-) -> None:
+def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(serve: Serve, connect: Connect) -> None:
     served = serve()
     client = connect(served.address)
     under_way = client.begin(RemotingCommand(served.LATER, 0))

@@ -18,9 +18,7 @@ Serve = Callable[..., Any]
 
 
 @pytest.mark.parametrize("form", HeaderForm)
-def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(
-    serve: Serve, form: HeaderForm
-) -> None:
+def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(serve: Serve, form: HeaderForm) -> None:
     served = serve()
     request = RemotingCommand(served.ECHO, 77, ext_fields={"topic": "Örtchen"}, body=b"\0body", form=form)
 

@@ -197,9 +197,7 @@ def test_other_ports_lead_to_the_same_broker(start: Callable[..., Broker]) -> No
     broker.stop()
 
 
-def test_a_taken_port_and_a_directory_in_use_are_usage_errors(
-    start: Callable[..., Broker], tmp_path: Path
-) -> None:
+def test_a_taken_port_and_a_directory_in_use_are_usage_errors(start: Callable[..., Broker], tmp_path: Path) -> None:
     broker = start()
     port = broker.address.rpartition(":")[2]
 

@@ -37,9 +37,7 @@ class Served:
         world = real_world()
         self.server = RemotingServer(world, ServerLimits())
         self.address = self.server.listen(["127.0.0.1:0"])[0]
-        store = StoreConfig(
-            str(directory), broker_role=role, ha_listen_port=0, mapped_file_size_commit_log=1 << 16
-        )
+        store = StoreConfig(str(directory), broker_role=role, ha_listen_port=0, mapped_file_size_commit_log=1 << 16)
         port = int(self.address.rpartition(":")[2])
         self.broker = Broker(world, store, BrokerConfig(listen_port=port, **settings))  # type: ignore[arg-type]
         self.broker.load()
@@ -72,9 +70,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 def test_a_slave_has_what_its_master_has(serve: Callable[..., Served]) -> None:
     master = serve("master", BrokerRole.ASYNC_MASTER)
-    slave = serve(
-        "slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address, namesrv_addr=master.address
-    )
+    slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address, namesrv_addr=master.address)
     master.broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
     master.broker.groups.find("billing")
     master.broker.offsets.commit_offset("billing", "Orders", 1, 7)
@@ -138,9 +134,7 @@ def test_an_address_that_is_none_is_an_error_to_be_seen_and_no_end(
     monkeypatch.setattr(slave_synchronize, "FIRST_MS", 1)
     monkeypatch.setattr(slave_synchronize, "INTERVAL_MS", 1)
     master = serve("master", BrokerRole.ASYNC_MASTER)
-    slave = serve(
-        "slave", BrokerRole.SLAVE, broker_id=1, master_addr="nowhere", namesrv_addr=f"::1;{master.address}"
-    )
+    slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr="nowhere", namesrv_addr=f"::1;{master.address}")
     synchronize, registration = slave.broker.synchronize, slave.broker.registration
     assert synchronize is not None
     assert registration is not None

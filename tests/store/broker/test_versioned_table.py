@@ -82,9 +82,7 @@ def test_a_table_that_is_cut_short_gives_way_to_the_one_before_or_to_none(lab: M
 
 def test_an_entry_that_is_none_is_an_error_that_names_it_if_there_is_nothing_else(lab: Make) -> None:
     damaged = REAL_TOPICS.replace(b'"perm":6', b'"perm":"6"')
-    with pytest.raises(
-        CorruptFileError, match=r"topicConfigTable\.Made\.perm: expected an integer of 32 bits"
-    ):
+    with pytest.raises(CorruptFileError, match=r"topicConfigTable\.Made\.perm: expected an integer of 32 bits"):
         lab(with_topics(damaged, damaged)).run(lambda world: topics_of(world))
 
 
@@ -193,9 +191,7 @@ def test_groups_are_made_where_settings_allow_it(lab: Make) -> None:
     lab().run(life)
 
 
-def test_a_topic_that_is_removed_as_soon_as_it_is_made_was_made(
-    lab: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_is_removed_as_soon_as_it_is_made_was_made(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def life(world: World) -> None:
         topics = topics_of(world)
         change = topics.change

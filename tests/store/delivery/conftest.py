@@ -30,9 +30,7 @@ class Broker:
         self.offsets.load()
         self.clamped = self.offsets.clamp(self.store)
         self.store.start()
-        self.transactions = TransactionalMessageService(
-            world, self.store, self.offsets, TransactionConfig(**settings)
-        )
+        self.transactions = TransactionalMessageService(world, self.store, self.offsets, TransactionConfig(**settings))
         self.asked: list[MessageRecord] = []
         self.transactions.on_check = self.asked.append
 

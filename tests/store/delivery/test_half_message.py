@@ -46,9 +46,7 @@ def test_what_an_earlier_transaction_left_in_the_properties_is_not_kept() -> Non
 
 
 def test_a_prepared_message_that_does_not_wait_for_the_disk_says_so_as_its_commit_will_not_either() -> None:
-    prepared = half_message.prepared(
-        Message("Orders", properties=encode_properties(GIVEN), wait_store_ok=False)
-    )
+    prepared = half_message.prepared(Message("Orders", properties=encode_properties(GIVEN), wait_store_ok=False))
     assert prepared is not None
     assert decode_properties(prepared.properties)["WAIT"] == "false"
 
@@ -122,16 +120,12 @@ def test_a_message_given_up_is_as_it_was(half: Callable[..., HalfMessage]) -> No
 
 
 @pytest.mark.parametrize("first", ["8", "-1", "x", "9" * 30])
-def test_a_first_offset_that_cannot_be_one_is_not_believed(
-    half: Callable[..., HalfMessage], first: str
-) -> None:
+def test_a_first_offset_that_cannot_be_one_is_not_believed(half: Callable[..., HalfMessage], first: str) -> None:
     assert half(TRAN_PREPARED_QUEUE_OFFSET=first).offsets == (7,)
 
 
 @pytest.mark.parametrize(("text", "ms"), [("30", 30_000), ("0", 0), ("-1", None), ("soon", None)])
-def test_immunity_is_in_whole_seconds_or_not_said(
-    half: Callable[..., HalfMessage], text: str, ms: int | None
-) -> None:
+def test_immunity_is_in_whole_seconds_or_not_said(half: Callable[..., HalfMessage], text: str, ms: int | None) -> None:
     assert half(CHECK_IMMUNITY_TIME_IN_SECONDS=text).immunity_ms == ms
 
 

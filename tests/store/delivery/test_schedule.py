@@ -61,9 +61,7 @@ def bodies(store: MessageStore, topic: str = "T") -> list[bytes]:
     return [record.body for record in records(store) if record.topic == topic]
 
 
-def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(
-    lab: Make, config: StoreConfig
-) -> None:
+def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(lab: Make, config: StoreConfig) -> None:
     def body(world: World) -> None:
         store = started(world, config)
         put = store.put_message(delayed(2, b"late", queue_id=3))
@@ -90,9 +88,7 @@ def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(
     lab().run(body)
 
 
-def test_each_level_delivers_in_order_of_its_queue_and_waits_for_no_other(
-    lab: Make, config: StoreConfig
-) -> None:
+def test_each_level_delivers_in_order_of_its_queue_and_waits_for_no_other(lab: Make, config: StoreConfig) -> None:
     def body(world: World) -> None:
         store = started(world, config)
         for number in range(15):  # more than one file of the level's queue holds
@@ -215,9 +211,7 @@ def test_a_copy_whose_sync_timed_out_is_stored_all_the_same(lab: Make, config: S
     def body(world: World) -> None:
         store = started(world, config)
         put = store.schedule._put
-        store.schedule._put = lambda message: put(message)._replace(
-            status=PutMessageStatus.FLUSH_DISK_TIMEOUT
-        )
+        store.schedule._put = lambda message: put(message)._replace(status=PutMessageStatus.FLUSH_DISK_TIMEOUT)
         store.put_message(delayed(1))
         world.tasks.sleep(5_000)
         assert bodies(store) == [b"x"]
@@ -249,9 +243,7 @@ def test_after_an_error_delivery_goes_on_where_it_was(lab: Make, config: StoreCo
     lab().run(body)
 
 
-def test_a_stop_in_the_midst_of_deliveries_leaves_the_rest_for_the_next_start(
-    lab: Make, config: StoreConfig
-) -> None:
+def test_a_stop_in_the_midst_of_deliveries_leaves_the_rest_for_the_next_start(lab: Make, config: StoreConfig) -> None:
     bench = lab(three_due(lab, config))
 
     def body(world: World) -> None:
@@ -323,9 +315,7 @@ def test_what_a_failed_sync_may_have_taken_back_is_not_passed_over(
     lab().run(body)
 
 
-def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(
-    lab: Make, config: StoreConfig
-) -> None:
+def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(lab: Make, config: StoreConfig) -> None:
     def body(world: World) -> None:
         store = started(world, config)
         for number in range(2):
@@ -374,9 +364,7 @@ def test_a_level_that_became_shorter_counts_for_those_that_wait_already(
     lab().run(body)
 
 
-def test_a_time_that_no_message_of_the_level_can_have_is_not_waited_for(
-    lab: Make, config: StoreConfig
-) -> None:
+def test_a_time_that_no_message_of_the_level_can_have_is_not_waited_for(lab: Make, config: StoreConfig) -> None:
     def body(world: World) -> None:
         store = started(world, config)
         put = store.put_message(delayed(3)).append
@@ -486,9 +474,7 @@ def three_due(lab: Make, config: StoreConfig) -> Image:
     return image
 
 
-@pytest.mark.parametrize(
-    ("offset", "delivered"), [(0, 3), (2, 1), (3, 0), (9, 0), (-5, 3), ((1 << 63) - 1, 0)]
-)
+@pytest.mark.parametrize(("offset", "delivered"), [(0, 3), (2, 1), (3, 0), (9, 0), (-5, 3), ((1 << 63) - 1, 0)])
 def test_progress_is_brought_into_the_queue_before_anything_is_put(
     lab: Make, config: StoreConfig, offset: int, delivered: int
 ) -> None:
@@ -669,9 +655,9 @@ def test_a_store_of_rocketmq_that_died_after_delivery_delivers_again_what_rocket
         "flag",
     )
     for topic in ("DelayA", "DelayB"):
-        assert [
-            {name: fields[name] for name in compared} for fields in copies if fields["topic"] == topic
-        ] == [{name: fields[name] for name in compared} for fields in expected if fields["topic"] == topic]
+        assert [{name: fields[name] for name in compared} for fields in copies if fields["topic"] == topic] == [
+            {name: fields[name] for name in compared} for fields in expected if fields["topic"] == topic
+        ]
     assert (case.before / "config/delayOffset.json").read_bytes() == (
         case.after / "config/delayOffset.json"
     ).read_bytes()

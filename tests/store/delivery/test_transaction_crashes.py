@@ -35,9 +35,7 @@ def later(lab: Make, image: Image) -> Any:
     return bench
 
 
-def test_after_a_kill_before_the_commit_both_the_producer_and_the_check_can_go_on(
-    lab: Make, live: Live
-) -> None:
+def test_after_a_kill_before_the_commit_both_the_producer_and_the_check_can_go_on(lab: Make, live: Live) -> None:
     def first(broker: Any) -> EndTransaction:
         broker.prepare("forgotten")
         request: EndTransaction = broker.prepare("one")
@@ -56,9 +54,7 @@ def test_after_a_kill_before_the_commit_both_the_producer_and_the_check_can_go_o
     live(second, later(lab, image))
 
 
-def test_after_a_kill_between_commit_and_op_the_answer_to_the_check_commits_once_more(
-    lab: Make, live: Live
-) -> None:
+def test_after_a_kill_between_commit_and_op_the_answer_to_the_check_commits_once_more(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         put, request = broker.store.put_message, broker.prepare("one")
 
@@ -94,9 +90,7 @@ def test_after_a_kill_behind_the_op_nothing_is_asked(lab: Make, live: Live, deci
     live(second, later(lab, image))
 
 
-def test_after_a_kill_before_progress_is_persisted_one_answer_ends_both_records(
-    lab: Make, live: Live
-) -> None:
+def test_after_a_kill_before_progress_is_persisted_one_answer_ends_both_records(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         broker.prepare("one")
         assert broker.check() == ["one"]
@@ -153,9 +147,7 @@ def test_an_op_from_an_earlier_life_decides_what_was_put_back_in_it(lab: Make, l
     live(second, later(lab, image))
 
 
-def test_ops_are_kept_while_an_earlier_life_may_have_put_back_what_they_decided(
-    lab: Make, live: Live
-) -> None:
+def test_ops_are_kept_while_an_earlier_life_may_have_put_back_what_they_decided(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
         broker.world.tasks.sleep(10_000)

@@ -80,9 +80,7 @@ def test_a_delay_counts_from_the_commit_on(live: Live) -> None:
 def test_a_decision_has_to_name_group_queue_offset_and_log_offset_of_a_half_message(live: Live) -> None:
     def body(broker: Any) -> None:
         request = broker.prepare("one")
-        other = broker.store.put_message(
-            Message.of("Orders", b"", queue_id=1, properties={"PGROUP": "sellers"})
-        )
+        other = broker.store.put_message(Message.of("Orders", b"", queue_id=1, properties={"PGROUP": "sellers"}))
         broker.settle()
         wrong = {
             request._replace(producer_group="buyers"): EndTransactionStatus.PRODUCER_GROUP_WRONG,
@@ -307,9 +305,7 @@ class SetClock:
 
 def placeless(record: MessageRecord) -> MessageRecord:
     """Return a record without what depends on the puts before it."""
-    return replace(
-        record, physical_offset=0, queue_offset=0, store_timestamp_ms=0, prepared_transaction_offset=0
-    )
+    return replace(record, physical_offset=0, queue_offset=0, store_timestamp_ms=0, prepared_transaction_offset=0)
 
 
 def test_half_messages_and_commits_are_the_bytes_that_rocketmq_wrote(

@@ -73,9 +73,7 @@ def test_a_cut_batch_is_corrupt_unless_the_cut_is_between_units() -> None:
         (b"", b"", b""),
     ],
 )
-def test_batch_properties_follow_the_units_own_with_one_separator(
-    unit: bytes, batch: bytes, joined: bytes
-) -> None:
+def test_batch_properties_follow_the_units_own_with_one_separator(unit: bytes, batch: bytes, joined: bytes) -> None:
     assert join_properties(unit, batch) == joined
 
 
@@ -150,9 +148,7 @@ def test_a_batch_becomes_the_records_its_units_become_alone(units: list[BatchUni
 
 def test_placing_a_batch_counts_queue_offsets_up_and_gives_each_record_its_own_place() -> None:
     records, starts = records_of(encode_batch([BatchUnit(0, b"x" * number, b"") for number in range(4)]))
-    place_records(
-        records, starts, queue_offset=7, physical_offset=1000, store_timestamp_ms=99, born_host_v6=True
-    )
+    place_records(records, starts, queue_offset=7, physical_offset=1000, store_timestamp_ms=99, born_host_v6=True)
 
     placed = [decode_record(records, start, file="f") for start in starts]
     assert [record.queue_offset for record in placed] == [7, 8, 9, 10]

@@ -14,9 +14,7 @@ TIMES = st.integers(0, 2**63 - 1)
 
 
 def test_three_times_stand_at_the_beginning_of_the_file() -> None:
-    assert (
-        encode_checkpoint(CheckpointValues(1, 2, 3)).hex() == "0" * 15 + "1" + "0" * 15 + "2" + "0" * 15 + "3"
-    )
+    assert encode_checkpoint(CheckpointValues(1, 2, 3)).hex() == "0" * 15 + "1" + "0" * 15 + "2" + "0" * 15 + "3"
 
 
 def test_a_file_of_zeros_knows_nothing() -> None:

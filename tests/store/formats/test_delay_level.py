@@ -13,9 +13,7 @@ STORED_MS = 1_600_000_000_123
 DELAYS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 
 
-def scanned(
-    properties: bytes, *, topic: str = SCHEDULE_TOPIC, store_timestamp_ms: int = STORED_MS
-) -> ScannedRecord:
+def scanned(properties: bytes, *, topic: str = SCHEDULE_TOPIC, store_timestamp_ms: int = STORED_MS) -> ScannedRecord:
     return ScannedRecord(0, 91, topic, 0, 0, 0, store_timestamp_ms, properties)
 
 

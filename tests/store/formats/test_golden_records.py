@@ -18,9 +18,7 @@ from tornlog.store.formats.scan import ScannedRecord, scan_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 # the stores named 14-* are damaged by hand, and judged where recovery is
-CASES = sorted(
-    path.parent.name for path in GOLDEN.glob("*/manifest.json") if not path.parent.name.startswith("14-")
-)
+CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json") if not path.parent.name.startswith("14-"))
 PLAIN_COLUMNS = ["offset", "size", "topic", "queueId", "queueOffset", "sysFlag", "storeTimestamp"]
 
 
@@ -111,9 +109,7 @@ def test_every_record_decodes_to_the_fields_rocketmq_read(case: str) -> None:
     decoded = [fields_of(decode_record(raw_record(case, r), 0, file=case)) for r in scanned_of(case)]
     observed = observed_records(case)
 
-    assert [
-        {name: fields[name] for name in row} for fields, row in zip(decoded, observed, strict=True)
-    ] == observed
+    assert [{name: fields[name] for name in row} for fields, row in zip(decoded, observed, strict=True)] == observed
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -165,9 +161,7 @@ def test_the_checkpoint_holds_the_times_rocketmq_left(case: str) -> None:
     values = decode_checkpoint(files_of(case)["checkpoint"], file="checkpoint")
     left = manifest_of(case)["inspect"]["checkpointAfterShutdown"]
 
-    assert list(values) == [
-        left[name] for name in ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
-    ]
+    assert list(values) == [left[name] for name in ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case in ("01-simple", "04-batch", "07-ipv6")])

@@ -28,9 +28,7 @@ def test_a_file_of_the_default_geometry_is_as_long_as_rocketmqs() -> None:
 
 
 def test_a_header_is_forty_bytes_and_counts_from_one() -> None:
-    raw = bytes.fromhex(
-        "0000000000000001 0000000000000002 0000000000000003 0000000000000004 00000005 00000006"
-    )
+    raw = bytes.fromhex("0000000000000001 0000000000000002 0000000000000003 0000000000000004 00000005 00000006")
     assert decode_header(memoryview(raw)) == IndexHeader(1, 2, 3, 4, 5, 6)
     assert decode_header(memoryview(bytes(40))) == IndexHeader(0, 0, 0, 0, 0, 1)
     assert decode_header(memoryview(bytes(36) + b"\xff" * 4)).next_entry == 1

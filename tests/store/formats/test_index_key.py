@@ -86,9 +86,7 @@ def test_the_same_keys_in_another_topic_have_other_hashes() -> None:
     assert key_hashes("T1", b"") == ()
 
 
-@pytest.mark.parametrize(
-    ("sys_flag", "expected"), [(0, True), (4, True), (8, True), (12, False), (0x1C, False)]
-)
+@pytest.mark.parametrize(("sys_flag", "expected"), [(0, True), (4, True), (8, True), (12, False), (0x1C, False)])
 def test_all_but_roll_backs_may_have_keys(sys_flag: int, expected: bool) -> None:
     assert may_have_keys(record_of(b"KEYS\x01a", sys_flag)) is expected
 

@@ -65,9 +65,7 @@ def patched(raw: bytes | bytearray, at: int, data: bytes) -> bytes:
     return bytes(raw[:at]) + data + bytes(raw[at + len(data) :])
 
 
-def test_the_record_of_the_specification_comes_out_byte_for_byte(
-    vector: bytes, make_record: MakeRecord
-) -> None:
+def test_the_record_of_the_specification_comes_out_byte_for_byte(vector: bytes, make_record: MakeRecord) -> None:
     assert make_record() == vector
 
 
@@ -209,13 +207,9 @@ def test_properties_that_are_not_utf8_are_kept_as_they_stand(make_record: MakeRe
         (96, "000f", "propertiesLength", 96),
     ],
 )
-def test_a_broken_field_is_named_with_its_place(
-    vector: bytes, at: int, data: str, field: str, offset: int
-) -> None:
+def test_a_broken_field_is_named_with_its_place(vector: bytes, at: int, data: str, field: str, offset: int) -> None:
     with pytest.raises(CorruptFileError) as caught:
-        decode_record(
-            bytes(10) + patched(vector, at, bytes.fromhex(data)), 10, file="commitlog/0", file_offset=1000
-        )
+        decode_record(bytes(10) + patched(vector, at, bytes.fromhex(data)), 10, file="commitlog/0", file_offset=1000)
 
     assert (caught.value.file, caught.value.field, caught.value.offset) == (
         "commitlog/0",

@@ -4,9 +4,7 @@ from hypothesis import strategies as st
 
 from tornlog.store.formats.host import Host, decode_message_id, encode_message_id
 
-HOSTS = st.builds(
-    Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535)
-)
+HOSTS = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
 
 
 def test_the_id_of_the_specification_comes_out() -> None:

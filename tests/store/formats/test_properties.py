@@ -12,9 +12,7 @@ from tornlog.store.formats.properties import (
     rebuild_properties,
 )
 
-WORDS = st.text(
-    st.characters(blacklist_characters="\x01\x02", blacklist_categories=["Cs"]), min_size=1, max_size=6
-)
+WORDS = st.text(st.characters(blacklist_characters="\x01\x02", blacklist_categories=["Cs"]), min_size=1, max_size=6)
 PIECES = st.text(st.sampled_from("AB\x01\x02é\x00"), max_size=24)
 
 
@@ -46,9 +44,7 @@ def test_no_properties_are_an_empty_string_in_both_dialects() -> None:
         ("a\x01b\x02a\x01", {"a": "b"}),
     ],
 )
-def test_the_reader_keeps_just_the_entries_with_a_name_and_a_value(
-    text: str, properties: dict[str, str]
-) -> None:
+def test_the_reader_keeps_just_the_entries_with_a_name_and_a_value(text: str, properties: dict[str, str]) -> None:
     assert decode_properties(text) == properties
 
 

@@ -87,7 +87,5 @@ def test_an_oversized_frame_is_refused_before_anything_of_it_is_kept() -> None:
     reader = FrameReader(SEGMENT_BYTES, "log from m")
     good = encode_frame_header(0, 4) + b"good"
 
-    with pytest.raises(
-        CorruptFileError, match=r"log from m @ 24: size_bytes: expected 0 to 1024, found 2147483647"
-    ):
+    with pytest.raises(CorruptFileError, match=r"log from m @ 24: size_bytes: expected 0 to 1024, found 2147483647"):
         list(reader.feed(good + encode_frame_header(0, 0x7FFFFFFF)))

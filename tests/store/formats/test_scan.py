@@ -48,9 +48,7 @@ def small_log(make: MakeRecord, *all_changes: dict[str, Any]) -> bytearray:
 
 
 def test_the_record_of_the_specification_is_found_with_what_dispatch_needs(vector: bytes) -> None:
-    assert scanned(vector) == [
-        ScannedRecord(4096, 112, "T1", 3, 7, 0, 1_600_000_000_123, b"TAGS\x01A\x02KEYS\x01k1")
-    ]
+    assert scanned(vector) == [ScannedRecord(4096, 112, "T1", 3, 7, 0, 1_600_000_000_123, b"TAGS\x01A\x02KEYS\x01k1")]
 
 
 def test_records_of_every_shape_are_found_one_after_the_other(make_record: MakeRecord) -> None:
@@ -134,9 +132,7 @@ def test_records_before_a_flaw_are_yielded(make_record: MakeRecord) -> None:
     found = scan_records(memoryview(log), 0, len(log), file="f", base_offset=BASE, check_crc=True)
 
     assert [next(found).queue_offset, next(found).queue_offset] == [0, 1]
-    with pytest.raises(
-        CorruptFileError, match="f @ 228: magicCode: expected daa320a7 or daa320ab, found 00000000"
-    ):
+    with pytest.raises(CorruptFileError, match="f @ 228: magicCode: expected daa320a7 or daa320ab, found 00000000"):
         next(found)
 
 
@@ -199,9 +195,7 @@ def test_a_negative_body_length_is_corrupt_where_header_bytes_would_pass_for_a_t
     make_record: MakeRecord,
 ) -> None:
     log = small_log(make_record, {}, {"body": b"", "properties": b""})
-    log[112 + 68 : 112 + 88] = (
-        b"\x02T1\x00" + bytes([len(log) - 112 - 73]) + b"v" * 11 + (-20).to_bytes(4, signed=True)
-    )
+    log[112 + 68 : 112 + 88] = b"\x02T1\x00" + bytes([len(log) - 112 - 73]) + b"v" * 11 + (-20).to_bytes(4, signed=True)
     log[112 + 88 :] = b"v" * 5
 
     assert flaw(log, check_crc=False) == ("bodyLength", 112 + 84)
@@ -254,12 +248,8 @@ def test_most_of_a_sector_zeroed_is_not_yet_torn(make_record: MakeRecord) -> Non
 
 
 @pytest.mark.parametrize("lost_sector", range(5))
-def test_a_record_that_lost_any_sector_of_its_own_is_corrupt(
-    make_record: MakeRecord, lost_sector: int
-) -> None:
-    log = small_log(
-        make_record, {"body": b"b" * 600, "properties": b"a\x01" + b"v" * 1400, "topic": b"t" * 100}
-    )
+def test_a_record_that_lost_any_sector_of_its_own_is_corrupt(make_record: MakeRecord, lost_sector: int) -> None:
+    log = small_log(make_record, {"body": b"b" * 600, "properties": b"a\x01" + b"v" * 1400, "topic": b"t" * 100})
     assert len(scanned(log)) == 1
     log[lost_sector * 512 : lost_sector * 512 + 512] = bytes(min(512, len(log) - lost_sector * 512))
 
@@ -275,9 +265,7 @@ def test_the_torn_rule_names_the_field_and_counts_sectors_from_the_file() -> Non
     assert torn_properties(b"T", b"\0abc", 512) is None
 
 
-def test_the_torn_rule_can_be_replaced_and_put_back(
-    make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_torn_rule_can_be_replaced_and_put_back(make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     log = small_log(make_record, {"topic": b"Q\x00"}, {"properties": b"TAGS\x01A\x00"})
     with monkeypatch.context() as patch:
         patch.setattr(scan, "torn_properties", lambda topic, properties, properties_at: None)

@@ -30,9 +30,7 @@ BEYOND = "RocketMQ keeps entries of records behind the log's end"
 DELIVERED = "RocketMQ's observer also delivered the delayed messages that were due"
 
 DIFFERENT = (
-    dict.fromkeys(
-        ("09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "11-kill9-transientpool"), TWICE
-    )
+    dict.fromkeys(("09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "11-kill9-transientpool"), TWICE)
     | dict.fromkeys(
         (
             *("14-abn-bodylen-huge", "14-abn-ckpt-future", "14-abn-control", "14-abn-cq-deleted"),
@@ -88,9 +86,7 @@ def readable_records(store: MessageStore) -> dict[int, ScannedRecord]:
     for segment in store.log.segments:
         view, base_offset = segment.file.view(0, segment.size_bytes), segment.base_offset
         try:
-            for record in scan_records(
-                view, 0, segment.wrote.get(), file="", base_offset=base_offset, check_crc=True
-            ):
+            for record in scan_records(view, 0, segment.wrote.get(), file="", base_offset=base_offset, check_crc=True):
                 found[record.physical_offset] = record
         except CorruptFileError:
             continue
@@ -102,9 +98,7 @@ def named_alike(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [file | {"name": ""} for file in files]
 
 
-def test_its_files_are_those_that_rocketmq_saw(
-    store: MessageStore, written: Any, place: tuple[str, str]
-) -> None:
+def test_its_files_are_those_that_rocketmq_saw(store: MessageStore, written: Any, place: tuple[str, str]) -> None:
     case = place[0]
     ours = named_alike(observe(store, RecoveryReport(clean_exit=True), {})["indexFiles"])
     theirs = named_alike(written.observed["indexFiles"])
@@ -138,9 +132,7 @@ def test_queries_find_what_rocketmq_found_and_nothing_without_the_key(
 ) -> None:
     is_whole = DIFFERENT.get(place[0]) not in (FROM_THE_CHECKPOINT, BEYOND)
     for asked in written.observed["queryMessage"]:
-        found = store.query_message(
-            asked["topic"], asked["key"], asked["maxNum"], asked["begin"], asked["end"]
-        )
+        found = store.query_message(asked["topic"], asked["key"], asked["maxNum"], asked["begin"], asked["end"])
 
         def has_key(offset: int, topic: str = asked["topic"], key: str = asked["key"]) -> bool:
             record = store.look_message_by_offset(offset)
@@ -181,9 +173,7 @@ def test_rocketmq_answers_with_records_whose_keys_share_a_hash_only(
     store = loaded(written.config(written.before), overlay_world())
     records = readable_records(store)
     asked = next(asked for asked in written.observed["queryMessage"] if asked["key"] == "colAaAaAaAa")
-    foreign = [
-        offset for offset in asked["phyOffsets"] if b"colAaAaAaAa" not in keys_of(records[offset].properties)
-    ]
+    foreign = [offset for offset in asked["phyOffsets"] if b"colAaAaAaAa" not in keys_of(records[offset].properties)]
 
     assert len(foreign) == 28
     found = store.query_message("Idx0", "colAaAaAaAa", 32, 0, 1 << 62).physical_offsets

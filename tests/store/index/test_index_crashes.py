@@ -89,9 +89,7 @@ class Lives:
 
     def _put(self, store: MessageStore, life: int) -> None:
         for count in range(self.random.randrange(40)):
-            keys = " ".join(
-                f"k{life}.{count}.{piece}" for piece in range(self.random.choice((0, 1, 1, 2, 5)))
-            )
+            keys = " ".join(f"k{life}.{count}.{piece}" for piece in range(self.random.choice((0, 1, 1, 2, 5))))
             unique = {"UNIQ_KEY": f"u{life}.{count}"} if self.random.random() < 0.3 else {}
             body = b"b" * self.random.randrange(60)
             flag = self.random.choice((0, 0, 0, 4, 8, 12))

@@ -35,18 +35,14 @@ def file(make: Callable[..., IndexFile]) -> IndexFile:
     return make()
 
 
-def all_of(
-    file: IndexFile, key_hash: int, begin_ms: int = 0, end_ms: int = 1 << 62, at_most: int = 9
-) -> list[int]:
+def all_of(file: IndexFile, key_hash: int, begin_ms: int = 0, end_ms: int = 1 << 62, at_most: int = 9) -> list[int]:
     found: list[int] = []
     file.select(key_hash, begin_ms, end_ms, found, at_most, lambda offset: True)
     return found
 
 
 def broken(file: IndexFile) -> list[tuple[int, str]]:
-    return [
-        (defect.offset, defect.field) for defect in defects(file.view, file.file.path, SLOTS, ENTRIES_MAX)
-    ]
+    return [(defect.offset, defect.field) for defect in defects(file.view, file.file.path, SLOTS, ENTRIES_MAX)]
 
 
 def test_bytes_are_those_of_the_specification(file: IndexFile) -> None:
@@ -117,9 +113,7 @@ def test_a_record_counts_by_the_second_and_is_never_missed(file: IndexFile) -> N
     file.put_key(0, 3, T + 9_000)
 
     assert all_of(file, 0, T + 1_500, T + 1_500) == [2]
-    assert all_of(file, 0, T + 1_000, T + 1_000) == [
-        2
-    ]  # may have been stored 999 ms later than it was asked for
+    assert all_of(file, 0, T + 1_000, T + 1_000) == [2]  # may have been stored 999 ms later than it was asked for
     assert all_of(file, 0, T + 2_000, T + 8_999) == []
     assert all_of(file, 0, T + 1_999, T + 9_000) == [3, 2]
     assert file.may_hold(T + 9_000, T + 10_000)

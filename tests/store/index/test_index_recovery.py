@@ -52,9 +52,7 @@ def fill(lab: Make) -> Callable[..., Image]:
 class Loaded:
     """What a load came to."""
 
-    def __init__(
-        self, report: RecoveryReport, names: list[str], entries: list[tuple[int, int]], time_ms: int
-    ) -> None:
+    def __init__(self, report: RecoveryReport, names: list[str], entries: list[tuple[int, int]], time_ms: int) -> None:
         self.report = report
         self.names = names
         self.entries = entries
@@ -141,9 +139,7 @@ def test_a_message_whose_keys_are_in_two_files_is_not_indexed_again(
     assert len(found.entries) == 6
 
 
-def test_a_message_with_more_keys_than_a_file_is_gone_on_with(
-    fill: Make, load: Make, config: StoreConfig
-) -> None:
+def test_a_message_with_more_keys_than_a_file_is_gone_on_with(fill: Make, load: Make, config: StoreConfig) -> None:
     image = fill(config, ["a", "b c d e f g h i j k", "l", "m", "n"], abruptly=True)
     found = load(image, config)
 
@@ -166,9 +162,7 @@ def test_a_file_that_is_missing_has_the_index_built_again_from_there(
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_an_index_that_is_missing_is_built_again(
-    abruptly: bool, fill: Make, load: Make, config: StoreConfig
-) -> None:
+def test_an_index_that_is_missing_is_built_again(abruptly: bool, fill: Make, load: Make, config: StoreConfig) -> None:
     image = fill(config, number_of(11), abruptly=abruptly)
     files = {path: file for path, file in image.files.items() if not path.startswith("/store/index")}
     directories = tuple(path for path in image.directories if path != "/store/index")
@@ -206,9 +200,7 @@ def test_a_file_that_does_not_agree_with_itself_or_the_log_is_built_again(
     assert all("/store/index/" in finding.file for finding in found.report.findings)
 
 
-@pytest.mark.parametrize(
-    "at", [40, 44, 48, 52, 56, FIRST_ENTRY, FIRST_ENTRY + 8, FIRST_ENTRY + 16, FIRST_ENTRY + 21]
-)
+@pytest.mark.parametrize("at", [40, 44, 48, 52, 56, FIRST_ENTRY, FIRST_ENTRY + 8, FIRST_ENTRY + 16, FIRST_ENTRY + 21])
 def test_a_last_file_torn_after_a_clean_exit_is_built_again_even_if_the_checkpoint_counts(
     at: int, fill: Make, load: Make, config: StoreConfig
 ) -> None:
@@ -272,9 +264,7 @@ def read_index_time(image: Image) -> int:
 
 def test_an_empty_log_has_an_empty_index(fill: Make, load: Make, config: StoreConfig) -> None:
     image = fill(config, number_of(11))
-    found = load(
-        without(image, *(path for path in image.files if path.startswith("/store/commitlog"))), config
-    )
+    found = load(without(image, *(path for path in image.files if path.startswith("/store/commitlog"))), config)
 
     assert found.names == []
 
@@ -341,9 +331,7 @@ def test_a_disk_that_gives_no_file_fails_the_load(lab: Make, fill: Make, config:
     bench.run(body)
 
 
-def test_damage_in_the_log_in_front_of_a_file_is_passed_over(
-    fill: Make, lab: Make, config: StoreConfig
-) -> None:
+def test_damage_in_the_log_in_front_of_a_file_is_passed_over(fill: Make, lab: Make, config: StoreConfig) -> None:
     image = fill(config, ["", "", "", *number_of(9)])
     log = sorted(path for path in image.files if path.startswith("/store/commitlog"))
     bench = lab(overwritten(image, log[0], 90, b"?"))

@@ -148,8 +148,7 @@ def test_a_store_without_an_index_leaves_its_directory_alone(lab: Make, small: M
         assert store.shutdown()
         world.files.write("/store/index/mine", b"mine")
         before = [
-            (name, world.files.read(f"/store/index/{name}"))
-            for name in world.files.list_directory("/store/index")
+            (name, world.files.read(f"/store/index/{name}")) for name in world.files.list_directory("/store/index")
         ]
 
         store = started(world, small(message_index_enable=False))
@@ -158,8 +157,7 @@ def test_a_store_without_an_index_leaves_its_directory_alone(lab: Make, small: M
         assert store.query_message("T", "b", 32, *EVER).records == []
         assert store.shutdown()
         after = [
-            (name, world.files.read(f"/store/index/{name}"))
-            for name in world.files.list_directory("/store/index")
+            (name, world.files.read(f"/store/index/{name}")) for name in world.files.list_directory("/store/index")
         ]
         assert after == before
 
@@ -246,9 +244,7 @@ def test_a_full_file_is_flushed_before_the_checkpoint_speaks_for_it(lab: Make, s
         flushed = calls.index(("msync", path))
         assert ("sync_directory", "/store/index") in calls[flushed:]
         assert ("sync_directory", "/store") in calls[flushed:]
-        assert calls.index(("store", "/store/checkpoint"), flushed) > calls.index(
-            ("sync_directory", "/store"), flushed
-        )
+        assert calls.index(("store", "/store/checkpoint"), flushed) > calls.index(("sync_directory", "/store"), flushed)
         begin_ms = store.index.table.files[0].end_timestamp_ms  # type: ignore[union-attr]
         assert index_time_ms(world) == begin_ms
         values = read_checkpoint(world.files, "/store/checkpoint")
@@ -258,9 +254,7 @@ def test_a_full_file_is_flushed_before_the_checkpoint_speaks_for_it(lab: Make, s
     bench.run(body)
 
 
-def test_the_checkpoint_does_not_speak_for_a_file_that_may_end_in_the_same_millisecond(
-    lab: Make, small: Make
-) -> None:
+def test_the_checkpoint_does_not_speak_for_a_file_that_may_end_in_the_same_millisecond(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, small(max_index_num=4))
         put(store, "a b c d")

@@ -49,17 +49,13 @@ def test_a_put_whose_segment_cannot_be_made_is_refused_and_the_next_one_is_store
 
 
 @pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
-def test_a_failure_to_make_the_segment_ahead_is_mended_when_that_is_needed(
-    step: str, lab: Make, small: Make
-) -> None:
+def test_a_failure_to_make_the_segment_ahead_is_mended_when_that_is_needed(step: str, lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
         store = started(world, small())
         store.commit_log.queue.add(store.allocate.make(0))
-        bench.failures.plan(
-            step, "commitlog/00000000000000002048" if step != "sync_directory" else "commitlog"
-        )
+        bench.failures.plan(step, "commitlog/00000000000000002048" if step != "sync_directory" else "commitlog")
         answers = []
         for _ in range(12):
             answers.append(store.put_message(Message.of("T", BODY)).status)

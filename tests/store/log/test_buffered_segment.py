@@ -73,9 +73,7 @@ def test_a_commit_waits_for_enough_whole_pages_or_the_end(
         segment, _ = segment_in(world)
         segment.append(0, bytes([7]) * wrote)
         assert segment.commit(least_pages) == committed
-        assert bytes(segment.file.view(0, SEGMENT_BYTES)) == (bytes([7]) * committed).ljust(
-            SEGMENT_BYTES, b"\0"
-        )
+        assert bytes(segment.file.view(0, SEGMENT_BYTES)) == (bytes([7]) * committed).ljust(SEGMENT_BYTES, b"\0")
 
     lab().run(body)
 

@@ -23,9 +23,7 @@ BODY = bytes(400)  # two of them fill a segment
 
 
 def pooled(small: Make, **settings: Any) -> StoreConfig:
-    config: StoreConfig = small(
-        **{"transient_store_pool_enable": True, "transient_store_pool_size": 3, **settings}
-    )
+    config: StoreConfig = small(**{"transient_store_pool_enable": True, "transient_store_pool_size": 3, **settings})
     assert config.is_transient_store_pool_effective
     return config
 
@@ -52,9 +50,7 @@ def check_positions(store: MessageStore) -> None:
         {"transient_store_pool_enable": True, "broker_role": BrokerRole.SLAVE},
     ],
 )
-def test_without_an_effective_pool_there_is_nothing_to_commit(
-    settings: dict[str, Any], lab: Make, small: Make
-) -> None:
+def test_without_an_effective_pool_there_is_nothing_to_commit(settings: dict[str, Any], lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = MessageStore(world, small(**settings))
         assert store.commit is None
@@ -114,9 +110,7 @@ def test_whole_pages_are_committed_at_once_and_the_rest_within_the_interval(lab:
     lab().run(body)
 
 
-def test_a_kill_between_put_and_commit_takes_what_was_in_memory_and_nothing_else(
-    lab: Make, small: Make
-) -> None:
+def test_a_kill_between_put_and_commit_takes_what_was_in_memory_and_nothing_else(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(small)
 
@@ -154,9 +148,7 @@ def test_a_kill_between_put_and_commit_takes_what_was_in_memory_and_nothing_else
 
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
-def test_a_kill_in_the_midst_of_a_commit_leaves_whole_records_or_none(
-    moment: str, lab: Make, small: Make
-) -> None:
+def test_a_kill_in_the_midst_of_a_commit_leaves_whole_records_or_none(moment: str, lab: Make, small: Make) -> None:
     config = pooled(small, mapped_file_size_commit_log=4096)
     cut = []
     for operation in range(20, 44, 3):
@@ -250,9 +242,7 @@ def test_a_put_during_the_stop_is_either_refused_or_there_afterwards(lab: Make, 
         lab(image).run(again)
 
 
-def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again(
-    lab: Make, small: Make
-) -> None:
+def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(small)
 
@@ -286,9 +276,7 @@ def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again
     lab(image).run(again)
 
 
-def test_a_commit_without_room_is_made_when_there_is_some_and_the_stop_is_clean(
-    lab: Make, small: Make
-) -> None:
+def test_a_commit_without_room_is_made_when_there_is_some_and_the_stop_is_clean(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(small)
 
@@ -374,9 +362,7 @@ def test_short_writes_and_now_and_then_none_at_all_leave_an_exact_log(lab: Make,
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_an_untimed_flusher_is_woken_by_commits_and_a_timed_one_is_not(
-    timed: bool, lab: Make, small: Make
-) -> None:
+def test_an_untimed_flusher_is_woken_by_commits_and_a_timed_one_is_not(timed: bool, lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(
             world,
@@ -462,9 +448,7 @@ def test_without_a_buffer_left_a_segment_is_written_through_its_map(lab: Make, s
     lab(bench.switch_off()).run(again)
 
 
-def test_a_message_behind_one_in_memory_is_not_seen_before_it_whatever_its_segment(
-    lab: Make, small: Make
-) -> None:
+def test_a_message_behind_one_in_memory_is_not_seen_before_it_whatever_its_segment(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, pooled(small, transient_store_pool_size=1))
         assert store.commit is not None
@@ -482,9 +466,7 @@ def test_a_message_behind_one_in_memory_is_not_seen_before_it_whatever_its_segme
     lab().run(body)
 
 
-def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(
-    lab: Make, small: Make
-) -> None:
+def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(lab: Make, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=1, fast_fail_if_no_buffer_in_store_pool=True)
 
     def body(world: World) -> None:
@@ -507,9 +489,7 @@ def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(
     lab().run(body)
 
 
-def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(
-    lab: Make, small: Make
-) -> None:
+def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(lab: Make, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=2, fast_fail_if_no_buffer_in_store_pool=True)
 
     def body(world: World) -> None:
@@ -535,9 +515,7 @@ def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(
 
 
 def messages(count: int) -> list[Message]:
-    return [
-        Message.of("T" if n % 3 else "U", b"%06d" % n * (n % 40), tags="abc"[n % 3]) for n in range(count)
-    ]
+    return [Message.of("T" if n % 3 else "U", b"%06d" % n * (n % 40), tags="abc"[n % 3]) for n in range(count)]
 
 
 def test_a_cleanly_stopped_store_has_the_same_bytes_with_and_without_a_pool(

@@ -27,9 +27,7 @@ def msyncs(failures: Any) -> int:
     return len([call for call in failures.calls if call[0] == "msync" and "commitlog" in call[1]])
 
 
-def test_a_put_whose_sync_failed_is_not_told_ok_and_no_second_sync_is_believed(
-    lab: Make, small: Make
-) -> None:
+def test_a_put_whose_sync_failed_is_not_told_ok_and_no_second_sync_is_believed(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -148,9 +146,7 @@ def test_a_flush_covers_every_segment_up_to_the_end_that_was_asked(lab: Make, sm
     bench.run(body)
 
 
-def test_an_async_flush_waits_for_its_pages_and_no_longer_than_the_thorough_interval(
-    lab: Make, small: Make
-) -> None:
+def test_an_async_flush_waits_for_its_pages_and_no_longer_than_the_thorough_interval(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -169,9 +165,7 @@ def test_an_async_flush_waits_for_its_pages_and_no_longer_than_the_thorough_inte
 
 
 @pytest.mark.parametrize("failing", [False, True])
-def test_whoever_comes_after_the_end_of_group_commit_syncs_for_itself(
-    failing: bool, lab: Make, small: Make
-) -> None:
+def test_whoever_comes_after_the_end_of_group_commit_syncs_for_itself(failing: bool, lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:

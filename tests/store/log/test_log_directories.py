@@ -76,9 +76,7 @@ def with_file(image: Image, path: str, content: bytes) -> Image:
 
 
 def test_directories_are_named_once_each_however_they_are_spelled() -> None:
-    config = StoreConfig(
-        "/s", store_path_commit_log=" /b/, /a ,/b,, /c//", read_only_commit_log_store_paths="/a/"
-    )
+    config = StoreConfig("/s", store_path_commit_log=" /b/, /a ,/b,, /c//", read_only_commit_log_store_paths="/a/")
 
     assert config.commit_log_directories == ("/b", "/a", "/c")
     assert config.read_only_commit_log_directories == ("/a",)
@@ -111,9 +109,7 @@ class Space:
         self.usable_bytes = 100 - used_bytes
 
 
-def test_a_directory_that_is_too_full_is_left_out_unless_all_are(
-    lab: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_that_is_too_full_is_left_out_unless_all_are(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def body(world: World) -> None:
         used = {"/a": 10, "/b": 86, "/c": 85}
         monkeypatch.setattr(world.files, "space", lambda path: Space(used[path]), raising=False)
@@ -168,9 +164,7 @@ def test_all_directories_are_one_log_when_it_is_opened_again(lab: Make, small: M
     assert log_files(bench.switch_off()) == ["a0", "a3", "a6", "b1", "b4", "b5", "c2"]
 
 
-def test_a_directory_that_was_only_read_need_not_be_among_those_that_are_written(
-    lab: Make, small: Make
-) -> None:
+def test_a_directory_that_was_only_read_need_not_be_among_those_that_are_written(lab: Make, small: Make) -> None:
     image = written(lab, small(store_path_commit_log="/old/log"))
     config = small(store_path_commit_log="/new/log", read_only_commit_log_store_paths="/old/log")
 
@@ -187,9 +181,7 @@ def test_a_directory_that_was_only_read_need_not_be_among_those_that_are_written
 
 def test_a_missing_segment_is_a_gap_in_the_merged_log(lab: Make, small: Make) -> None:
     image = written(lab, spread(small))
-    files = {
-        path: file for path, file in image.files.items() if not path.startswith("/b/log/00000000000000001024")
-    }
+    files = {path: file for path, file in image.files.items() if not path.startswith("/b/log/00000000000000001024")}
 
     def body(world: World) -> None:
         store = MessageStore(world, spread(small))
@@ -313,9 +305,7 @@ def told(config: StoreConfig) -> Geometry:
 
 
 def verified(config: StoreConfig, geometry: Geometry) -> Verification:
-    return verify_directory(
-        overlay_world().files, config.store_path_root_dir, geometry, lambda read_bytes: None
-    )
+    return verify_directory(overlay_world().files, config.store_path_root_dir, geometry, lambda read_bytes: None)
 
 
 def test_inspection_and_verification_find_the_log_where_the_broker_was_told_to_put_it(

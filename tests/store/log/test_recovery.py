@@ -234,9 +234,7 @@ def test_a_segment_goes_on_behind_trusted_damage(
             image = patched(image, path, 0, None)
     found = recover(image, config)
 
-    assert len(found.findings) == (
-        2 if field_at == MAGIC_AT else 3
-    )  # two beside one another may be told as one
+    assert len(found.findings) == (2 if field_at == MAGIC_AT else 3)  # two beside one another may be told as one
     assert found.bodies["T"] == [None if n in (1, 2, 5) else body_of(n) for n in range(40)]
 
 
@@ -258,9 +256,7 @@ def test_an_entry_in_front_that_leads_into_the_scan_makes_it_a_scan_of_the_whole
     filled = fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
     scanned_from = recover(filled.image, config).report.start_offset
     foreign = scanned_from.to_bytes(8, "big")
-    found = recover(
-        patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 180, foreign), config
-    )
+    found = recover(patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 180, foreign), config)
 
     assert scanned_from == filled.at(20)
     assert found.report.start_offset == 0
@@ -297,13 +293,9 @@ def test_a_wrong_queue_offset_costs_nothing_and_holds_back_none_behind_it(
                 image = patched(image, path, 0, None)
     found = recover(image, small())
 
-    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (
-        flipped != number
-    )
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (flipped != number)
     if number == 0 and entries == "lost" and flipped != 0:
-        assert found.bodies["T"][-19:] == whole(
-            *range(1, 20)
-        )  # nothing but its number says where a row begins
+        assert found.bodies["T"][-19:] == whole(*range(1, 20))  # nothing but its number says where a row begins
     else:
         assert found.bodies["T"] == whole(*range(20))
 
@@ -488,9 +480,7 @@ def test_a_gap_in_a_queue_without_a_record_in_the_scan_cuts_nothing_behind_it(
     assert found.bodies["Old"] == [*whole(0, 1), None, None, None, *whole(2, 3, 4, 5)]
 
 
-def test_entries_behind_the_end_of_the_log_are_cut(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
+def test_entries_behind_the_end_of_the_log_are_cut(fill: Make, recover: Make, patched: Make, small: Make) -> None:
     filled = fill(small(), 20, abruptly=True)
     image = filled.image
     for offset in (8 * PAIR, 9 * PAIR):

@@ -248,9 +248,7 @@ def test_removals_from_the_front_are_durable_before_the_queue_begins_behind_them
 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
-def test_a_removal_from_the_front_that_fails_changes_nothing_and_can_be_repeated(
-    lab: Make, method: str
-) -> None:
+def test_a_removal_from_the_front_that_fails_changes_nothing_and_can_be_repeated(lab: Make, method: str) -> None:
     bench = lab()
 
     def body(world: World) -> None:

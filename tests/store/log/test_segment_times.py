@@ -33,9 +33,7 @@ def killed(lab: Make, small: Make) -> Image:
 
 def segments(image: Image) -> dict[str, int]:
     return {
-        path: file.mtime_ms
-        for path, file in image.files.items()
-        if "/commitlog/" in path or "/consumequeue/" in path
+        path: file.mtime_ms for path, file in image.files.items() if "/commitlog/" in path or "/consumequeue/" in path
     }
 
 
@@ -81,9 +79,7 @@ def test_queue_files_that_recovery_makes_have_the_time_of_their_last_message(
     assert found == list(range(25))
 
 
-def test_a_queue_file_that_leads_to_nothing_keeps_the_time_it_has(
-    lab: Make, small: Make, killed: Image
-) -> None:
+def test_a_queue_file_that_leads_to_nothing_keeps_the_time_it_has(lab: Make, small: Make, killed: Image) -> None:
     path = "/store/consumequeue/U/0/" + "0" * 20
     files = {**killed.files, path: FileImage(bytes(200), 77)}
     left, _ = recovered(

@@ -42,9 +42,7 @@ def test_every_page_is_touched_and_synced_as_configured_then_locked(
     bench = lab()
 
     def body(world: World) -> None:
-        warm_up = WarmUp(
-            world, small(flush_disk_type=flush, flush_least_pages_when_warm_mapped_file=pages_between)
-        )
+        warm_up = WarmUp(world, small(flush_disk_type=flush, flush_least_pages_when_warm_mapped_file=pages_between))
         file = world.files.map("/segment", 6 * PAGE_BYTES + 100)
         warm_up.warm(0, file)
         assert bytes(file.view(0, file.size_bytes)) == bytes(file.size_bytes)
@@ -193,9 +191,7 @@ def test_a_warmed_store_has_the_bytes_of_any_other(lab: Make, small: Make) -> No
     assert images[0] == images[1]
 
 
-def test_a_put_that_waits_for_a_slow_disk_makes_the_store_busy_for_the_next_ones(
-    lab: Make, small: Make
-) -> None:
+def test_a_put_that_waits_for_a_slow_disk_makes_the_store_busy_for_the_next_ones(lab: Make, small: Make) -> None:
     bench = lab(timing=SyncTiming(2_000_000_000, 2_000_000_000))
 
     def body(world: World) -> None:

@@ -262,9 +262,7 @@ def test_only_new_files_have_their_directories_synced(lab: Make) -> None:
         ("/store/consumequeue/T/0/00000000000000000010", "file name"),
     ],
 )
-def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(
-    path: str, field: str, lab: Make
-) -> None:
+def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(path: str, field: str, lab: Make) -> None:
     def body(world: World) -> None:
         world.files.make_directories(path.rpartition("/")[0])
         world.files.write(path, b"foreign")

@@ -162,8 +162,7 @@ def test_light_groups_have_a_table_and_a_file_of_their_own(lab: Make) -> None:
         assert offsets.query_offset("%LMQ%me", "T", 0) == -1
         offsets.persist()
         assert world.files.read(f"{CONFIG}/lmqConsumerOffset.json") == (
-            b'{\n\t"lmqOffsetTable":{\n\t\t"%LMQ%in@%LMQ%me":12\n\t},\n'
-            b'\t"offsetTable":{\n\t\t"T@g":{3:4\n\t\t}\n\t}\n}'
+            b'{\n\t"lmqOffsetTable":{\n\t\t"%LMQ%in@%LMQ%me":12\n\t},\n\t"offsetTable":{\n\t\t"T@g":{3:4\n\t\t}\n\t}\n}'
         )
         again = ConsumerOffsetManager(world, CONFIG, light_queues=True)
         again.load()
@@ -198,9 +197,7 @@ def test_a_file_without_offsets_is_an_empty_one(lab: Make, content: bytes) -> No
     "content",
     [b'{"offsetTable":{"T@g":{0:1,1:', b'{"offsetTable":{"T@g":{0:"x"}}}', b'{"offsetTable":{"T@g":7}}'],
 )
-def test_a_damaged_file_gives_way_to_the_version_before_and_without_one_to_none(
-    lab: Make, content: bytes
-) -> None:
+def test_a_damaged_file_gives_way_to_the_version_before_and_without_one_to_none(lab: Make, content: bytes) -> None:
     bench, body = load_from(lab, content, b'{"offsetTable":{"T@g":{"0":5}}}')
     assert bench.run(lambda world: body(world).query_offset("g", "T", 0)) == 5
     bench, body = load_from(lab, content)

@@ -67,9 +67,7 @@ def test_dispatch_retries_once_a_second_however_many_puts_come_meanwhile(lab: Ma
     bench.run(body)
 
 
-def test_a_disk_that_fails_dispatch_for_half_a_minute_ends_writing_and_nothing_is_lost(
-    lab: Make, small: Make
-) -> None:
+def test_a_disk_that_fails_dispatch_for_half_a_minute_ends_writing_and_nothing_is_lost(lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan("map", "consumequeue", 1_000)
 
@@ -129,9 +127,7 @@ def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(lab: Make,
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_under_sync_flush_nothing_is_shown_before_it_is_durable(
-    flush: FlushDiskType, lab: Make, small: Make
-) -> None:
+def test_under_sync_flush_nothing_is_shown_before_it_is_durable(flush: FlushDiskType, lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -186,9 +182,7 @@ def replicated(numbers: list[int]) -> list[bytes]:
             reconsume_times=0,
             prepared_transaction_offset=0,
         )
-        place_records(
-            raw, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False
-        )
+        place_records(raw, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False)
         records.append(bytes(raw))
         at += len(raw)
     return records

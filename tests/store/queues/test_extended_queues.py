@@ -143,9 +143,7 @@ def test_a_unit_that_cannot_be_kept_leaves_the_plain_code(lab: Make, extended: M
     machine.run(body)
 
 
-def test_an_entry_that_fails_is_dispatched_again_and_the_unit_it_left_harms_nobody(
-    lab: Make, extended: Make
-) -> None:
+def test_an_entry_that_fails_is_dispatched_again_and_the_unit_it_left_harms_nobody(lab: Make, extended: Make) -> None:
     machine = lab()
 
     def body(world: World) -> None:
@@ -175,9 +173,7 @@ def test_records_that_take_no_place_in_a_queue_have_no_unit_either(lab: Make, ex
 # -- recovery --------------------------------------------------------------------------------------
 
 
-def test_a_clean_restart_keeps_every_address_and_goes_on_behind_the_last_unit(
-    lab: Make, extended: Make
-) -> None:
+def test_a_clean_restart_keeps_every_address_and_goes_on_behind_the_last_unit(lab: Make, extended: Make) -> None:
     image = shut_down(lab(), extended(), 12)
 
     def body(world: World) -> None:
@@ -228,9 +224,7 @@ def test_damaged_units_cost_their_own_entries_the_address(lab: Make, extended: M
     lab(image).run(body)
 
 
-def test_entries_with_plain_codes_stay_as_they_are_when_the_extension_is_turned_on(
-    lab: Make, extended: Make
-) -> None:
+def test_entries_with_plain_codes_stay_as_they_are_when_the_extension_is_turned_on(lab: Make, extended: Make) -> None:
     plain = replace(extended(), enable_consume_queue_ext=False)
     image = shut_down(lab(), plain, 5)
 
@@ -258,9 +252,7 @@ def test_no_address_is_left_when_the_extension_is_turned_off(lab: Make, extended
     lab(image).run(body)
 
 
-def test_a_queue_whose_entries_are_all_gone_has_no_extension_either(
-    lab: Make, extended: Make, patched: Make
-) -> None:
+def test_a_queue_whose_entries_are_all_gone_has_no_extension_either(lab: Make, extended: Make, patched: Make) -> None:
     image = shut_down(lab(), extended(), 5)
     for path in [path for path in image.files if path.startswith(("/store/commitlog/", QUEUE))]:
         image = patched(image, path, 0, None)

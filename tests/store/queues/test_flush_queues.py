@@ -17,9 +17,7 @@ def started(world: World, config: Any) -> MessageStore:
     return store
 
 
-def test_the_checkpoint_names_a_time_only_after_log_queues_and_names_are_durable(
-    lab: Make, small: Make
-) -> None:
+def test_the_checkpoint_names_a_time_only_after_log_queues_and_names_are_durable(lab: Make, small: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -53,9 +51,7 @@ def test_a_failed_sync_of_a_queue_keeps_the_checkpoint_back_and_the_exit_unclean
     bench.failures.plan(method, part)
 
     def body(world: World) -> None:
-        config = small(
-            flush_consume_queue_thorough_interval_ms=interval_ms, flush_consume_queue_least_pages=0
-        )
+        config = small(flush_consume_queue_thorough_interval_ms=interval_ms, flush_consume_queue_least_pages=0)
         store = started(world, config)
         for _ in range(30):
             store.put_message(Message.of("T", b"kept"))

@@ -30,9 +30,7 @@ def record(properties: str) -> ScannedRecord:
 
 
 def places(properties: str, *, lmq: bool = True) -> list[tuple[str, int, int]]:
-    return [
-        (seen.topic, seen.queue_id, seen.queue_offset) for seen in light_records(record(properties), lmq=lmq)
-    ]
+    return [(seen.topic, seen.queue_id, seen.queue_offset) for seen in light_records(record(properties), lmq=lmq)]
 
 
 @pytest.fixture
@@ -138,9 +136,7 @@ def test_a_message_has_its_own_place_in_each_of_its_queues(lab: Make, light: Mak
         store = opened(world, light())
         first = put(store, b"1", "%LMQ%a,%LMQ%b")
         second = put(store, b"2", "%LMQ%b", topic="U")
-        third = put(
-            store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"}
-        )
+        third = put(store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"})
         world.tasks.sleep(2)
 
         assert stored(store, first) == {"a": "1", NAMES: "%LMQ%a,%LMQ%b", OFFSETS: "0,0"}
@@ -278,9 +274,7 @@ def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(lab: M
     lab().run(body)
 
 
-def test_producers_of_different_queues_never_get_the_same_place_in_a_common_one(
-    lab: Make, light: Make
-) -> None:
+def test_producers_of_different_queues_never_get_the_same_place_in_a_common_one(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
         store = opened(world, light(flush_disk_type=FlushDiskType.SYNC_FLUSH))
         results: list[PutMessageResult] = []
@@ -393,9 +387,7 @@ def test_foreign_entries_in_a_light_queue_are_brought_back_to_what_the_log_says(
     lab(image).run(body)
 
 
-def test_a_store_opened_with_light_queues_off_keeps_the_ones_it_has(
-    lab: Make, light: Make, filled: Image
-) -> None:
+def test_a_store_opened_with_light_queues_off_keeps_the_ones_it_has(lab: Make, light: Make, filled: Image) -> None:
     off = replace(light(), enable_multi_dispatch=False, enable_lmq=False)
     machine = lab(filled)
 

@@ -84,9 +84,7 @@ def test_an_entry_without_a_record_is_passed_over(timed: Make) -> None:
             for index in (0, 3, 4, 5, 9):
                 first.file.store(index * ENTRY_BYTES, hole)
             wanted = [1, 1, 2, 2, 2, 6, 6, 7, 8, 8]  # of two equally near, the earlier
-            assert [
-                store.get_offset_in_queue_by_time("T", 0, first_ms + at * 100) for at in range(10)
-            ] == wanted
+            assert [store.get_offset_in_queue_by_time("T", 0, first_ms + at * 100) for at in range(10)] == wanted
 
         for index in range(10):
             first.file.store(index * ENTRY_BYTES, BLANK_ENTRY_BYTES)

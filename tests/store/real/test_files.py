@@ -162,9 +162,7 @@ def test_a_file_too_large_to_allocate_is_an_error_and_keeps_its_length(tmp_path:
     assert _open_descriptors() == before
 
 
-def test_a_full_disk_gives_back_what_it_had_allocated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_gives_back_what_it_had_allocated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill_half(descriptor: int, offset: int, length: int) -> None:
         os.ftruncate(descriptor, offset + length // 2)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

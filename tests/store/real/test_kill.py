@@ -109,9 +109,7 @@ def contents(store: MessageStore, writer: ModuleType) -> Contents:
     return found
 
 
-def recover(
-    directory: Path, flush: FlushDiskType, writer: ModuleType
-) -> tuple[Contents, int, dict[str, str]]:
+def recover(directory: Path, flush: FlushDiskType, writer: ModuleType) -> tuple[Contents, int, dict[str, str]]:
     """Return what a store holds after its recovery, its log's end, and a digest of each of its files."""
     store = MessageStore(real_world(), writer.config_of(str(directory), flush))
     store.load()

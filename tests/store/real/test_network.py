@@ -65,9 +65,7 @@ def test_an_address_is_what_it_was_taken_apart_into(address: str) -> None:
     assert join_address(split_address(address)) == address
 
 
-@pytest.mark.parametrize(
-    "address", ["", ":", "::1:80", "host", "host:", ":80", "host:٣", "host:99999", "host:1 "]
-)
+@pytest.mark.parametrize("address", ["", ":", "::1:80", "host", "host:", ":80", "host:٣", "host:99999", "host:1 "])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="address: expected"):
         split_address(address)
@@ -373,9 +371,7 @@ def test_garbage_after_the_first_byte_of_a_handshake_ends_that_connection_alone(
 
 
 def test_where_tls_is_required_plain_text_is_turned_away(certificates: Path, opened: ExitStack) -> None:
-    settings = TlsSettings(
-        str(certificates / "server.pem"), str(certificates / "server.key"), is_required=True
-    )
+    settings = TlsSettings(str(certificates / "server.pem"), str(certificates / "server.key"), is_required=True)
     network = RealNetwork(tls=settings)
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)

@@ -58,9 +58,7 @@ def test_libc_is_called_without_the_interpreter_lock() -> None:
     assert type(pages._libc) is ctypes.CDLL
 
 
-@pytest.mark.parametrize(
-    ("start", "end"), [(0, 1), (5000, 5001), (4095, 4097), (8191, 12_000), (12_000, 12_000)]
-)
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (5000, 5001), (4095, 4097), (8191, 12_000), (12_000, 12_000)])
 def test_a_range_of_any_alignment_can_be_synced(descriptor: int, start: int, end: int) -> None:
     os.posix_fallocate(descriptor, 0, 12_000)
     mapped = map_shared(descriptor, 12_000)

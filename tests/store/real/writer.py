@@ -60,9 +60,7 @@ def produce(store: MessageStore, life: int, producer: int) -> None:
         name = f"{life}.{producer}.{number}"
         tell(f"ask {name}")
         result = store.put_message(message_of(name))
-        place = (
-            "- -" if result.append is None else f"{result.append.wrote_offset} {result.append.queue_offset}"
-        )
+        place = "- -" if result.append is None else f"{result.append.wrote_offset} {result.append.queue_offset}"
         tell(f"told {name} {result.status.value} {place}")
 
 

@@ -35,8 +35,6 @@ def test_what_the_old_master_was_found_to_be_is_not_held_against_the_new_one(
     assert client.diverged is None
 
     client.update_master_address("old:1")
-    monkeypatch.setattr(
-        client, "_take_all", lambda *_: (_ for _ in ()).throw(DivergedError(1, "this", "that"))
-    )
+    monkeypatch.setattr(client, "_take_all", lambda *_: (_ for _ in ()).throw(DivergedError(1, "this", "that")))
     client._follow(_Connection(), None, "old:1")
     assert client.diverged is not None

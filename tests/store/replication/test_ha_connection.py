@@ -85,9 +85,7 @@ def test_a_frame_has_the_batch_size_at_most_and_bytes_of_one_file(master: Node, 
     ]
 
 
-def test_a_slave_that_is_longer_is_told_where_the_log_ends_and_turned_away(
-    master: Node, connect: Connect
-) -> None:
+def test_a_slave_that_is_longer_is_told_where_the_log_ends_and_turned_away(master: Node, connect: Connect) -> None:
     end = master.store.log.max_offset
     connection = connect(master)
     connection.send(encode_report(end + 1), 30_000)
@@ -154,9 +152,7 @@ def test_there_is_an_end_to_slaves(node: Start, connect: Connect, monkeypatch: p
     assert third.receive(1, 60_000) == b""
 
 
-def test_a_task_that_another_spawns_while_it_is_waited_for_is_waited_for_too(
-    master: Node, connect: Connect
-) -> None:
+def test_a_task_that_another_spawns_while_it_is_waited_for_is_waited_for_too(master: Node, connect: Connect) -> None:
     connect(master)
     eventually(lambda: len(master.ha.connections) == 1, "the slave")
     (connection,) = master.ha.connections

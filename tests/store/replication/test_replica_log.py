@@ -63,9 +63,7 @@ def ship(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT
 
 
 @pytest.mark.parametrize("step", [1, 97, 1000, SEGMENT_BYTES])
-def test_bytes_in_pieces_of_any_size_become_the_same_log(
-    master: MessageStore, slave: MessageStore, step: int
-) -> None:
+def test_bytes_in_pieces_of_any_size_become_the_same_log(master: MessageStore, slave: MessageStore, step: int) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     assert log.begin() == 0
     ship(log, data, 0, len(data), step)
@@ -126,9 +124,7 @@ def test_a_last_record_that_differs_is_divergence_and_changes_nothing(
     other = bytearray(data)
     other[begin + 56] ^= 1  # the time when it was stored
 
-    with pytest.raises(
-        DivergedError, match=f"log offset {begin + 56}: expected 0x.., as in this log, found 0x"
-    ):
+    with pytest.raises(DivergedError, match=f"log offset {begin + 56}: expected 0x.., as in this log, found 0x"):
         ship(log, bytes(other), begin, len(data))
     assert log_bytes(slave) == data
 
@@ -141,9 +137,7 @@ def test_a_stream_that_goes_on_elsewhere_is_divergence(master: MessageStore, sla
         log.take(TransferPiece(begin - 1, memoryview(b"")))
 
 
-def test_a_master_that_has_nothing_more_to_compare_is_shorter(
-    master: MessageStore, slave: MessageStore
-) -> None:
+def test_a_master_that_has_nothing_more_to_compare_is_shorter(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
     log.take(TransferPiece(begin, memoryview(b"")))
@@ -152,9 +146,7 @@ def test_a_master_that_has_nothing_more_to_compare_is_shorter(
         log.take(TransferPiece(begin, memoryview(b"")))
 
 
-def test_heartbeats_mean_nothing_when_the_log_has_been_compared(
-    master: MessageStore, slave: MessageStore
-) -> None:
+def test_heartbeats_mean_nothing_when_the_log_has_been_compared(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
     ship(log, data, begin, len(data))
@@ -236,9 +228,7 @@ def test_a_slave_without_room_goes_on_behind_its_own_last_record(
     assert log_bytes(slave) == data
 
 
-def test_damage_that_hides_the_last_record_lets_no_log_pass(
-    master: MessageStore, slave: MessageStore
-) -> None:
+def test_damage_that_hides_the_last_record_lets_no_log_pass(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin()
     ship(log, data, 0, len(data))

@@ -15,9 +15,7 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 
-def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(12)).settle().age(1, 2).clean()
 
@@ -56,9 +54,7 @@ def test_the_last_segment_stays_however_old_it_is(lab: Make, shop: Make, short: 
     lab().run(body)
 
 
-def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         config = short(file_reserved_time_hours=0, delete_commit_log_files_interval_ms=200)
         found = shop(world, config).start().put(range(30)).settle().clean(ms=500)
@@ -164,9 +160,7 @@ def test_what_is_not_durable_stays_and_the_flusher_loses_nothing(lab: Make, shop
     bench.run(body)
 
 
-def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(lab: Make, shop: Make, short: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -182,9 +176,7 @@ def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(
     bench.run(body)
 
 
-def test_expiry_goes_on_in_a_store_that_began_with_a_log_without_its_front(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_expiry_goes_on_in_a_store_that_began_with_a_log_without_its_front(lab: Make, shop: Make, short: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:

@@ -44,9 +44,7 @@ def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Ma
         assert [call for call in bench.failures.calls[:at] if "sync" in call[0]][-2:] == before
 
 
-def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(30)).settle()
         first = found.store.queues.find("T", 0).queue.segments[0].file
@@ -62,9 +60,7 @@ def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(
     lab().run(body)
 
 
-def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
         newest = found.store.queues.find("Old", 0).queue.segments[-1]
@@ -123,9 +119,7 @@ def test_one_file_that_does_not_go_keeps_no_other_queue_from_being_cleaned(
     bench.run(body)
 
 
-def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(46)).settle()
         files = world.files.list_directory("/store/index")
@@ -161,9 +155,7 @@ def test_what_else_expires_is_called_once_per_growth_and_again_after_an_error(
     lab().run(body)
 
 
-def test_the_command_removes_queues_without_a_message_and_they_begin_anew(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_the_command_removes_queues_without_a_message_and_they_begin_anew(lab: Make, shop: Make, short: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -187,9 +179,7 @@ def test_the_command_removes_queues_without_a_message_and_they_begin_anew(
     bench.run(body)
 
 
-def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
         found.age(2, 8).clean()
@@ -258,9 +248,7 @@ def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
     lab().run(body)
 
 
-def test_the_command_spares_delayed_messages_and_queues_that_have_no_file(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_the_command_spares_delayed_messages_and_queues_that_have_no_file(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(20)).settle()
         found.store.queues.find_or_create("Asked", 0)

@@ -184,9 +184,7 @@ def test_a_queue_goes_on_behind_what_expired_though_a_crash_took_all_that_came_a
 
     bench.run(body)
     image = bench.switch_off(abruptly=True)
-    lost = [
-        path for path in image.files if path.startswith(("/store/commitlog/", "/store/consumequeue/Old/"))
-    ]
+    lost = [path for path in image.files if path.startswith(("/store/commitlog/", "/store/consumequeue/Old/"))]
     assert len(lost) == 3
     zeroed = {path: FileImage(bytes(len(image.files[path].content)), 0) for path in lost}
 

@@ -53,9 +53,7 @@ def test_a_put_without_room_for_a_segment_is_refused_and_the_next_one_with_room_
     bench.run(body)
 
 
-def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(lab: Make, shop: Make, short: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -78,9 +76,7 @@ def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(
     bench.run(body)
 
 
-def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(lab: Make, shop: Make, short: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -131,9 +127,7 @@ def test_what_a_store_acknowledged_on_a_full_disk_survives_its_crash(
     lab(image).run(again)
 
 
-def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(lab: Make, shop: Make, short: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:

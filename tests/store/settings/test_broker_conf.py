@@ -165,9 +165,7 @@ def test_every_setting_can_be_read_by_its_key_in_both_spellings() -> None:
         if one.name == "enable_dleger_commit_log":
             continue
         key = one.metadata["key"]
-        value = {bool: not one.default, int: key.minimum + 1, float: 0.5, str: "/a"}.get(
-            one.type, one.default
-        )
+        value = {bool: not one.default, int: key.minimum + 1, float: 0.5, str: "/a"}.get(one.type, one.default)
         if one.name == "message_delay_level":
             value = "3s"
         if one.name == "delete_when":

@@ -16,9 +16,7 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def conf(tmp_path: Path) -> Path:
     path = tmp_path / "broker.conf"
-    path.write_text(
-        "\ufeffbrokerName = [b]a\nflushDiskType=SYNC_FLUSH\nfileReservedTime=72\n", encoding="utf-8"
-    )
+    path.write_text("\ufeffbrokerName = [b]a\nflushDiskType=SYNC_FLUSH\nfileReservedTime=72\n", encoding="utf-8")
     return path
 
 

@@ -74,17 +74,12 @@ def test_every_message_is_a_line_with_what_rocketmq_saw_in_its_record(
         assert line["format"] == "tornlog-dump/1"
         assert {name: line[name] for name in same} == {name: record[name] for name in same}
         assert line["bodyLength"] == record["bodyLen"]
-        assert (
-            "\2".join(f"{name}\1{value}" for name, value in line["properties"].items())
-            == (record["properties"])
-        )
+        assert "\2".join(f"{name}\1{value}" for name, value in line["properties"].items()) == (record["properties"])
     assert found[1]["msgId"] == f"7F00000100002A9F{found[1]['offset']:016X}"
     assert fingerprint(root) == before
 
 
-def test_a_topic_a_queue_and_offsets_in_it_narrow_the_messages_down(
-    root: Path, records: list[dict[str, Any]]
-) -> None:
+def test_a_topic_a_queue_and_offsets_in_it_narrow_the_messages_down(root: Path, records: list[dict[str, Any]]) -> None:
     of_topic = [record for record in records if record["topic"] == "Mix1"]
     of_queue = [record for record in of_topic if record["queueId"] == 1]
     between = [record["offset"] for record in of_queue if 3 <= record["queueOffset"] < 6]
@@ -98,12 +93,8 @@ def test_a_topic_a_queue_and_offsets_in_it_narrow_the_messages_down(
 
 def test_without_a_queue_offsets_are_those_of_the_log(root: Path, records: list[dict[str, Any]]) -> None:
     begin, end = records[50]["offset"], records[120]["offset"]
-    assert offsets(run(root, "--from", begin, "--to", end)) == [
-        record["offset"] for record in records[50:120]
-    ]
-    assert offsets(run(root, "--from", begin + 1, "--to", end + 1)) == [
-        record["offset"] for record in records[51:121]
-    ]
+    assert offsets(run(root, "--from", begin, "--to", end)) == [record["offset"] for record in records[50:120]]
+    assert offsets(run(root, "--from", begin + 1, "--to", end + 1)) == [record["offset"] for record in records[51:121]]
 
 
 def test_segments_outside_of_the_offsets_are_not_even_opened(root: Path, case: Any) -> None:
@@ -290,9 +281,7 @@ def test_a_reader_that_has_seen_enough_ends_the_dump_quietly(
     assert store.shutdown()
     command = [sys.executable, "-m", "tornlog", "dump", str(tmp_path / "s")]
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert json.loads(process.stdout.readline())["offset"] == 0
@@ -319,9 +308,7 @@ def test_memory_stays_bounded_by_a_segment_however_long_the_log(
         "found = sum(1 for _ in dump_log(OverlayFiles, config, Selection(), BodyText.NONE))\n"
         "print(found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout
     messages, grown_kib = map(int, out.split())
     assert messages == 170
     assert grown_kib < 6 * segment_bytes // 1024

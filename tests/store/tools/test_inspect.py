@@ -96,9 +96,7 @@ def test_the_summary_counts_queues_and_shows_where_the_log_ends(root: Path) -> N
 def test_a_long_list_of_queues_is_cut_short(
     tmp_path: Path, started: Callable[..., MessageStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = StoreConfig(
-        str(tmp_path / "many"), mapped_file_size_commit_log=65536, mapped_file_size_consume_queue=20
-    )
+    config = StoreConfig(str(tmp_path / "many"), mapped_file_size_commit_log=65536, mapped_file_size_consume_queue=20)
     store = started(config)
     for queue_id in range(50):
         store.put_message(Message.of("[bold]Many", b"x", queue_id=queue_id))
@@ -109,9 +107,7 @@ def test_a_long_list_of_queues_is_cut_short(
     assert "... and 10 more" in result.stdout
 
 
-def test_a_store_without_messages_has_no_offsets(
-    tmp_path: Path, started: Callable[..., MessageStore]
-) -> None:
+def test_a_store_without_messages_has_no_offsets(tmp_path: Path, started: Callable[..., MessageStore]) -> None:
     store = started(StoreConfig(str(tmp_path / "new"), mapped_file_size_commit_log=4096))
     store.shutdown()
     found = inspect_directory(overlay_world(), str(tmp_path / "new"), Geometry()).everything()
@@ -161,9 +157,7 @@ def test_options_win_over_broker_conf_and_both_over_the_files(root: Path, tmp_pa
     ("line", "text"),
     [("maxMessageSize=4MB", "expected an integer"), ("messageDelayLevel=1s soon", "expected a number")],
 )
-def test_a_setting_that_makes_no_sense_is_a_usage_error(
-    root: Path, tmp_path: Path, line: str, text: str
-) -> None:
+def test_a_setting_that_makes_no_sense_is_a_usage_error(root: Path, tmp_path: Path, line: str, text: str) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(f"{line}\n")
     result = run(str(root), "--config", str(conf))
@@ -185,10 +179,7 @@ def test_files_of_another_size_than_was_told_are_damage(root: Path) -> None:
     result = run(str(root), "--commit-log-size", "32768")
 
     assert result.exit_code == 1
-    assert (
-        "commitlog/00000000000000016384 @ 0: file name: expected 20 digits, a multiple of 32768"
-        in result.stdout
-    )
+    assert "commitlog/00000000000000016384 @ 0: file name: expected 20 digits, a multiple of 32768" in result.stdout
 
 
 def test_a_half_made_segment_is_damage_only_after_a_clean_exit(root: Path) -> None:
@@ -198,14 +189,10 @@ def test_a_half_made_segment_is_damage_only_after_a_clean_exit(root: Path) -> No
     unclean = run(str(root))
 
     assert (clean.exit_code, unclean.exit_code) == (1, 0)
-    assert clean.stdout.endswith(
-        "\ncommitlog/00000000000000131072 @ 0: file size: expected 16384, found 100\n"
-    )
+    assert clean.stdout.endswith("\ncommitlog/00000000000000131072 @ 0: file size: expected 16384, found 100\n")
 
 
-def test_a_store_that_is_in_use_can_be_inspected(
-    tmp_path: Path, started: Callable[..., MessageStore]
-) -> None:
+def test_a_store_that_is_in_use_can_be_inspected(tmp_path: Path, started: Callable[..., MessageStore]) -> None:
     store = started(StoreConfig(str(tmp_path / "live"), mapped_file_size_commit_log=65536))
     for number in range(5):
         store.put_message(Message.of("Live", b"%d" % number))
@@ -275,12 +262,8 @@ def test_a_long_segment_of_holes_takes_little_memory(root: Path) -> None:
     inspected = "from tornlog.store.tools.inspect import inspect_directory as look, Geometry; "
     inspected += "from tornlog.store.real.world import overlay_world; import resource, sys; "
     inspected += "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
-    inspected += (
-        "found = look(overlay_world(), sys.argv[1], Geometry()); assert found.store, found.findings; "
-    )
+    inspected += "found = look(overlay_world(), sys.argv[1], Geometry()); assert found.store, found.findings; "
     inspected += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
-    result = subprocess.run(
-        [sys.executable, "-c", inspected, str(root)], capture_output=True, text=True, check=True
-    )
+    result = subprocess.run([sys.executable, "-c", inspected, str(root)], capture_output=True, text=True, check=True)
 
     assert int(result.stdout) < 64 << 10, "KiB, of the 256 MiB that the file seems to have"

@@ -32,9 +32,7 @@ def run(*arguments: object) -> Result:
 
 def contents(root: Path, part: str) -> dict[str, bytes]:
     return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted((root / part).rglob("*"))
-        if path.is_file()
+        str(path.relative_to(root)): path.read_bytes() for path in sorted((root / part).rglob("*")) if path.is_file()
     }
 
 
@@ -151,9 +149,7 @@ def test_a_place_that_is_taken_or_in_the_store_itself_is_a_usage_error(
     assert (taken / "mine").read_text() == "keep"
     assert not (root / "new").exists()
     with pytest.raises(FileExistsError, match="not empty"):
-        rebuild_directory(
-            overlay_world().files, StoreConfig(str(root)), overlay_world(), str(taken), lambda _: None
-        )
+        rebuild_directory(overlay_world().files, StoreConfig(str(root)), overlay_world(), str(taken), lambda _: None)
     empty = tmp_path / "empty"
     empty.mkdir()
     assert run(root, "--to", empty).exit_code == 0
@@ -183,9 +179,7 @@ def test_damage_in_what_a_clean_exit_vouches_for_is_reported_and_passed_over(
     assert not (new / "abort").exists()
 
 
-def test_a_checkpoint_that_is_none_is_reported_and_left_behind(
-    golden: Callable[[str], Any], tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_is_none_is_reported_and_left_behind(golden: Callable[[str], Any], tmp_path: Path) -> None:
     result = run(golden("14-abn-ckpt-short").before, "--to", tmp_path / "new")
 
     assert result.exit_code == 1
@@ -193,9 +187,7 @@ def test_a_checkpoint_that_is_none_is_reported_and_left_behind(
     assert CliRunner().invoke(application(), ["verify", str(tmp_path / "new")]).exit_code == 0
 
 
-def test_a_log_that_no_store_can_open_leaves_nothing_behind(
-    golden: Callable[[str], Any], tmp_path: Path
-) -> None:
+def test_a_log_that_no_store_can_open_leaves_nothing_behind(golden: Callable[[str], Any], tmp_path: Path) -> None:
     root = golden("08-clean-shutdown").before
     victim = sorted((root / "commitlog").iterdir())[1]
     victim.write_bytes(victim.read_bytes()[:5000])
@@ -247,9 +239,7 @@ def filled(lab: Callable[..., Any], config: StoreConfig) -> Any:
     return bench.switch_off()
 
 
-def test_what_is_rebuilt_is_durable_when_it_is_done(
-    lab: Callable[..., Any], small: Callable[..., Any]
-) -> None:
+def test_what_is_rebuilt_is_durable_when_it_is_done(lab: Callable[..., Any], small: Callable[..., Any]) -> None:
     config = small()
     bench = lab(filled(lab, config))
 

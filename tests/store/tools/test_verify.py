@@ -49,9 +49,7 @@ def root(golden: Callable[[str], Any]) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_stores_of_rocketmq_are_found_whole_and_damaged_ones_are_not(
-    golden: Callable[..., Any], case: str
-) -> None:
+def test_stores_of_rocketmq_are_found_whole_and_damaged_ones_are_not(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = verified(store.before)
 
@@ -156,9 +154,7 @@ def test_a_blank_record_has_to_fill_its_file(root: Path) -> None:
     path.write_bytes(raw)
     found = verified(root).findings.violations
 
-    assert [(v.offset, v.field, v.expected) for v in found] == [
-        (at, "totalSize", f"{16384 - at}, all that is left")
-    ]
+    assert [(v.offset, v.field, v.expected) for v in found] == [(at, "totalSize", f"{16384 - at}, all that is left")]
 
 
 def test_a_segment_that_a_crash_left_half_made_is_a_note(root: Path) -> None:
@@ -216,9 +212,7 @@ def test_notes_are_shown_and_do_not_fail_the_command(
     assert "... and 5 more notes" in result.stdout
 
 
-def test_a_long_log_has_a_progress_bar_on_a_terminal_only(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_log_has_a_progress_bar_on_a_terminal_only(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "_LONG_BYTES", 1)
     quiet = run(str(root))
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -232,9 +226,7 @@ def test_a_long_log_has_a_progress_bar_on_a_terminal_only(
 def test_a_store_of_our_own_is_whole_at_every_moment_of_its_life(
     tmp_path: Path, started: Callable[..., MessageStore]
 ) -> None:
-    config = StoreConfig(
-        str(tmp_path / "own"), mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=100
-    )
+    config = StoreConfig(str(tmp_path / "own"), mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=100)
     store = started(config)
     for number in range(60):
         store.put_message(Message.of("Own", b"x" * (number * 7), queue_id=number % 3, tags="T"))

@@ -24,9 +24,7 @@ def test_giving_pages_back_changes_nothing_that_is_found(
     root = golden(case).before
 
     def fields() -> dict[str, Any]:
-        return verify_directory(
-            overlay_world().files, str(root), Geometry(), lambda read_bytes: None
-        ).fields()
+        return verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None).fields()
 
     expected = fields()
     given_back: dict[str, int] = {}
@@ -61,9 +59,7 @@ def test_what_verifying_keeps_in_memory_does_not_grow_with_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., MessageStore]
 ) -> None:
     segment_bytes, kept_bytes = 8 << 20, 1 << 20
-    config = StoreConfig(
-        str(tmp_path / "store"), mapped_file_size_commit_log=segment_bytes, message_index_enable=False
-    )
+    config = StoreConfig(str(tmp_path / "store"), mapped_file_size_commit_log=segment_bytes, message_index_enable=False)
     store = started(config)
     message = Message.of("T", b"x" * 65_000)
     while store.max_phy_offset < 3.5 * segment_bytes:  # the rest is zeros, which are read too

@@ -160,9 +160,7 @@ def test_after_an_unclean_exit_what_is_built_again_is_one_note(root: Path, files
     assert "build the index again from there, which mends " in found.notes[0]
 
 
-def test_after_an_unclean_exit_a_file_the_checkpoint_speaks_for_must_be_whole(
-    root: Path, files: list[Path]
-) -> None:
+def test_after_an_unclean_exit_a_file_the_checkpoint_speaks_for_must_be_whole(root: Path, files: list[Path]) -> None:
     (root / "abort").touch()
     patch(files[2], entry_at(5) + 12, b"\0\0\7\0")
 

@@ -9,7 +9,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * The real RocketMQ store, as a process that is told on stdin what to do and answers on stdout, a line of JSON each.
+ * The real RocketMQ store, as a process that takes commands on stdin and answers on stdout, a line of JSON each.
  *
  * Several directories at a time: a command is {"id": n, "do": name, ...}; lines about it carry its id, and the last of
  * them has "done": true. Commands: `open`, see OpenedStore; `write`, see Writer; `bench-put`, `bench-get` and

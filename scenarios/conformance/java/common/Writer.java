@@ -11,7 +11,7 @@ import org.apache.rocketmq.common.message.*; // one of these two packages has Me
 import org.apache.rocketmq.store.*;
 
 /**
- * Messages put into the real store by several producers at a time, each answer told as it comes.
+ * Messages put into the real store by several producers at a time, each answer reported as it comes.
  *
  * Command: root, config, producers (for each, what it puts in turn), stop (whether to shut down in the end). A put has
  * name, topic, queueId, body (text), properties, flag, sysFlag, prepared, delayed by its DELAY; `batch`: units with body

@@ -51,9 +51,7 @@ def test_bytes_are_recorded_when_python_hands_them_to_the_kernel(recorded: Recor
     ]
 
 
-@pytest.mark.parametrize(
-    "opened", ['open("log", "ab", buffering=0)', 'os.fdopen(os.open("log", APPEND), "wb", 0)']
-)
+@pytest.mark.parametrize("opened", ['open("log", "ab", buffering=0)', 'os.fdopen(os.open("log", APPEND), "wb", 0)'])
 def test_appends_are_recorded_where_the_kernel_puts_them(recorded: Recorded, opened: str) -> None:
     steps = steps_of(
         recorded(
@@ -289,9 +287,7 @@ def test_promises_of_the_program_outweigh_lines_that_it_prints(recorded: Recorde
     assert record.acknowledged == ["a", "b", "cd"]
 
 
-def test_a_module_is_run_as_python_runs_it(
-    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_is_run_as_python_runs_it(recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").touch()
     (tmp_path / "app" / "__main__.py").write_text(

@@ -64,9 +64,7 @@ def test_pass_rates_are_of_each_mutant_scenario_disk_and_policy(analysis: Analys
     ]
 
 
-def test_detection_counts_seeds_in_order_up_to_the_first_that_broke(
-    analysis: Analysis, sweep_of: Any
-) -> None:
+def test_detection_counts_seeds_in_order_up_to_the_first_that_broke(analysis: Analysis, sweep_of: Any) -> None:
     def ran(scenario: str, seed: int, **more: Any) -> Row:
         return {"mutant": "m", "scenario": scenario, "seed": seed, "wall_seconds": 0.5, **more}
 
@@ -138,9 +136,7 @@ def test_percentiles_are_those_of_all_puts_together(analysis: Analysis, sweep_of
 
 
 def test_a_run_that_two_sweeps_hold_counts_once(analysis: Analysis, sweep_of: Any) -> None:
-    first = sweep_of(
-        {"seed": 1, "mutant": "m", "wall_seconds": 4.0}, {"seed": 2, "mutant": "m"}, name="first"
-    )
+    first = sweep_of({"seed": 1, "mutant": "m", "wall_seconds": 4.0}, {"seed": 2, "mutant": "m"}, name="first")
     second = sweep_of({"seed": 2, "mutant": "m"}, {"seed": 2}, {"seed": 3, "mutant": "m"}, name="second")
     third = sweep_of({"seed": 1, "mutant": "m"}, {"seed": 2, "digest": "of another run"}, name="third")
     tables = analysis(first, second, third)
@@ -149,9 +145,7 @@ def test_a_run_that_two_sweeps_hold_counts_once(analysis: Analysis, sweep_of: An
     assert [(row["seeds"], row["seconds"]) for row in tables["mutants"]] == [(3, 6.0)]
 
 
-def test_tables_of_a_real_sweep_are_what_its_rows_say(
-    analysis: Analysis, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_tables_of_a_real_sweep_are_what_its_rows_say(analysis: Analysis, spark: SparkSession, tmp_path: Path) -> None:
     table = Table(str(tmp_path / "real"))
     sweep(SweepRequest(("clean-stop-loses-nothing", "torn-records-are-dropped"), 0, 15), table, InProcess())
     tables, rows = analysis(table.place), table.read().to_pylist()
@@ -163,21 +157,15 @@ def test_tables_of_a_real_sweep_are_what_its_rows_say(
     assert {row["name"]: row["times"] for row in tables["coverage"] if row["times"]}.items() >= times.items()
     for group in tables["put_latency"]:
         of_group = [
-            row
-            for row in rows
-            if all(row[name] == group[name] for name in ("sync_flush", "disk", "producers"))
+            row for row in rows if all(row[name] == group[name] for name in ("sync_flush", "disk", "producers"))
         ]
-        each = sorted(
-            us for row in of_group for put in row["put_latency"] for us in [put["us"]] * put["puts"]
-        )
+        each = sorted(us for row in of_group for put in row["put_latency"] for us in [put["us"]] * put["puts"])
         assert (group["puts"], group["max_us"]) == (len(each), each[-1])
         assert group["p99_us"] == each[-(-len(each) * 99 // 100) - 1]
     assert (tables["mutants"], tables["detections"]) == ([], [])
 
 
-def test_each_table_is_a_file_that_reads_as_it_was_written(
-    spark: SparkSession, sweep_of: Any, tmp_path: Path
-) -> None:
+def test_each_table_is_a_file_that_reads_as_it_was_written(spark: SparkSession, sweep_of: Any, tmp_path: Path) -> None:
     place = sweep_of({"mutant": "m"}, {"put_latency": [{"us": 3, "puts": 2}]})
     tables = analysed(rows_of(spark, [sweep_at(place)]))
     paths = write_tables(tables, tmp_path / "deep" / "out")
@@ -187,9 +175,7 @@ def test_each_table_is_a_file_that_reads_as_it_was_written(
 
 
 def test_a_place_without_a_sweep_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        NoSweepError, match=r"nowhere: expected a directory that .* wrote, found no sweep\.json"
-    ):
+    with pytest.raises(NoSweepError, match=r"nowhere: expected a directory that .* wrote, found no sweep\.json"):
         sweep_at(str(tmp_path / "nowhere"))
     begun = Table(str(tmp_path / "begun"))
     begun.begin(SweepRequest(("a",), 0, 1))

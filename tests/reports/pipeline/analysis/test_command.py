@@ -83,16 +83,12 @@ def test_rows_that_cannot_be_read_are_named_and_not_counted_and_exit_3(sweep_of:
     raw = bytearray(third.read_bytes())
     raw[column.dictionary_page_offset + column.total_compressed_size - 1] ^= 1
     third.write_bytes(raw)
-    result = invoke(
-        place, "--master", "local[1]", "--json", tmp_path / "found.json", "--out", tmp_path / "out"
-    )
+    result = invoke(place, "--master", "local[1]", "--json", tmp_path / "found.json", "--out", tmp_path / "out")
     document = json.loads((tmp_path / "found.json").read_text())
 
     assert result.exit_code == 3
     (described,) = document["sweeps"]
-    assert [one["file"] for one in described["damaged"]] == [
-        f"rows/{one.name}" for one in (first, second, third)
-    ]
+    assert [one["file"] for one in described["damaged"]] == [f"rows/{one.name}" for one in (first, second, third)]
     assert document["rows"] == 1
     for one in (first, second, third):
         assert f"{one}: " in result.stderr

@@ -18,14 +18,10 @@ NAMES = ("sync-flush-survives-power-loss", "anything-goes", "a-dying-disk-is-nev
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "ack-before-flush"])
-def test_a_sweep_sums_up_to_what_spark_makes_of_it(
-    spark: SparkSession, tmp_path: Path, mutant: str | None
-) -> None:
+def test_a_sweep_sums_up_to_what_spark_makes_of_it(spark: SparkSession, tmp_path: Path, mutant: str | None) -> None:
     table = Table(str(tmp_path / "sweep"))
     sweep(SweepRequest(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
-    by_spark = {
-        name: found.to_pylist() for name, found in analysed(rows_of(spark, [sweep_at(table.place)])).items()
-    }
+    by_spark = {name: found.to_pylist() for name, found in analysed(rows_of(spark, [sweep_at(table.place)])).items()}
     sums = summed(table)
     assert sums.pass_rates() == by_spark["pass_rates"]
     assert sums.put_latency() == by_spark["put_latency"]

@@ -99,9 +99,7 @@ def test_defects_of_the_log_are_found(store_at: Path, found_in: Callable[..., An
     starts = log.starts
     assert ("LOG", segment, starts[2], "bodyCRC", False) in found
     assert ("LOG", segment, starts[5] + 4, "magicCode", False) in found
-    assert ("CQ-VALID", f"consumequeue/T/1/{0:020}", 2 * 20, "phyOffset", False) in found, (
-        "of the dropped one"
-    )
+    assert ("CQ-VALID", f"consumequeue/T/1/{0:020}", 2 * 20, "phyOffset", False) in found, "of the dropped one"
     assert ("QOFF", segment, starts[14], "queueOffset", False) in found
     assert ("QOFF", segment, starts[20], "queueOffset", False) in found
     assert {one[0] for one in found} == {"LOG", "QOFF", "CQ-VALID", "IDX"}

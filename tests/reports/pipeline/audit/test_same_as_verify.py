@@ -85,9 +85,7 @@ def test_strays_among_the_queues_are_held_against_a_store_by_neither_and_verify_
 ) -> None:
     planted = {name: plant(store_at) for name, plant in STRAYS.items()}
     assert judged(store_at) == (set(), set())
-    notes = verify_directory(
-        overlay_world().files, str(store_at), Geometry(), lambda read_bytes: None
-    ).findings.notes
+    notes = verify_directory(overlay_world().files, str(store_at), Geometry(), lambda read_bytes: None).findings.notes
     assert {name: file for name, file in planted.items() if not any(file in note for note in notes)} == {}
     assert len(notes) == len(planted)
 
@@ -101,9 +99,7 @@ def test_what_an_unclean_exit_does_is_held_against_a_store_by_neither(store_at: 
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damaged_stores_of_rocketmq_break_the_same_promises_for_both(
-    tmp_path: Path, judged: Judged, name: str
-) -> None:
+def test_damaged_stores_of_rocketmq_break_the_same_promises_for_both(tmp_path: Path, judged: Judged, name: str) -> None:
     with tarfile.open(GOLDEN / name / "store.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     by_verify, by_audit = judged(tmp_path / "before")

@@ -32,9 +32,7 @@ def put_numbers(store: MessageStore, numbers: range, body_bytes: int = 300) -> N
         properties = {"keys": f"k{number}"} if number % 3 == 0 else {}
         body = f"{number}|".encode() * (body_bytes // 4)
         store.put_message(
-            Message.of(
-                f"T{number % 2}", body, queue_id=number // 2 % 2, tags=f"Tag{number % 5}", **properties
-            )
+            Message.of(f"T{number % 2}", body, queue_id=number // 2 % 2, tags=f"Tag{number % 5}", **properties)
         )
 
 

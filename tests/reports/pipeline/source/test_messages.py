@@ -111,9 +111,7 @@ def test_conditions_leave_what_meets_them(written: Callable[..., Path], filters:
     root = written()
     compare = {EqualTo: operator.eq, GreaterThan: operator.gt, LessThanOrEqual: operator.le, In: _is_in}
     wanted = [
-        row
-        for row in rows_of(root)
-        if all(compare[type(one)](row[one.attribute[0]], one.value) for one in filters)
+        row for row in rows_of(root) if all(compare[type(one)](row[one.attribute[0]], one.value) for one in filters)
     ]
     assert rows_of(root, *filters) == wanted
 
@@ -166,9 +164,7 @@ def test_behind_a_bad_header_records_are_found_again_and_not_called_proven(
         assert odd["damage"]["field"] == "totalSize"
         assert odd["damage"]["expected"].startswith("91 to ")
         sound = [row for row in after if not row["damage"]]
-        assert [row["physical_offset"] for row in sound] == [
-            row["physical_offset"] for row in before[:5] + before[6:]
-        ]
+        assert [row["physical_offset"] for row in sound] == [row["physical_offset"] for row in before[:5] + before[6:]]
         unproven = [row["physical_offset"] for row in after if row["is_proven"] is False]
         in_segment = [row["physical_offset"] for row in before[6:] if row["file"] == before[5]["file"]]
         assert unproven == in_segment

@@ -34,9 +34,7 @@ def test_the_four_tables_of_a_store(table: Callable[..., DataFrame], written: Ca
         ("T1", 100),
     ]
     raw = b"".join(path.read_bytes() for path in sorted((root / "consumequeue/T1/0").iterdir()))
-    entries = (
-        table(root, "queue_entries").where("topic = 'T1' and queue_id = 0").orderBy("queue_offset").collect()
-    )
+    entries = table(root, "queue_entries").where("topic = 'T1' and queue_id = 0").orderBy("queue_offset").collect()
     assert [(row.physical_offset, row["size"], row.tags_code) for row in entries] == [
         struct.unpack_from(">qiq", raw, 20 * number) for number in range(50)
     ]
@@ -53,17 +51,13 @@ def test_the_four_tables_of_a_store(table: Callable[..., DataFrame], written: Ca
 
 
 @pytest.mark.slow
-def test_several_tasks_read_one_segment(
-    table: Callable[..., DataFrame], written: Callable[..., Path]
-) -> None:
+def test_several_tasks_read_one_segment(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     split = table(written(30), splitBytes="2000")
     assert split.rdd.getNumPartitions() > 3
     assert split.count() == 30
 
 
-def test_conditions_are_seen_to_by_the_source(
-    table: Callable[..., DataFrame], written: Callable[..., Path]
-) -> None:
+def test_conditions_are_seen_to_by_the_source(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     some = table(written()).where("topic = 'T1' and queue_offset >= 40 and body is not null")
     plan = some._jdf.queryExecution().executedPlan().toString()
     assert "topic#" in plan
@@ -103,9 +97,7 @@ def test_a_place_without_a_store_has_no_rows(table: Callable[..., DataFrame], tm
         table(tmp_path / "nowhere").count()
 
 
-def test_damage_of_side_files_comes_as_rows(
-    table: Callable[..., DataFrame], written: Callable[..., Path]
-) -> None:
+def test_damage_of_side_files_comes_as_rows(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     root = written()
     (root / "checkpoint").write_bytes(bytes(7))
     queue = root / f"consumequeue/T0/1/{0:020}"

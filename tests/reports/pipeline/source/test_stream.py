@@ -105,15 +105,10 @@ def test_a_record_that_is_not_there_yet_as_a_whole_is_left_for_later(written: Ca
         end = last["position"] + last["size"]
         torn[end - missing : end] = bytes(missing)
         segment.write_bytes(torn)
-        assert (
-            places(rows_of(stream, {}, stream.latestOffset(_begin(), ReadAllAvailable())))
-            == places(rows)[:-1]
-        )
+        assert places(rows_of(stream, {}, stream.latestOffset(_begin(), ReadAllAvailable()))) == places(rows)[:-1]
     before = stream.latestOffset(_begin(), ReadAllAvailable())
     segment.write_bytes(whole)
-    assert places(rows_of(stream, before, stream.latestOffset(before, ReadAllAvailable()))) == [
-        last["physical_offset"]
-    ]
+    assert places(rows_of(stream, before, stream.latestOffset(before, ReadAllAvailable()))) == [last["physical_offset"]]
 
 
 @pytest.mark.parametrize("cut", [1, 30])

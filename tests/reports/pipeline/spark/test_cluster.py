@@ -133,9 +133,7 @@ def test_the_workers_python_has_everything_but_tornlog(bare_python: Path, tmp_pa
     assert "No module named 'tornlog'" in tried("import tornlog").stderr
 
 
-def test_the_command_ships_what_it_is_told_to(
-    invoke: Callable[..., Done], wheel: Path, tmp_path: Path
-) -> None:
+def test_the_command_ships_what_it_is_told_to(invoke: Callable[..., Done], wheel: Path, tmp_path: Path) -> None:
     result = invoke("--ship", wheel)
 
     assert result.returncode == 0, result.stdout
@@ -224,9 +222,7 @@ def test_nothing_of_the_cluster_is_heard_beyond_loopback(
         assert heard_elsewhere(pid) == []
 
 
-def test_an_executor_that_dies_costs_no_seed_its_row(
-    spark: SparkSession, cluster: Any, tmp_path: Path
-) -> None:
+def test_an_executor_that_dies_costs_no_seed_its_row(spark: SparkSession, cluster: Any, tmp_path: Path) -> None:
     request = SweepRequest((NAME,), 0, 200, block_seeds=10)
     victim, *_ = cluster.executors()
 

@@ -51,9 +51,7 @@ def test_a_java_that_suits_is_started_without_the_module_that_spark_asks_for(
     assert java_home(environment) == home
 
 
-def test_the_java_on_the_path_is_taken_if_java_home_names_none_that_suits(
-    make_java: MakeJava, tmp_path: Path
-) -> None:
+def test_the_java_on_the_path_is_taken_if_java_home_names_none_that_suits(make_java: MakeJava, tmp_path: Path) -> None:
     old, new = make_java("1.8.0_402", "old"), make_java("21.0.2", "new")
     environment = {"JAVA_HOME": str(old), "PATH": str(new / "bin"), "HOME": str(tmp_path)}
 

@@ -34,8 +34,6 @@ def test_what_spark_takes_for_a_master_is_one(master: str) -> None:
     assert is_master(master)
 
 
-@pytest.mark.parametrize(
-    "master", ["nonsense", "", "local[]", "local[0]", "local[x]", "spark://head", "in-process"]
-)
+@pytest.mark.parametrize("master", ["nonsense", "", "local[]", "local[0]", "local[x]", "spark://head", "in-process"])
 def test_what_spark_takes_for_none_is_none(master: str) -> None:
     assert not is_master(master)

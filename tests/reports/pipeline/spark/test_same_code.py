@@ -47,9 +47,7 @@ def test_code_is_another_once_a_module_is_changed_added_moved_or_gone(
     assert all(code.startswith(f"tornlog {__version__} (") for code in codes)
 
 
-def test_what_a_wheel_does_not_hold_makes_no_difference(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_wheel_does_not_hold_makes_no_difference(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = code_of(package, monkeypatch)
     (package / "tests" / "test_log.py").write_text("# changed\n")
     (package / "README.md").write_text("changed\n")

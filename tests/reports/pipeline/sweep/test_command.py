@@ -43,9 +43,7 @@ def test_a_sweep_that_holds_exits_0_and_says_what_came_of_it(invoke: Any) -> Non
 
 
 def test_a_sweep_that_finds_something_exits_1_and_leaves_what_replays(invoke: Any) -> None:
-    result = invoke(
-        "--seeds", 40, "--scenario", NAME, "--mutant", "ack-before-flush", "--json", "-", "--shrink", "5s"
-    )
+    result = invoke("--seeds", 40, "--scenario", NAME, "--mutant", "ack-before-flush", "--json", "-", "--shrink", "5s")
     document = json.loads(result.stdout)
 
     assert result.exit_code == 1

@@ -85,9 +85,7 @@ def test_a_block_that_is_done_survives_every_crash_and_no_file_is_torn(tmp_path:
 @pytest.mark.parametrize(
     ("left_out", "breach"), [("file", "is not whole"), ("directory", "is lost")], ids=["file", "directory"]
 )
-def test_without_one_of_its_syncs_a_crash_is_seen_to_break_it(
-    tmp_path: Path, left_out: str, breach: str
-) -> None:
+def test_without_one_of_its_syncs_a_crash_is_seen_to_break_it(tmp_path: Path, left_out: str, breach: str) -> None:
     found = probed(tmp_path, left_out)
     said = [line for one in found["breaches"] for line in one["violations"]]
     assert any(breach in line for line in said), said

@@ -101,8 +101,6 @@ def test_cells_are_what_a_scenario_may_draw() -> None:
 
     assert len(cells) == len(set(cells))
     of_second = {cell for cell in cells if cell.scenario == TWO[1]}
-    assert of_second == {
-        DrawRegion(TWO[1], disk, policy) for disk in ranges["disk"] for policy in ranges["policy"]
-    }
+    assert of_second == {DrawRegion(TWO[1], disk, policy) for disk in ranges["disk"] for policy in ranges["policy"]}
     narrowed = cells_of(SweepRequest(TWO, 0, 1, "xfs", "pos"))
     assert narrowed == [DrawRegion(name, "xfs", "pos") for name in TWO]

@@ -122,9 +122,7 @@ def test_a_guided_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
     assert len(set(places)) == len(places) == 80
 
 
-def test_a_failure_that_was_steered_to_replays_without_knowing_of_that(
-    table: Table, request_of: RequestOf
-) -> None:
+def test_a_failure_that_was_steered_to_replays_without_knowing_of_that(table: Table, request_of: RequestOf) -> None:
     request = request_of(60, rounds=3, mutant="ack-before-flush")
     table.begin(request)
     steered = {}
@@ -151,9 +149,7 @@ def test_only_a_guided_sweep_speaks_of_rounds(request_of: RequestOf) -> None:
     assert Begun.from_json(Begun(guided).to_json()).request == guided != request_of()
 
 
-def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(
-    table: Table, request_of: RequestOf
-) -> None:
+def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(table: Table, request_of: RequestOf) -> None:
     table.begin(request_of())
     rows_at = Path(table.place) / "rows"
     orphan = rows_at / f".rollover-at-a-crash-0000000000-4.parquet.{'0' * 32}"
@@ -222,9 +218,7 @@ def test_a_sweep_that_other_code_of_this_version_began_is_refused(
     text = described.read_text()
     described.write_text(text.replace(code_here(), "tornlog 0.1.0 (0123456789abcdef)"))
 
-    with pytest.raises(
-        SweepFileError, match=r"begun by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"
-    ):
+    with pytest.raises(SweepFileError, match=r"begun by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"):
         sweep(request_of(4), table, InProcess())
     described.write_text(text.replace(f'"code": "{code_here()}",', ""))
     with pytest.raises(SweepFileError, match="code that nobody noted"):

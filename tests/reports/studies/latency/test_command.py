@@ -23,9 +23,7 @@ def rows_in(path: Path) -> list[dict[str, str]]:
 
 @pytest.mark.slow
 def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
-    result = invoke(
-        "--disk", "nvme-ssd", "--producers", 1, "--producers", 4, "--puts", 200, "--out", tmp_path
-    )
+    result = invoke("--disk", "nvme-ssd", "--producers", 1, "--producers", 4, "--puts", 200, "--out", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     rows = rows_in(tmp_path / "latency.csv")
 

@@ -89,9 +89,7 @@ def test_the_same_arguments_give_the_same_series_on_every_disk() -> None:
 
 def test_slow_syncs_are_felt_under_sync_flush_and_not_under_async_flush() -> None:
     def slowest_us(flush: str, chance: float) -> float:
-        series = simulate(
-            Setup(flush, 2, 100.0, 300), FREE, Steady, slow_sync_chance=chance, slow_sync_ms_max=200
-        )
+        series = simulate(Setup(flush, 2, 100.0, 300), FREE, Steady, slow_sync_chance=chance, slow_sync_ms_max=200)
         return max(series.latencies_ns) / US
 
     assert slowest_us("sync", 0.0) < 5_000
@@ -117,9 +115,7 @@ def test_a_segment_made_when_it_is_needed_stalls_the_put_that_needs_it() -> None
 
 
 def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
-    p99_us = {
-        one.name: percentiles_us(one.series.latencies_ns, [0.99])[0] for one in slow_syncs("sata-ssd", 800)
-    }
+    p99_us = {one.name: percentiles_us(one.series.latencies_ns, [0.99])[0] for one in slow_syncs("sata-ssd", 800)}
 
     assert p99_us["sync, 1 % of syncs slow"] > 3 * p99_us["sync, all as usual"]
     assert p99_us["async, 1 % of syncs slow"] == p99_us["async, all as usual"]
@@ -128,9 +124,7 @@ def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
 def test_every_disk_flush_and_number_of_producers_has_its_series() -> None:
     found = list(measure_grid(["hdd", "nvme-ssd"], [1, 4], 100, seed=1))
 
-    assert [(one.disk, one.setup.flush, one.setup.producers) for one in found] == cells(
-        ["hdd", "nvme-ssd"], [1, 4]
-    )
+    assert [(one.disk, one.setup.flush, one.setup.producers) for one in found] == cells(["hdd", "nvme-ssd"], [1, 4])
     assert len(found) == 12
     assert all(len(one.series.latencies_ns) == 100 for one in found)
 

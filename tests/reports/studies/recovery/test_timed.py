@@ -67,9 +67,7 @@ def test_a_crash_is_recovered_from_the_checkpoint_on(tmp_path: Path) -> None:
 
 def test_a_cold_log_takes_at_least_its_size_over_the_bandwidth() -> None:
     for disk, megabytes_per_second in (("hdd", 200), ("sata-ssd", 500), ("nvme-ssd", 2_500)):
-        assert 2_000_000_000 / cold_read_s(disk, 2_000_000_000) / 1e6 == pytest.approx(
-            megabytes_per_second, rel=0.03
-        )
+        assert 2_000_000_000 / cold_read_s(disk, 2_000_000_000) / 1e6 == pytest.approx(megabytes_per_second, rel=0.03)
 
 
 def test_a_recovery_that_finds_damage_is_no_measurement(tmp_path: Path) -> None:

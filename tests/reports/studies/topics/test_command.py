@@ -28,9 +28,7 @@ def rows_in(path: Path) -> list[dict[str, str]]:
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     out = tmp_path_factory.mktemp("topics")
-    result = invoke(
-        *SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", out, "--json", out / "found.json"
-    )
+    result = invoke(*SMALL, "--disk", "hdd", "--topics", 1, "--topics", 8, "--out", out, "--json", out / "found.json")
     return out, result
 
 
@@ -72,9 +70,7 @@ def test_the_json_says_what_the_tables_say(left: tuple[Path, Result]) -> None:
         row["few_lag_records_per_s"] == "" for row in rows
     ]
     assert len(found["assumptions"]) == len(rows_in(out / "topics-assumptions.csv"))
-    assert {Path(path).name for path in found["files"]} | {"found.json"} == {
-        path.name for path in out.iterdir()
-    }
+    assert {Path(path).name for path in found["files"]} | {"found.json"} == {path.name for path in out.iterdir()}
 
 
 @pytest.mark.slow
@@ -104,9 +100,7 @@ def test_this_machine_is_measured_and_left_clean(tmp_path: Path, monkeypatch: py
     ] * 2
     assert all(row["put_cpu_us"] > 0 for row in found["rows"])
     assert found["assumptions"] == []
-    assert {Path(path).name for path in found["files"]} == {
-        f"topics-here.{kind}" for kind in ("png", "svg", "csv")
-    }
+    assert {Path(path).name for path in found["files"]} == {f"topics-here.{kind}" for kind in ("png", "svg", "csv")}
     assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}
 
 

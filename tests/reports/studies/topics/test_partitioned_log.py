@@ -20,9 +20,7 @@ from tornlog.store.real.world import real_world
 def opened(
     directory: Path, *, is_sync: bool = False, files: OpenFile = RealGrowingFile, **others: Any
 ) -> PartitionedLog:
-    config = config_of(
-        "sync" if is_sync else "async", str(directory), others.pop("segment_bytes", 1 << 20), **others
-    )
+    config = config_of("sync" if is_sync else "async", str(directory), others.pop("segment_bytes", 1 << 20), **others)
     log = PartitionedLog(real_world(), files, config, is_sync=is_sync)
     log.start()
     return log

@@ -88,9 +88,7 @@ def test_writers_get_what_the_device_takes_once_memory_is_full() -> None:
 def test_puts_that_arrive_wait_for_their_syncs_only() -> None:
     def median_us(flush: str, disk: str) -> float:
         setup = TopicsSetup(SHARED, flush, 4, puts=200, producers=4)
-        return percentiles_us(
-            on(disk, setup, lambda machine, layout: open_loop(machine, layout, 50.0)), [0.5]
-        )[0]
+        return percentiles_us(on(disk, setup, lambda machine, layout: open_loop(machine, layout, 50.0)), [0.5])[0]
 
     assert median_us("async", "hdd") == pytest.approx(19, rel=0.3)
     assert 10_000 < median_us("sync", "hdd") < 60_000

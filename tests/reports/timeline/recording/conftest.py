@@ -39,9 +39,7 @@ class Workshop:
         settings.setdefault("timing", SyncTiming(1_000_000, 1_000_000))
         return Disk(self.kernel, self._choices.stream(f"disk-{self._disks}"), image=image, **settings)
 
-    def live(
-        self, name: str, disk: Disk, body: Callable[[Any], Any], *, cut: str = "", killed: bool = False
-    ) -> Any:
+    def live(self, name: str, disk: Disk, body: Callable[[Any], Any], *, cut: str = "", killed: bool = False) -> Any:
         """Let a machine live on a disk; return what its body does.
 
         killed: it is killed in the end. With a cut it is, too, and what that leaves is returned.

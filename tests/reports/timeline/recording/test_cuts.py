@@ -129,9 +129,7 @@ def test_what_changes_while_a_machine_is_off_is_told(workshop: Any) -> None:
     workshop.live("one", disk, write_some)
     image = disk.settle()
     rotten = image.files["/log"].content[:SECTOR] + b"!" * SECTOR + image.files["/log"].content[2 * SECTOR :]
-    changed = type(image)(
-        {"/log": type(image.files["/log"])(rotten, image.files["/log"].mtime_ms)}, image.directories
-    )
+    changed = type(image)({"/log": type(image.files["/log"])(rotten, image.files["/log"].mtime_ms)}, image.directories)
     workshop.live("two", workshop.disk(changed), look)
     run = workshop.run_recording()
     (cut,) = run.cuts

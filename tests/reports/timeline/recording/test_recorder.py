@@ -95,12 +95,8 @@ def test_machines_follow_one_another_and_say_how_they_ended(
 ) -> None:
     assert execute(crash_plan).violations == []
     recorder = RunRecorder()
-    outcome = Run(
-        crash_plan, simulation_of(crash_plan, Choices("1"), None, recorder), ledger=recorder.ledger
-    ).execute()
-    run = recorder.run_recording(
-        Subject("crash", "", 1, None), outcome.plan, outcome.digest, outcome.injected
-    )
+    outcome = Run(crash_plan, simulation_of(crash_plan, Choices("1"), None, recorder), ledger=recorder.ledger).execute()
+    run = recorder.run_recording(Subject("crash", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
     assert [(machine.name, machine.ending) for machine in run.machines] == [
         ("life-0", "killed"),
         ("heal", "stopped"),
@@ -132,12 +128,8 @@ def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
     plan = replace(quiet_plan, consumers=1)
     recorder = RunRecorder()
     with applied_mutant("ack-before-flush"):
-        outcome = Run(
-            plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
-        ).execute()
-    run = recorder.run_recording(
-        Subject("broken", "", 1, None), outcome.plan, outcome.digest, outcome.injected
-    )
+        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger).execute()
+    run = recorder.run_recording(Subject("broken", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
     assert run.broken[0].at == len(run.moments) - 1
     who = run.tasks[run.broken[0].task].name
     assert who in {f"life-0/producer-{number}" for number in range(plan.producers)}

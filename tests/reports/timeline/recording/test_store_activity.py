@@ -26,22 +26,16 @@ from tornlog.sim.choices import Choices
 def record_plan() -> Callable[[Plan], RunRecording]:
     def record_plan(plan: Plan) -> RunRecording:
         recorder = RunRecorder()
-        outcome = Run(
-            plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger
-        ).execute()
+        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), ledger=recorder.ledger).execute()
         assert outcome.violations == []
-        return recorder.run_recording(
-            Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected
-        )
+        return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
 
     return record_plan
 
 
 def steps(run: RunRecording, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
     life = next(one for one in run.machines if one.name == machine)
-    return [
-        (one.at, one.value) for one in run.positions if one.name == name and life.begin <= one.at <= life.end
-    ]
+    return [(one.at, one.value) for one in run.positions if one.name == name and life.begin <= one.at <= life.end]
 
 
 def value_at(changes: list[tuple[int, int]], at: int) -> int:
@@ -64,9 +58,7 @@ def test_positions_move_ahead_each_behind_the_one_before(
         assert value <= value_at(flushed, at), "under sync flush nobody sees what is not durable"
 
 
-def test_nothing_is_flushed_but_behind_a_sync(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
+def test_nothing_is_flushed_but_behind_a_sync(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
     run = record_plan(quiet_plan)
     syncs = [one for one in run.operations if one.kind == "msync" and "/commitlog/" in one.path]
     moved = [at for at, value in steps(run, FLUSHED) if value]
@@ -75,15 +67,11 @@ def test_nothing_is_flushed_but_behind_a_sync(
         assert any(one.end < at and not one.ending for one in syncs)
 
 
-def test_with_the_pool_what_is_committed_is_told(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
+def test_with_the_pool_what_is_committed_is_told(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
     run = record_plan(quiet_plan.replace(sync_flush=False, memory={"transient_pool": True}))
     wrote, committed = steps(run, WROTE), steps(run, COMMITTED)
     assert committed[-1][1] == wrote[-1][1] > 0
-    assert [at for at, value in committed if value and value < value_at(wrote, at)] or len(committed) < len(
-        wrote
-    )
+    assert [at for at, value in committed if value and value < value_at(wrote, at)] or len(committed) < len(wrote)
     for at, value in committed:
         assert value <= value_at(wrote, at)
     assert not [one for one in record_plan(quiet_plan).positions if one.name == COMMITTED]
@@ -112,12 +100,8 @@ def test_the_checkpoint_is_told_when_it_is_written(
 def recorded(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[RunRecording, RunRecorder]:
     recorder = RunRecorder()
     with applied_mutant(mutant):
-        outcome = Run(
-            plan, simulation_of(plan, Choices(seed), None, recorder), ledger=recorder.ledger
-        ).execute()
-    return recorder.run_recording(
-        Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.injected
-    ), recorder
+        outcome = Run(plan, simulation_of(plan, Choices(seed), None, recorder), ledger=recorder.ledger).execute()
+    return recorder.run_recording(Subject("", "", 1, mutant), outcome.plan, outcome.digest, outcome.injected), recorder
 
 
 def test_puts_are_those_of_the_ledger(quiet_plan: Plan) -> None:

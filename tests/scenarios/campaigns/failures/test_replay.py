@@ -53,9 +53,7 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
         assert replayed.record == failure.original.record
 
 
-@pytest.mark.parametrize(
-    "mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"]
-)
+@pytest.mark.parametrize("mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"])
 def test_failures_with_crashes_pauses_and_switches_replay_too(
     mutant_result: Callable[[str], Failure], mutant: str
 ) -> None:

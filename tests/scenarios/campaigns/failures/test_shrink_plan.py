@@ -116,22 +116,16 @@ def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
     """Here it takes 1500 bytes of bodies, whoever puts them."""
 
     def still_fails(plan: Plan) -> bool:
-        puts = plan.producers * plan.lives[0].messages_each - sum(
-            name.startswith("m0.") for name in plan.left_out
-        )
+        puts = plan.producers * plan.lives[0].messages_each - sum(name.startswith("m0.") for name in plan.left_out)
         return (
             plan.messages.equal_sizes >= (plan.messages.body_bytes_max > 100)
             and puts * plan.messages.body_bytes_max >= 1500
         )
 
-    plan = quiet_plan.replace(
-        lives=LIVES[:1], producers=2, messages={"equal_sizes": False, "body_bytes_max": 100}
-    )
+    plan = quiet_plan.replace(lives=LIVES[:1], producers=2, messages={"equal_sizes": False, "body_bytes_max": 100})
     plan = replace(plan, lives=(replace(plan.lives[0], messages_each=16),))
     found = smallest(plan, still_fails)
-    puts = found.producers * found.lives[0].messages_each - sum(
-        name.startswith("m0.") for name in found.left_out
-    )
+    puts = found.producers * found.lives[0].messages_each - sum(name.startswith("m0.") for name in found.left_out)
     assert puts <= 2
     assert found.messages.equal_sizes
 

@@ -69,9 +69,7 @@ def test_records_of_the_claimed_millisecond_are_left_out(on_a_store: OnAStore) -
 
 
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_time_ahead_of_a_full_index_file_on_the_disk_is_found(
-    on_an_indexed_store: OnAStore, synced: bool
-) -> None:
+def test_a_time_ahead_of_a_full_index_file_on_the_disk_is_found(on_an_indexed_store: OnAStore, synced: bool) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
         assert store.index is not None
         (file,) = store.index.table.files

@@ -113,9 +113,7 @@ def test_a_queue_that_was_removed_as_a_whole_may_count_anew(evidence: Evidence) 
 
 
 @pytest.mark.parametrize("given", [(0, 1, 2), (1, 2), (2,)])
-def test_a_consumer_may_have_been_given_what_expired_or_not(
-    evidence: Evidence, given: tuple[int, ...]
-) -> None:
+def test_a_consumer_may_have_been_given_what_expired_or_not(evidence: Evidence, given: tuple[int, ...]) -> None:
     puts = evidence.ledger.puts
     expire(evidence, 2)
     evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
@@ -293,7 +291,5 @@ def test_answers_that_lead_to_what_is_gone_are_found(
     first, *others = on_a_store(body)
     assert first == "a pull of what was removed is not turned to what is there"
     assert set(others) == {
-        f"k{number} was removed and {how}"
-        for number in range(4)
-        for how in ("can be looked up", "is found by its key")
+        f"k{number} was removed and {how}" for number in range(4) for how in ("can be looked up", "is found by its key")
     }

@@ -69,9 +69,7 @@ def test_a_record_is_in_its_light_queue_too(evidence: Evidence, light: FoundQueu
     assert list(consume_queues.check_cq_valid(evidence)) == []
 
 
-def test_a_record_that_its_light_queue_does_not_lead_to_is_found(
-    evidence: Evidence, light: FoundQueue
-) -> None:
+def test_a_record_that_its_light_queue_does_not_lead_to_is_found(evidence: Evidence, light: FoundQueue) -> None:
     light.entries.clear()
 
     (violation,) = consume_queues.check_cq_complete(evidence)

@@ -56,9 +56,7 @@ def test_the_tag_of_a_delayed_message_is_its_time_and_that_of_its_copy_its_own(
     own, _, copy, _ = delayed_evidence.store.records
     queues = delayed_evidence.store.queues
     queues[SCHEDULE_TOPIC, 0].entries = [(own.record.physical_offset, own.record.size_bytes, 2000)]
-    queues["T0", 0] = FoundQueue(
-        "T0", 0, 0, 0, 1, "", [(copy.record.physical_offset, 200, tags_code("TagA"))]
-    )
+    queues["T0", 0] = FoundQueue("T0", 0, 0, 0, 1, "", [(copy.record.physical_offset, 200, tags_code("TagA"))])
     assert list(consume_queues.check_cq_valid(delayed_evidence)) == []
 
     queues["T0", 0].entries = [(copy.record.physical_offset, 200, 2000)]

@@ -138,9 +138,7 @@ def test_a_last_file_without_entries_is_found(indexed: Evidence) -> None:
         (">i", 48 + 40 + 16, "previous"),
     ],
 )
-def test_every_field_that_is_at_odds_with_the_log_is_found(
-    indexed: Evidence, form: str, at: int, field: str
-) -> None:
+def test_every_field_that_is_at_odds_with_the_log_is_found(indexed: Evidence, form: str, at: int, field: str) -> None:
     assert indexed.store.index is not None
     (path, content), _ = indexed.store.index.files
     indexed.store.index.files[0] = (path, with_field(content, form, at, 77))

@@ -32,9 +32,7 @@ def test_a_store_without_an_index_is_not_asked(on_a_store: OnAStore) -> None:
     assert on_a_store(body) == []
 
 
-def test_a_key_that_is_not_found_is_named(
-    on_an_indexed_store: OnAStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_is_not_found_is_named(on_an_indexed_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, begin_ms, end_ms: False)
 
     def body(store: MessageStore, disk: Disk) -> list[str]:
@@ -113,9 +111,7 @@ def test_an_answer_from_another_time_is_found(
     assert on_an_indexed_store(body) == ["an answer from another time"]
 
 
-def test_an_answer_that_nobody_put_is_found(
-    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]
-) -> None:
+def test_an_answer_that_nobody_put_is_found(on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
         return answer(store, unasked, forget=True)
 

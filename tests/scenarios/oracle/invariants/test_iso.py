@@ -20,9 +20,7 @@ def test_a_second_instance_that_is_refused_at_the_door_holds(on_a_store: OnAStor
     assert on_a_store(second_start) == {}
 
 
-def test_a_second_instance_that_is_let_in_is_found(
-    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_instance_that_is_let_in_is_found(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def body(store: MessageStore, disk: Disk) -> dict[str, str]:
         monkeypatch.setattr(MessageStore, "_lock_directory", lambda store: None)
         return second_start(store, disk)

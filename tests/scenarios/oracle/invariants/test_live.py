@@ -42,10 +42,7 @@ def test_a_disk_that_is_slow_or_fails_sets_no_limit(plan: Plan, evidence: Eviden
     put = evidence.ledger.puts[0]
     put.answered_ns = 10**12
 
-    assert (
-        list(live.check_answer(live.answer_ms_max(replace(plan, faults=FaultPlan(**{fault: 0.1}))), put))
-        == []
-    )
+    assert list(live.check_answer(live.answer_ms_max(replace(plan, faults=FaultPlan(**{fault: 0.1}))), put)) == []
 
 
 def test_a_put_without_an_answer_is_not_judged(plan: Plan, evidence: Evidence) -> None:
@@ -108,9 +105,7 @@ def test_a_put_that_a_stop_left_waiting_is_given_a_few_syncs_from_when_the_store
     assert left_over(plan, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
 
 
-def test_a_put_that_was_asked_of_a_store_that_had_stopped_was_not_left_behind(
-    plan: Plan, evidence: Evidence
-) -> None:
+def test_a_put_that_was_asked_of_a_store_that_had_stopped_was_not_left_behind(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
 
     put.asked_ns = STOPPED_MS * 1_000_000
@@ -127,9 +122,7 @@ def test_a_slow_disk_may_keep_what_a_stop_left_waiting(plan: Plan, evidence: Evi
     assert left_over(harmless, evidence.ledger.puts[0], 10**6) != []
 
 
-def test_a_pause_that_was_going_on_counts_for_what_a_stop_left_waiting(
-    plan: Plan, evidence: Evidence
-) -> None:
+def test_a_pause_that_was_going_on_counts_for_what_a_stop_left_waiting(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     paused = replace(plan, disturbances=DisturbancePlan(paused_task_chance=0.1, paused_task_ms_max=500))
     stepped = replace(plan, disturbances=DisturbancePlan(clock_step_chance=0.1, paused_task_ms_max=500))

@@ -55,9 +55,7 @@ def test_progress_within_the_queues_of_its_levels_holds(on_a_store: Callable[...
     on_a_store(body)
 
 
-@pytest.mark.parametrize(
-    ("level", "offset", "expected"), [(1, 2, "0 to 1"), (1, -1, "0 to 1"), (2, 1, "0 to 0")]
-)
+@pytest.mark.parametrize(("level", "offset", "expected"), [(1, 2, "0 to 1"), (1, -1, "0 to 1"), (2, 1, "0 to 0")])
 def test_progress_outside_of_a_levels_queue_is_found(
     on_a_store: Callable[..., object], level: int, offset: int, expected: str
 ) -> None:

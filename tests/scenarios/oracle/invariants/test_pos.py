@@ -95,9 +95,7 @@ def buffered(store: MessageStore) -> BufferedSegment:
         encoded = store.commit_log.encode(Message.of("T0", bytes([number]) * 50))
         assert not isinstance(encoded, PutMessageStatus)
         record = encoded.buffer
-        place_records(
-            record, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False
-        )
+        place_records(record, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False)
         segment.append(at, record)
         at += len(record)
         if number == 1:

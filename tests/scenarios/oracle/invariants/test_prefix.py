@@ -32,9 +32,7 @@ def test_damage_inside_the_log_is_a_hole(evidence: Evidence) -> None:
     assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
 
 
-def test_a_record_that_nobody_put_is_an_invention(
-    evidence: Evidence, unasked: Callable[[int], PutEntry]
-) -> None:
+def test_a_record_that_nobody_put_is_an_invention(evidence: Evidence, unasked: Callable[[int], PutEntry]) -> None:
     found = evidence.store.records[2]
     found.record = found.record._replace(properties=unasked(7).properties)
 
@@ -48,9 +46,7 @@ def test_a_record_with_another_body_is_an_invention(evidence: Evidence) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_put_that_is_there_twice_is_found_whether_or_not_its_place_was_known(
-    evidence: Evidence, known: bool
-) -> None:
+def test_a_put_that_is_there_twice_is_found_whether_or_not_its_place_was_known(evidence: Evidence, known: bool) -> None:
     store, first = evidence.store, evidence.store.records[0]
     record = first.record._replace(physical_offset=store.max_offset)
     again = FoundRecord(record, first.file, store.max_offset, first.body)

@@ -31,9 +31,7 @@ class Stores:
         self.history.extend(self.master.log)
 
     def _open(self, name: str) -> MessageStore:
-        config = StoreConfig(
-            str(self._directory / name), mapped_file_size_commit_log=4096, message_index_enable=False
-        )
+        config = StoreConfig(str(self._directory / name), mapped_file_size_commit_log=4096, message_index_enable=False)
         store = MessageStore(real_world(), config)
         store.load()
         store.start()

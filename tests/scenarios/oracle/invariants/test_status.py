@@ -106,9 +106,7 @@ def test_a_good_message_is_not_illegal(judge: Callable[..., list[str]]) -> None:
         (PutMessageStatus.OS_PAGECACHE_BUSY, "slow sync"),
     ],
 )
-def test_a_refusal_needs_a_reason(
-    judge: Callable[..., list[str]], refusal: PutMessageStatus, reason: str
-) -> None:
+def test_a_refusal_needs_a_reason(judge: Callable[..., list[str]], refusal: PutMessageStatus, reason: str) -> None:
     assert judge(answered(refusal)) == ["m0: refused without a reason"]
     assert judge(answered(refusal, reason)) == []
 
@@ -167,9 +165,7 @@ def test_of_a_segment_that_was_removed_before_the_answer_nobody_asks_whether_it_
         return [
             [
                 violation.summary
-                for violation in status.check(
-                    plan, store, disk, put, result, legal=True, expired_to=expired_to
-                )
+                for violation in status.check(plan, store, disk, put, result, legal=True, expired_to=expired_to)
             ]
             for expired_to in (0, 2048)
         ]

@@ -9,9 +9,7 @@ from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.runs.outcome import RunOutcome
 
 
-def test_a_clean_stop_leaves_nothing_to_complain_of(
-    quiet_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_clean_stop_leaves_nothing_to_complain_of(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
     assert execute(quiet_plan).violations == []
 
 

@@ -140,9 +140,7 @@ BUGS = {
     "answers before it is durable": Bug(
         SendMessageProcessor, "_put_one", answers_before_it_is_durable, ("DUR",), POWER
     ),
-    "carries a request out twice": Bug(
-        RemotingServer, "_response", carries_a_request_out_twice, ("ONCE", "QOFF")
-    ),
+    "carries a request out twice": Bug(RemotingServer, "_response", carries_a_request_out_twice, ("ONCE", "QOFF")),
     "answers with what another request was answered": Bug(
         Session, "send", answers_the_wrong_request, ("QOFF", "DUR", "VIS", "READ", "META", "LIVE")
     ),
@@ -153,9 +151,7 @@ BUGS = {
         ConsumerOffsetManager, "commit_offset", commits_further_than_was_asked, ("META",), RESTARTING
     ),
     "skips a message": Bug(PullMessageProcessor, "_pull", skips_a_message, ("READ",), LIVELY),
-    "leaves the store running at a stop": Bug(
-        Broker, "shutdown", leaves_the_store_running, ("STATUS",), LIVELY
-    ),
+    "leaves the store running at a stop": Bug(Broker, "shutdown", leaves_the_store_running, ("STATUS",), LIVELY),
     "knows no offset of any group": Bug(
         ClientManageProcessor,
         "query_offset",

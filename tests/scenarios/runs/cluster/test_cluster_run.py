@@ -238,9 +238,7 @@ def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ends: list[tuple[bool, bool]] = []
-    monkeypatch.setattr(
-        RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered))
-    )
+    monkeypatch.setattr(RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered)))
     for seed in range(4):
         ends.clear()
         choices, plan = draw(_ends(endings=("stop",)), seed)

@@ -35,12 +35,8 @@ def test_a_cluster_is_run_like_any_scenario_and_a_seed_is_a_run(tornlog: Tornlog
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize(
-    "name", [NAME, pytest.param("a-broker-keeps-what-it-answered", marks=pytest.mark.slow)]
-)
-def test_every_crash_of_a_cluster_and_of_a_broker_is_explored(
-    tornlog: Tornlog, name: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", [NAME, pytest.param("a-broker-keeps-what-it-answered", marks=pytest.mark.slow)])
+def test_every_crash_of_a_cluster_and_of_a_broker_is_explored(tornlog: Tornlog, name: str, tmp_path: Path) -> None:
     file = tmp_path / "explored.json"
     result = tornlog("explore", name, "--messages", 1, "--limit", 1, "--seed", 1, "--json", file)
 
@@ -50,9 +46,7 @@ def test_every_crash_of_a_cluster_and_of_a_broker_is_explored(
     assert found["judged"] == found["states"] >= found["moments"]
 
 
-def test_exploring_finds_the_bug_of_a_cluster_and_the_failure_replays(
-    tornlog: Tornlog, tmp_path: Path
-) -> None:
+def test_exploring_finds_the_bug_of_a_cluster_and_the_failure_replays(tornlog: Tornlog, tmp_path: Path) -> None:
     mutant = ("--mutant", "ack-before-flush")
     result = tornlog("explore", NAME, "--messages", 2, "--limit", 1, "--seed", 3, *mutant, "--out", tmp_path)
 

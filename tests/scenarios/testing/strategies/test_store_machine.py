@@ -117,15 +117,11 @@ def test_a_look_up_that_finds_something_else_is_a_broken_promise(one_user: Plan)
     (put,) = store.ledger.puts
     put.body += b"?"
 
-    with pytest.raises(
-        StoreBroke, match=r"READ: looking up m0\.0\.0 gives something else .*: body: expected"
-    ):
+    with pytest.raises(StoreBroke, match=r"READ: looking up m0\.0\.0 gives something else .*: body: expected"):
         store.look_up()
 
 
-def test_a_record_that_is_not_found_is_a_broken_promise(
-    one_user: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_that_is_not_found_is_a_broken_promise(one_user: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     store = session(one_user)
     store.open()
     store.put()
@@ -137,7 +133,5 @@ def test_a_record_that_is_not_found_is_a_broken_promise(
 
 
 def test_a_plan_that_asks_for_users_a_session_does_not_have_is_refused(one_user: Plan) -> None:
-    with pytest.raises(
-        ValueError, match=r"a session has no steps for delay\.chance, retention\.deletes_segments"
-    ):
+    with pytest.raises(ValueError, match=r"a session has no steps for delay\.chance, retention\.deletes_segments"):
         session(one_user.replace(delay={"chance": 0.5}, retention={"deletes_segments": True}))

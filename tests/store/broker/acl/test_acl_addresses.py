@@ -24,9 +24,7 @@ from tornlog.store.broker.acl.rules import AddressPatternError, address_parts, p
         ("2001:db8:0-ff:*:*:*:*:*", ["2001:db8:ff::1"], ["2001:db8:100::1"]),
     ],
 )
-def test_a_pattern_means_these_addresses_and_no_others(
-    pattern: str, inside: list[str], outside: list[str]
-) -> None:
+def test_a_pattern_means_these_addresses_and_no_others(pattern: str, inside: list[str], outside: list[str]) -> None:
     parsed = parse_address_pattern(pattern)
 
     assert all(parsed.matches(address_parts(one)) for one in inside)

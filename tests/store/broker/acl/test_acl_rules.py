@@ -138,10 +138,7 @@ def test_what_it_has_no_permission_for_is_denied(denied: RemotingCommand, of: st
 @pytest.mark.parametrize("code", [17, 200, 207, 215, 216, 222, 306, 329, 103, 104])
 def test_only_administrators_change_a_broker(code: int) -> None:
     assert why_denied(request(code), "rocketmq2") is None
-    assert (
-        why_denied(request(code))
-        == f"Need admin permission for request code={code}, but accessKey=RocketMQ is not"
-    )
+    assert why_denied(request(code)) == f"Need admin permission for request code={code}, but accessKey=RocketMQ is not"
 
 
 def test_an_administrator_without_listed_permissions_may_do_everything_one_with_them_only_these() -> None:

@@ -9,9 +9,7 @@ from tornlog.store.broker.acl.plain_acl import PlainAclError, read_plain_acl
 ACCOUNT = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "# nothing\n", "accounts:\n", "accounts: []\nglobalWhiteRemoteAddresses:\n"]
-)
+@pytest.mark.parametrize("text", ["", "# nothing\n", "accounts:\n", "accounts: []\nglobalWhiteRemoteAddresses:\n"])
 def test_a_file_may_say_nothing_and_then_nobody_is_let_in(text: str) -> None:
     rules = read_plain_acl(text)
 

@@ -66,13 +66,9 @@ class Client:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def ask(
-        self, code: int, body: bytes = b"", version: int = VERSION, **fields: object
-    ) -> RemotingCommand | None:
+    def ask(self, code: int, body: bytes = b"", version: int = VERSION, **fields: object) -> RemotingCommand | None:
         """Ask what can be answered later."""
-        return self._bench.ask(
-            self, code, body, version, {name: str(value) for name, value in fields.items()}
-        )
+        return self._bench.ask(self, code, body, version, {name: str(value) for name, value in fields.items()})
 
     def answer(self, code: int, body: bytes = b"", **fields: object) -> RemotingCommand:
         """Return the answer, which must come at once."""

@@ -47,9 +47,7 @@ def test_a_topic_is_made_changed_and_removed(live: Live) -> None:
         assert again["topicConfigTable"]["Made"]["perm"] == 4
         assert again["dataVersion"]["counter"] == told["dataVersion"]["counter"] + 1
         client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Made")
-        assert (
-            "Made" not in json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
-        )
+        assert "Made" not in json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
 
     live(body)
 
@@ -101,9 +99,7 @@ def test_topic_stats_are_keyed_by_queue_in_the_form_that_java_clients_read(live:
             '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}:'
             f'{{"lastUpdateTimestamp":{stored_ms},"maxOffset":1,"minOffset":0}}}}}}'
         )
-        assert (
-            client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
-        )
+        assert client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
 
     live(body)
 
@@ -145,9 +141,7 @@ def test_connections_are_told_as_tools_read_them(live: Live) -> None:
             "language": "JAVA",
             "version": 409,
         }
-        consumers = json.loads(
-            client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body
-        )
+        consumers = json.loads(client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body)
         assert consumers == {
             "connectionSet": [connection],
             "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
@@ -270,9 +264,7 @@ def test_a_group_with_too_many_or_too_few_retry_queues_is_refused(live: Live, qu
     live(body)
 
 
-@pytest.mark.parametrize(
-    "topic", ["broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "my_traces", "TBW102"]
-)
+@pytest.mark.parametrize("topic", ["broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "my_traces", "TBW102"])
 def test_topics_that_a_broker_has_by_its_settings_are_the_systems(live: Live, topic: str) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
@@ -289,9 +281,7 @@ def test_topics_that_a_broker_has_by_its_settings_are_the_systems(live: Live, to
 
 
 def runtime(bench: Any) -> dict[str, str]:
-    table: dict[str, str] = json.loads(bench.client().answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)[
-        "table"
-    ]
+    table: dict[str, str] = json.loads(bench.client().answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
     return table
 
 
@@ -356,7 +346,7 @@ def test_a_full_disk_and_a_segment_that_cannot_be_made_are_told_once_and_when_th
 ) -> None:
     def body(bench: Any) -> list[str]:
         told: list[str] = []
-        bench.broker.watch.tell = told.append
+        bench.broker.watch.emit = told.append
         client, store = bench.client(), bench.broker.own_store
         client.send_message(b"room")
 

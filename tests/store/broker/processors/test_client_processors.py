@@ -148,9 +148,7 @@ def test_a_group_may_want_not_to_be_told(live: Live) -> None:
         (b'{"clientID":"c","consumerDataSet":[{"groupName":"a@b"}]}', "group: expected letters"),
     ],
 )
-def test_a_heartbeat_that_is_none_is_answered_with_what_is_wrong(
-    live: Live, heartbeat: bytes, word: str
-) -> None:
+def test_a_heartbeat_that_is_none_is_answered_with_what_is_wrong(live: Live, heartbeat: bytes, word: str) -> None:
     def body(bench: Any) -> None:
         answer = bench.client().answer(RequestCode.HEART_BEAT, heartbeat)
         assert answer.code == ResponseCode.SYSTEM_ERROR

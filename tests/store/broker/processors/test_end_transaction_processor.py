@@ -111,9 +111,7 @@ def test_members_of_the_producers_group_are_asked_in_turn(live: Live) -> None:
     def body(bench: Any) -> list[int]:
         producers = [bench.client() for _ in range(2)]
         for producer in producers:
-            producer.heartbeat(
-                f"of {producer.client_id}".replace(" ", "-").replace("@", "-").replace(".", "-")
-            )
+            producer.heartbeat(f"of {producer.client_id}".replace(" ", "-").replace("@", "-").replace(".", "-"))
             producer.got.clear()
         prepare(producers[0])
         bench.sleep(8_500)

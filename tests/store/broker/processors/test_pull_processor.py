@@ -96,9 +96,7 @@ def test_a_consumer_that_is_sent_elsewhere_leaves_an_event(live: Live) -> None:
         ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR, "queueOffset"),
     ],
 )
-def test_what_is_wrong_with_a_pull_is_said(
-    live: Live, fields: dict[str, Any], code: ResponseCode, word: str
-) -> None:
+def test_what_is_wrong_with_a_pull_is_said(live: Live, fields: dict[str, Any], code: ResponseCode, word: str) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
         client.send_message(b"m")
@@ -374,9 +372,7 @@ def test_a_pull_that_wants_no_answer_is_not_held(live: Live) -> None:
         held = client.pull(1, sysFlag=MAY_WAIT)
         assert held is None
         fields = {name: str(value) for name, value in pull_fields(1, sysFlag=MAY_WAIT).items()}
-        request = RemotingCommand(
-            RequestCode.PULL_MESSAGE, 4711, ONE_WAY_FLAG, version=VERSION, ext_fields=fields
-        )
+        request = RemotingCommand(RequestCode.PULL_MESSAGE, 4711, ONE_WAY_FLAG, version=VERSION, ext_fields=fields)
         answer = bench.broker.routes()[request.code].processor(request, client)
         assert answer.code == ResponseCode.PULL_NOT_FOUND
         client.send_message(b"next")

@@ -78,9 +78,7 @@ def test_only_what_a_consumer_can_have_seen_is_sent_back(live: Live) -> None:
         client.send_message(b"half", properties={"TRAN_MSG": "true", "PGROUP": "sellers"})
         end = bench.broker.store.max_phy_offset
         for offset in (0, 1, end, -5, 1 << 62):
-            answer = client.answer(
-                RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group=GROUP, delayLevel=1
-            )
+            answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group=GROUP, delayLevel=1)
             assert (answer.code, str(offset) in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
         assert bench.broker.store.max_phy_offset == end
 

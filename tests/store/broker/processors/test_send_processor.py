@@ -241,9 +241,7 @@ def test_a_topic_that_cannot_be_made_durable_is_not_there(live: Live, lab: Calla
 
 def test_every_status_of_a_put_has_a_code_that_clients_know() -> None:
     assert set(PUT_CODES) == set(PutMessageStatus)
-    assert [
-        PUT_CODES[status] for status in (PutMessageStatus.PUT_OK, PutMessageStatus.FLUSH_DISK_TIMEOUT)
-    ] == [0, 10]
+    assert [PUT_CODES[status] for status in (PutMessageStatus.PUT_OK, PutMessageStatus.FLUSH_DISK_TIMEOUT)] == [0, 10]
     assert PUT_CODES[PutMessageStatus.SLAVE_NOT_AVAILABLE] == 11
     assert PUT_CODES[PutMessageStatus.FLUSH_SLAVE_TIMEOUT] == 12
     assert PUT_CODES[PutMessageStatus.SERVICE_NOT_AVAILABLE] == 14
