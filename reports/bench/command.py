@@ -193,7 +193,7 @@ def run_bench(
     settings: BenchSettings | None = None,
     only: Sequence[str] = (),
 ) -> list[Figure]:
-    """Measure what is wanted so many times, and compare; on_begin is told which one is next."""
+    """Measure what is wanted so many times, and compare; on_begin is called with the next one."""
     figures = measured(select(only), rounds, on_begin, settings or BenchSettings())
     samples = {figure.name: figure.samples for figure in figures}
     return figures + [_compare(ratio, samples) for ratio in RATIOS if {ratio.over, ratio.under} <= set(samples)]
@@ -202,7 +202,7 @@ def run_bench(
 def measured(
     wanted: Sequence[Measurement], rounds: int, on_begin: Callable[[str], None], settings: BenchSettings
 ) -> list[Figure]:
-    """Measure each so many times, round after round; on_begin is told which one is next."""
+    """Measure each so many times, round after round; on_begin is called with the next one."""
     samples: defaultdict[str, list[float]] = defaultdict(list)
     latencies: defaultdict[str, list[Latency]] = defaultdict(list)
     loads: defaultdict[str, list[float]] = defaultdict(list)

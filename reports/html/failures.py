@@ -10,7 +10,7 @@ from ...scenarios.oracle.invariants import INVARIANTS
 from .render import counted, some_of
 from .results import FailureLinks
 
-_PLACES_TOLD = 3
+_PLACES_SHOWN = 3
 
 
 class FailureText(NamedTuple):
@@ -79,4 +79,4 @@ def _text_in_scenario(left: FailureLinks, times: Mapping[str, int]) -> FailureTe
 
 def _places(scenarios: Mapping[str, int]) -> str:
     most = sorted(scenarios, key=lambda name: (-scenarios[name], name))
-    return some_of(most, _PLACES_TOLD)
+    return some_of(most, _PLACES_SHOWN)

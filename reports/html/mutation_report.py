@@ -10,7 +10,7 @@ from .failures import FailureText, failure_text
 from .render import Facts, PageVerdict, counted, detection_picture, figure, render, some_of
 from .results import MutationResults
 
-_NAMES_TOLD = 4
+_NAMES_SHOWN = 4
 _POINTS_MIN = 3
 """Finds, for a curve to be worth looking at."""
 
@@ -104,9 +104,9 @@ def _verdict(rows: list[MutantRow], reach: Reach) -> PageVerdict:
     known = len(rows) - found - len(missed)
     more = []
     if noisy:
-        more.append(f"The store without the bug broke, too: {some_of(noisy, _NAMES_TOLD)}")
+        more.append(f"The store without the bug broke, too: {some_of(noisy, _NAMES_SHOWN)}")
     if missed:
-        more.append(f"Not found: {some_of(missed, _NAMES_TOLD)}")
+        more.append(f"Not found: {some_of(missed, _NAMES_SHOWN)}")
     if known:
         more.append(f"{counted(known, 'mutant')} not found of which it is known why")
     more += reach_words(reach, "mutant")

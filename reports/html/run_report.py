@@ -13,7 +13,7 @@ from .render import Facts, PageVerdict, counted, figure, render
 from .results import RunResults
 
 _KINDS_OPENED = 3
-_NAMES_TOLD = 4
+_NAMES_SHOWN = 4
 
 
 class ScenarioRow(NamedTuple):
@@ -93,7 +93,7 @@ def _verdict(results: RunResults) -> PageVerdict:
 
 def _broken(results: RunResults) -> str:
     names = list(dict.fromkeys(row.promise for row in results.broken))
-    text = ", ".join(names) if len(names) <= _NAMES_TOLD else counted(len(names), "promise")
+    text = ", ".join(names) if len(names) <= _NAMES_SHOWN else counted(len(names), "promise")
     return f"{text} broken" if results.version is None else f"{results.version.id} breaks {text}"
 
 

@@ -13,7 +13,7 @@ from .render import Facts, PageVerdict, counted, figure, latency_picture, render
 from .results import Row, SweepResults
 
 _OUTCOMES = ("seeds", "held", "violated", "other")
-_WORST_TOLD = 20
+_WORST_SHOWN = 20
 _WITHOUT = "-"
 """In place of a name: of a disk that a seed did not live to draw."""
 
@@ -145,7 +145,7 @@ def _rates(whose: str, rows: Sequence[Row]) -> PassRates:
         [_rate(name, _claim(name), [row for row in rows if row["scenario"] == name]) for name in scenarios],
         policies,
         [(disk, [by_cell.get((disk, policy)) for policy in policies]) for disk in disks],
-        [_rate(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_TOLD]],
+        [_rate(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_SHOWN]],
         len(worst),
     )
 

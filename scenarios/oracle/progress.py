@@ -115,12 +115,12 @@ class GroupProgress:
         limit_ms += max(DELAY_OFFSET_INTERVAL_MS, CONSUMER_OFFSET_INTERVAL_MS) + live.DISPATCH_MS_MAX
         while unpersisted := self._unpersisted(store):
             if limit_ms <= 0:
-                yield from live.late_progress(unpersisted, self._told(store))
+                yield from live.late_progress(unpersisted, self._causes_text(store))
                 return
             limit_ms -= _POLL_MS
             store.world.tasks.sleep(_POLL_MS)
 
-    def _told(self, store: MessageStore) -> str:
+    def _causes_text(self, store: MessageStore) -> str:
         """Return what is known of why progress is late."""
         lines = services_text(store, store.schedule.name)
         if self.manager is not None and self.manager.last_error is not None:

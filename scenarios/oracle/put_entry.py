@@ -249,8 +249,8 @@ class PutEntry:
 
     def differences(self, record: LogRecord, *, is_committed: bool = False) -> Iterator[FieldDifference]:
         """Yield every field of a record of this message that has not what was handed in, or answered."""
-        told_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
-        return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=told_ms)
+        answered_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
+        return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=answered_ms)
 
     @property
     def record_bytes(self) -> int:

@@ -20,7 +20,7 @@ from ...sim.errors import LeakError, ReplayDivergedError
 from .facts import Facts, facts_of, test_of
 from .mark_arguments import CRASH, MarkArguments, SeedBudget, WrongMark, campaign_of, wanted_by
 
-_STORY_TOLD = 10
+_STORY_SHOWN = 10
 _UNREPEATABLE = (
     "the run cannot be repeated, so that nothing is known about it: the test keeps something from one run to the next "
     "(in a fixture, a module or a class), or depends on what is not its world's (`hash`, `id`, the order of a set)"
@@ -169,7 +169,7 @@ def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
 
 def finding_text(finding: Finding, again: str) -> str:
     """Return a finding as a test fails with it: where it was raised, the end of its story, how to see it again."""
-    text = replace(finding, story=finding.story[-_STORY_TOLD:]).text(_place(finding.raised))
+    text = replace(finding, story=finding.story[-_STORY_SHOWN:]).text(_place(finding.raised))
     return text if not again else f"{text}\n  again     {again}"
 
 

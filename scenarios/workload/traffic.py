@@ -297,11 +297,11 @@ class Traffic:
         return entry
 
     def _answered(self, entries: list[PutEntry], result: PutMessageResult, *, legal: bool) -> None:
-        status_told, append = result
+        answer, append = result
         now_ns = self.kernel.now_ns
         for number, entry in enumerate(entries):
             entry.answered_ns = now_ns
-            entry.status = status_told
+            entry.status = answer
             if append is not None:
                 entry.physical_offset = append.wrote_offset + append.record_starts[number]
                 entry.queue_offset = append.queue_offset + number

@@ -108,7 +108,7 @@ class StoreWatch:
         self._store = store
         self._files = world.files
         self._lock = world.tasks.lock("store watch")
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         """What is the matter, and what is to be said when it no longer is."""
 
     def look(self) -> None:
@@ -121,11 +121,11 @@ class StoreWatch:
             self._note("no segment", line, "the commit log has a new segment: messages are taken")
 
     def _note(self, matter: str, line: str | None, over: str) -> None:
-        if line is not None and matter not in self._told:
-            self._told[matter] = over
+        if line is not None and matter not in self._reported:
+            self._reported[matter] = over
             self.emit(line)
-        elif line is None and matter in self._told:
-            self.emit(self._told.pop(matter))
+        elif line is None and matter in self._reported:
+            self.emit(self._reported.pop(matter))
 
     def _full_disk(self) -> str:
         config = self._store.config

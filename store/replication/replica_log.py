@@ -7,7 +7,7 @@ that has the same one there has the same log up to there. Behind it every record
 whole: what a cut connection leaves of one is dropped, and asked for again.
 
 What cannot be seen in a stream like this: that logs differ in front of the slave's last record though that is equal;
-bytes of header, topic and properties that changed on the way past TCP's checksum; a slave without a record is only told
+bytes of header, topic and properties that changed on the way past TCP's checksum; a slave without a record only learns
 where to begin.
 """
 

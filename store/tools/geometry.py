@@ -107,22 +107,22 @@ class Geometry:
         """Read what a RocketMQ broker.conf says. Raises ConfigError, which names key and line."""
         conf = read_broker_conf(text, "/")
 
-        def told(name: str) -> Any:
+        def given(name: str) -> Any:
             return getattr(conf.store, name) if name in conf.lines else None
 
         return cls(
-            told("mapped_file_size_commit_log"),
-            told("mapped_file_size_consume_queue"),
-            told("max_message_size"),
-            told("message_delay_level"),
+            given("mapped_file_size_commit_log"),
+            given("mapped_file_size_consume_queue"),
+            given("max_message_size"),
+            given("message_delay_level"),
             conf.store.store_path_commit_log,
             conf.store.read_only_commit_log_store_paths,
-            told("mapped_file_size_consume_queue_ext"),
-            told("max_hash_slot_num"),
-            told("max_index_num"),
-            told("message_index_enable"),
+            given("mapped_file_size_consume_queue_ext"),
+            given("max_hash_slot_num"),
+            given("max_index_num"),
+            given("message_index_enable"),
             conf.store.enable_multi_dispatch,
-            told("enable_lmq"),
+            given("enable_lmq"),
         )
 
 

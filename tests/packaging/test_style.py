@@ -18,6 +18,8 @@ DIALECT = {
     "realities": "disk models",
     "off_time": "offline faults",
     "tell_": "print_",
+    "told": "answered, shown, called with, expected",
+    "fired": "injected",
 }
 """Word stems nobody searches for, and what to say instead."""
 

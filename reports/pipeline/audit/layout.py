@@ -183,7 +183,7 @@ class DirectoryLayout:
         except CorruptFileError as error:
             self.found.append(_of_error("CKPT", error))
 
-    def _index(self, told_slots: int | None, told_entries: int | None) -> IndexLayout:
+    def _index(self, given_slots: int | None, given_entries: int | None) -> IndexLayout:
         root, index = f"{self.directory.root}/index", IndexLayout()
         if not self.directory.is_directory(root):
             if self.checkpoint.index_msg_timestamp_ms > 0:
@@ -193,7 +193,7 @@ class DirectoryLayout:
             if one.is_directory or parse_index_file_name(one.name) is None:
                 self._add("IDX", one.path, "file name", "a file named by a time, yyyyMMddHHmmssSSS", one.name)
         files = self.directory.index_files()
-        index.slots, entries = self._index_geometry(files, told_slots, told_entries)
+        index.slots, entries = self._index_geometry(files, given_slots, given_entries)
         file_bytes = index_file_bytes(index.slots or DEFAULT_HASH_SLOTS, entries)
         all_durable, last = True, -1
         for file in files:
@@ -224,11 +224,11 @@ class DirectoryLayout:
         return index
 
     def _index_geometry(
-        self, files: Sequence[StoreFile], told_slots: int | None, told_entries: int | None
+        self, files: Sequence[StoreFile], given_slots: int | None, given_entries: int | None
     ) -> tuple[int | None, int]:
         """Return slots, None if unknown, and entries of each file: by option, or of the first that shows them."""
         for file in files:
-            slots, entries = told_slots, told_entries
+            slots, entries = given_slots, given_entries
             if not index_file_bytes(1, 2) <= file.size_bytes <= _INDEX_BYTES_MAX:
                 continue
             if slots is None and entries is not None:
@@ -243,8 +243,8 @@ class DirectoryLayout:
             if slots is not None:
                 entries, odd_bytes = divmod(file.size_bytes - entries_at(slots), INDEX_ENTRY_BYTES)
                 if entries >= 2 and not odd_bytes:
-                    return slots, told_entries or entries
-        return told_slots, told_entries or DEFAULT_INDEX_ENTRIES
+                    return slots, given_entries or entries
+        return given_slots, given_entries or DEFAULT_INDEX_ENTRIES
 
     def _add(
         self, promise: str, path: str, name: str, expected: str, found: str, *, is_explained: bool = False

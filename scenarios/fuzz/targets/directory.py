@@ -162,7 +162,7 @@ class GivenLog:
         files = {path: content for path, content in entries.items() if path.startswith(_LOG)}
         self._files = {base_of(path): content for path, content in files.items() if content is not None}
         self._is_whole_scanned = report.start_offset <= min(self._files, default=0)
-        self._told = {base_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
+        self._reported = {base_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
 
     def check(self, raw: bytes, physical_offset: int, topic: str) -> None:
         """Judge a record that was served for a topic from a log offset. Broken: it does not lie there whole."""
@@ -170,7 +170,7 @@ class GivenLog:
         content, at = self._files.get(base, b""), physical_offset % LOG_FILE_BYTES
         if content[at : at + len(raw)] != raw:
             raise TargetViolation("served-unknown", f"what lies at {physical_offset}", raw.hex()[:300])
-        if base in self._told or not self._is_whole_scanned:
+        if base in self._reported or not self._is_whole_scanned:
             return
         whole = whole_at(content, at, len(content), physical_offset)
         if whole is None or whole.record.size_bytes != len(raw):

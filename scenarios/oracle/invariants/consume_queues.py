@@ -199,7 +199,7 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
         if put is not None and put.queue_offset != queue_offset and put.queue_offset is not None:
             yield Violation(
                 "QOFF",
-                f"{put.name} has another queue offset than its producer was told",
+                f"{put.name} has another queue offset than its producer was answered",
                 found.file,
                 found.position + 20,
                 "queueOffset",

@@ -44,7 +44,7 @@ def test_an_offset_that_is_not_the_answered_one_is_found(evidence: Evidence) -> 
 
     (violation,) = consume_queues.check_qoff(evidence)
 
-    assert violation.summary == "m1 has another queue offset than its producer was told"
+    assert violation.summary == "m1 has another queue offset than its producer was answered"
 
 
 def give_places(evidence: Evidence, *offsets: int) -> None:
