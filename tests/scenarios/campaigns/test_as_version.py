@@ -109,7 +109,7 @@ def told() -> Callable[..., str]:
     def tell(*rows: ViolationKind) -> str:
         page = StringIO()
         console = Console(file=page, width=80, force_terminal=True, color_system=None, highlight=False)
-        print_version(console, VERSIONS[VERSION], rows, lambda row: f"again {row.first.seed}")
+        print_version(console, VERSIONS[VERSION], rows, lambda failure: f"again {failure.seed}")
         return page.getvalue()
 
     return tell
