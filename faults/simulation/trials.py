@@ -211,7 +211,7 @@ def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
 def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
     paths = {event.text for event in trace if len(event.text) > 1 and event.text in outcome.error}
     concern = Concern(paths=paths, names=sorted(paths))
-    story = tuple(story_of(trace, concern, _STORY_LINES, verdict=PromiseBroken.__name__))
+    story = tuple(story_of(trace, concern, _STORY_LINES, verdict=type(outcome.failure).__name__))
     return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised)
 
 

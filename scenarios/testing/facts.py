@@ -94,15 +94,18 @@ class Facts:
         return path
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as the report has them."""
+        """Return the facts as the report has them.
+
+        Names are plain strings: what carries reports between processes (pytest-xdist's execnet) refuses an enum's.
+        """
         return {
             "id": self.id,
             "scenario": self.scenario,
             "seeds": self.seeds,
             "time_up": self.time_up,
             "crash_points": self.crash_points,
-            "injected": dict(sorted(self.injected.items())),
-            "never_injected": self.never_injected(),
+            "injected": {str(kind): self.injected[kind] for kind in sorted(self.injected)},
+            "never_injected": [str(kind) for kind in self.never_injected()],
             "signature": self.signature,
             "failure": self.failure,
             "again": self.again,

@@ -1,0 +1,17 @@
+"""Facts of a test travel between processes as pytest-xdist carries them: by execnet, which takes plain values only."""
+
+from execnet.gateway_base import dumps, loads
+
+from tornlog.faults.kinds import FaultKind
+from tornlog.scenarios.testing.facts import Facts
+
+
+def test_facts_with_faults_travel_between_processes() -> None:
+    facts = Facts("test_it.py::test_it", "test_it.py::test_it", "pytest", None)
+    facts.add({FaultKind.FAILED_SYNC: 2}, crash_points=0)
+    facts.enable([FaultKind.FAILED_SYNC, FaultKind.DISK_FULL])
+
+    carried = loads(dumps(facts.to_json()))
+
+    assert carried["injected"] == {str(FaultKind.FAILED_SYNC): 2}
+    assert carried["never_injected"] == [str(FaultKind.DISK_FULL)]
