@@ -50,7 +50,7 @@ peers: $(DEV)  ## the mini workload with the nearest tools; `pip install '.[benc
 	$(BIN)/python -m tests.peers
 
 mutation: $(DEV)  ## every mutant that is made by rule, for hours
-	$(BIN)/python -m tornlog mutants --set tests.mutation --jobs $(JOBS)
+	$(BIN)/python -m tornlog mutants --set tests.mutation --narrowed --seeds 500 --jobs $(JOBS)
 
 soak: $(DEV)  ## a broker among hostile clients for ten minutes
 	$(BIN)/python -m tests.soak --time 10m

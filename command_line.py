@@ -52,7 +52,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "mutants": Entry(
         "reports.cli.mutants",
         "mutants",
-        "Put bugs into the store, one at a time, and see whether the harness finds them.",
+        "Put bugs into the store, one at a time, and see which scenario finds each, and in how many core-seconds.",
     ),
     "probe": Entry(
         "reports.cli.probe",

@@ -164,7 +164,7 @@ class FaultKind(StrEnum):
         "slow sync",
         "a sync took far longer than its like",
         "drives collect garbage, remap and throttle; queues fill up",
-        "a drawn latency up to slow_sync_ms_max (slow_sync_chance)",
+        "a log-uniform latency, from that of any sync to slow_sync_ms_max (slow_sync_chance)",
         "Hao et al., The Tail at Store, FAST 2016",
     )
     FAILED_SYNC = _sync(
@@ -180,6 +180,13 @@ class FaultKind(StrEnum):
         "with data=journal a sync ends when the journal has the data; the next one reports the error of their copy",
         "under failing_sync ext4-data the pages of a struck sync are taken back at the file's next one",
         _ATC_2020,
+    )
+    FAILED_WRITE_BACK = _sync(
+        "failed write-back",
+        "a sync failed for a page that the kernel had failed to write back before, maybe under another process",
+        "an error of write-back stays with the file until a sync of any part of it, by whoever has it open, reports it",
+        "EIO; one drawn dirty page of the file, or none, is clean and not durable (failed_write_back_chance)",
+        f"LWN 724307 (errseq_t, Linux 4.13) and LWN 752063; {_ATC_2020}",
     )
     FAILED_DIRECTORY_SYNC = _sync(
         "failed directory sync",
@@ -304,14 +311,14 @@ class FaultKind(StrEnum):
         "slow IO",
         "a read, a map, a look-up or a write through a descriptor took far longer than its like",
         "retries, queues, throttling and garbage collection in the drive",
-        "the task waits; bounded Pareto, 1 ms to slow_io_ms_max (slow_io_chance)",
+        "the task waits; log-uniform, 1 ms to slow_io_ms_max (slow_io_chance)",
         "Hao et al., The Tail at Store, FAST 2016",
     )
     STALLED_DEVICE = _time(
         "stalled device",
         "the whole device stood still, and all who came meanwhile waited",
         "firmware pauses, resets of the link, controllers that hang and come back",
-        "syncs and what slow IO strikes wait for its end; bounded Pareto, 100 ms to stall_ms_max (stall_chance)",
+        "syncs and what slow IO strikes wait for its end; log-uniform, 100 ms to stall_ms_max (stall_chance)",
         "Gunawi et al., Fail-Slow at Scale, FAST 2018",
     )
     BIT_ROT = _rest(
@@ -339,21 +346,21 @@ class FaultKind(StrEnum):
         "paused task",
         "a task stood still while the others ran on",
         "page faults, throttling, a preempted virtual processor",
-        "a task is parked at a scheduling point; bounded Pareto, 1 ms to paused_task_ms_max (DisturbancePlan)",
+        "a task is parked at a scheduling point; log-uniform, 1 ms to paused_task_ms_max (DisturbancePlan)",
         _PAUSES,
     )
     PAUSED_MACHINE = _machine(
         "paused machine",
         "nothing ran for a while, and time went on",
         "garbage collection, migration of virtual machines, hosts that swap",
-        "time passes at a scheduling point; bounded Pareto, 1 ms to paused_machine_ms_max (DisturbancePlan)",
+        "time passes at a scheduling point; log-uniform, 1 ms to paused_machine_ms_max (DisturbancePlan)",
         _PAUSES,
     )
     CLOCK_STEP = _machine(
         "clock step",
         "the wall clock jumped, ahead or back",
         "time daemons step clocks that are too far off, administrators set them",
-        "wall_offset_ms changes by a drawn amount, up to clock_step_ms_max (DisturbancePlan)",
+        "wall_offset_ms changes by 1 ms to clock_step_ms_max, log-uniform (DisturbancePlan)",
         "settimeofday(2); RFC 5905; Sheehy, There is No Now, ACM Queue 2015",
     )
     STARVED_TASK = _machine(
@@ -362,6 +369,14 @@ class FaultKind(StrEnum):
         "schedulers are not fair to threads of low priority",
         "a policy that leaves one task out for a drawn number of steps (sim.policies.starving)",
         "sched(7)",
+    )
+    POWER_CUT_AFTER_STOP = _crash(
+        "power cut after a stop",
+        "the power went when a store had been stopped cleanly, and before the system had written back its page cache",
+        "a machine is switched off, or fails, right behind the process: what a stop has not synced is not durable",
+        "what no sync covers is drawn as in a crash of the life's profile, and nothing has died",
+        f"fsync(2), NOTES; close(2), NOTES; {_OSDI_2014}",
+        True,
     )
     SECOND_START = _machine(
         "second start",
@@ -377,6 +392,15 @@ class FaultKind(StrEnum):
         "a process that has no memory left, a bug: what nobody thought of",
         "one of its waits raises MemoryError (memory.error_chance of scenarios)",
         "Gunawi et al., What Bugs Live in the Cloud?, SoCC 2014",
+        True,
+    )
+    CLIENT_DEATH = _machine(
+        "client death",
+        "a client's machine died in the midst of what it did, and another came in its place",
+        "deployments, crashes and out-of-memory kills of the programs that use a service",
+        "a client's machine dies while it asks, or before it has said that it is done with an answer"
+        " (client_death_chance of scenarios)",
+        "Gunawi et al., Why Does the Cloud Stop Computing?, SoCC 2016",
         True,
     )
     FLIPPED_BIT = _machine(
@@ -462,7 +486,7 @@ class FaultKind(StrEnum):
         "late delivery",
         "something took much longer than usual to arrive, and all behind it in its stream with it",
         "queues in switches fill, packets are lost and sent again",
-        "its delay grows by a bounded Pareto draw, up to late_ms_max (late_chance)",
+        "its delay grows by a log-uniform draw, up to late_ms_max (late_chance)",
         f"RFC 6298; {_RELIABLE}",
     )
     PARTITION = _network(

@@ -15,8 +15,9 @@ Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud
 
 from collections import Counter
 
-from ..sim.choices import Stream, draw_tail
+from ..sim.choices import Stream
 from ..sim.kernel import Kernel
+from ..sim.magnitudes import draw_duration_ns
 from ..sim.network.medium import LinkConditions, Mishap
 from .kinds import FaultKind
 from .plan import NetworkPlan
@@ -137,7 +138,7 @@ class NetworkFaults(LinkConditions):
         return ends_ns - now_ns
 
     def _draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        return draw_tail(self._stream, least_ns, max(least_ns, most_ms * _MS), f"ns of a {label}")
+        return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, chance: float, fault: FaultKind, label: str) -> bool:
         """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""

@@ -14,8 +14,8 @@ from .kinds import FaultKind
 FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 """Whose way a sync fails in."""
 _PASSING = (
-    *("failed_sync_chance", "failed_directory_sync_chance", "slow_sync_chance", "failed_write_chance"),
-    *("short_write_chance", "failed_read_chance", "failed_map_chance", "failed_lookup_chance"),
+    *("failed_sync_chance", "failed_write_back_chance", "failed_directory_sync_chance", "slow_sync_chance"),
+    *("failed_write_chance", "short_write_chance", "failed_read_chance", "failed_map_chance", "failed_lookup_chance"),
     *("failed_creation_chance", "failed_extend_chance", "slow_io_chance", "stall_chance"),
 )
 """What an operation meets or does not, and the next one need not."""
@@ -29,6 +29,8 @@ class FaultPlan:
     """Of a file's sync."""
     failing_sync: str = "ext4-ordered"
     """What a failed sync leaves: one of FAILING_SYNCS, as `syncs` has them."""
+    failed_write_back_chance: float = 0.0
+    """Of a file's sync, to be the first that hears of a page that could not be written back before."""
     failed_directory_sync_chance: float = 0.0
     stopped_file_system_chance: float = 0.0
     """Of a sync that fails, of files and directories, to stop the whole file system, as when the journal fails."""

@@ -235,19 +235,3 @@ def recorded(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
 def decisions_of(record: Mapping[str, Iterable[Sequence[Any]]]) -> list[Decision]:
     """Return the decisions that `recorded` wrote down."""
     return [Decision(stream, *entry) for stream, entries in record.items() for entry in entries]
-
-
-_OPTIONS = 1 << 20
-
-
-def draw_tail(stream: Stream, least: int, most: int, label: str) -> int:
-    """Draw least <= x <= most from a bounded Pareto distribution with exponent 1; least is the plain one.
-
-    Half of the draws are below about twice the least, one in ten above ten times that, if most leaves the room.
-    """
-    assert 0 < least <= most, (least, most)
-    if least == most:
-        return least
-    drawn = stream.below(_OPTIONS, label)
-    # The inverse of the distribution, in whole numbers: floats need not give the same on any machine.
-    return least * most * _OPTIONS // (most * _OPTIONS - drawn * (most - least))

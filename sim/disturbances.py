@@ -14,13 +14,15 @@ Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; setti
 from collections import Counter
 from dataclasses import dataclass
 
-from .choices import Stream, draw_tail
+from .choices import Stream
 from .kernel import Kernel
 from .machine import Waiting
+from .magnitudes import draw_duration_ns, draw_magnitude
 
 WINDOW_POINTS = 128  # a record names the window, so that what happens in others does not shift it
 _CLOCK_STEP = 1 << 59  # tag of digest words, beside those of the kernel
 _WORD = (1 << 64) - 1
+_PAUSE_NS_MIN = 1_000_000
 _FOR_GOOD = 1 << 60  # more points than any run passes
 _PAUSED = Waiting("paused")
 _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
@@ -119,13 +121,14 @@ class Disturbances:
 
     def _step_clock(self) -> None:
         stream, machine = self._stream, self._kernel.current.machine
-        step_ms = draw_tail(stream, 1, max(1, self._plan.clock_step_ms_max), "ms of a clock step")
+        most_ms = max(1, self._plan.clock_step_ms_max)
+        step_ms = draw_magnitude(stream, 1, most_ms, "ms of a clock step", self._kernel.landmarks_ms)
         machine.wall_offset_ms += -step_ms if stream.chance(0.5, "a clock step back") else step_ms
         self._kernel.note((_CLOCK_STEP, machine.wall_offset_ms & _WORD))
         self._count(_CLOCK)
 
     def _draw_ns(self, kind: str, most_ms: int) -> int:
-        return draw_tail(self._stream, 1_000_000, max(1, most_ms) * 1_000_000, f"ns of a {kind}")
+        return draw_duration_ns(self._stream, _PAUSE_NS_MIN, most_ms, f"ns of a {kind}", self._kernel.landmarks_ms)
 
     def _count(self, kind: str) -> None:
         self.injected[kind] += 1

@@ -9,7 +9,8 @@ The hub is the greenlet that called `run`. Control comes back to it when a task 
 nothing can go on; only the hub unwinds tasks, in a fixed order, and only the hub raises what a run reports.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ from .errors import (
     UnstoppableTaskError,
 )
 from .machine import Machine, SimTask, Waiting
-from .policies import Policy, WatchingPolicy
+from .policies import ENDLESS, Policy, WatchingPolicy
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class Kernel:
     """
 
     __slots__ = (
-        *("current", "disturb", "fuel", "note", "now_ns", "trace", "wall_start_ms"),
+        *("current", "disturb", "fuel", "landmarks_ms", "note", "now_ns", "trace", "wall_start_ms"),
         *("_deadline_ns", "_digest", "_disturb_step", "_dying", "_failed", "_horizon", "_hub", "_machines"),
         *("_last_decision_step", "_on_uncontested_point", "_outside", "_pending", "_policy"),
         *("_policy_failure", "_ready", "_step_limit", "_switches", "_task_count", "_timers"),
@@ -114,6 +115,8 @@ class Kernel:
     ) -> None:
         self.now_ns = 0
         self.wall_start_ms = wall_start_ms
+        self.landmarks_ms: Sequence[int] = ()
+        """Durations that the code under test compares with, for those who draw how long a fault lasts."""
         self.fuel = 0
         self._horizon = 0
         self._digest = RollingDigest()
@@ -247,6 +250,24 @@ class Kernel:
         """Call `disturb` at that step, or the next one that is not forced."""
         self._disturb_step = min(step, self._step_limit)
         self._end_quantum()
+
+    def raise_step_limit(self, times: int) -> None:
+        """Allow so many times the steps: whoever adds scheduling points to what runs has it take more of them."""
+        was_undisturbed = self._disturb_step == self._step_limit
+        self._step_limit *= times
+        if was_undisturbed:
+            self._disturb_step = self._step_limit
+
+    @contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """Pass no scheduling point within a block: it compares what belongs together. Nothing in it may wait."""
+        fuel, horizon = self.fuel, self._horizon
+        self.fuel += ENDLESS
+        self._horizon += ENDLESS
+        try:
+            yield
+        finally:
+            self.fuel, self._horizon = fuel, horizon
 
     def pass_time(self, ns: int) -> None:
         """Let time pass while nobody runs, however many could."""

@@ -7,6 +7,7 @@ point before it takes effect. The hottest lines of a simulation are here: where 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +35,9 @@ class Scheduler(Protocol):
 
     def reschedule(self, label: str) -> None:
         """Pass a scheduling point at which fuel has fallen below 0."""
+
+    def at_one_moment(self) -> AbstractContextManager[None]:
+        """Pass no scheduling point within a block, in which nothing may wait."""
 
     def park(self, why: "Waiting", due_ns: int | None) -> bool:
         """Block the current task until it is woken (True) or until due_ns (False)."""

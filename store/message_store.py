@@ -125,6 +125,8 @@ class MessageStore:
         else:
             self._wake_on_more()
         self._puller = Puller(config, self.commit_log, limit)
+        self.last_recovery: RecoveryReport | None = None
+        """What the load found and did."""
         self._lock: FileLock | None = None
         self._accepting = world.tasks.cell("accepting")
         self._shut_down = world.tasks.cell("shut down")
@@ -193,7 +195,7 @@ class MessageStore:
         self.log.load(expired_mtime_ms=self.world.clock.now_ms() - reserved_ms)
         damage = self.checkpoint.load()
         strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.queues_begin_again)]
-        report = self.recover(clean_exit=clean_exit)
+        report = self.last_recovery = self.recover(clean_exit=clean_exit)
         report.strays = strays
         if damage is not None:
             report.findings.append(damage)

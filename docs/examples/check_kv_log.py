@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 import kv_bugs
+import kv_log
 from kv_log import KvLog
 
 from tornlog.faults.simulation.finding import Finding
@@ -52,6 +53,8 @@ class Clients:
 def scenario(store_class: type[KvLog], run: Simulation) -> None:
     """Let clients use a store in several lives, each of which ends in a crash; every start is judged."""
     clients = Clients()
+    if run.choices.stream("attributes").chance(0.25, "attribute points"):
+        run.switch_at_attributes(kv_log, kv_bugs)
 
     def client(store: KvLog, life: str, name: str) -> None:
         for number, draw in run.steps(f"{life} {name}", PUTS_EACH):

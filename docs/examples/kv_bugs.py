@@ -1,4 +1,4 @@
-"""Three bugs as stores of this kind have had them: a line that is missing, or stands in the wrong place."""
+"""Four bugs as stores of this kind have had them: a line that is missing, or stands in the wrong place."""
 
 from kv_log import SEGMENT_BYTES, KvLog, encode_checkpoint
 
@@ -34,3 +34,19 @@ class SnapshotOutsideTheLock(KvLog):
             self._rotate()
         self._replace_checkpoint(values, covered + 1)
         self._remove_segments(upto=covered)
+
+
+class TakenWithoutTheLock(KvLog):
+    """Race: a put that comes between the copy of the list and its clearing is forgotten, and waits for ever."""
+
+    def _flush(self) -> None:
+        """Do as KvLog does, but for the lock."""
+        while self._is_open:
+            self._work.wait(None)
+            segments, waiting = self._unsynced, list(self._waiting)
+            self._unsynced = []
+            self._waiting.clear()
+            for segment in segments:
+                segment.fdatasync()
+            for durable in waiting:
+                durable.notify()

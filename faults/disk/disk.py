@@ -19,6 +19,7 @@ from ..crashes.enumeration import CrashStates
 from ..crashes.page_outcomes import SectorFaults
 from ..crashes.profiles import PROFILES, CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
+from ..kinds import FaultKind
 from ..plan import FaultPlan
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
 from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
@@ -172,9 +173,17 @@ class Disk:
         """Return what is left after the machine died, drawn within what profile allows. The disk is then finished."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
-        self._finish()
         if not self._was_killed:  # else this makes an image of what a kill has left, which is no second crash
             self._count_crash(profile)
+        return self._left_by(profile)
+
+    def power_cut_after_stop(self, profile: CrashProfile) -> Image:
+        """Return what is left if the power goes when all that the machine was to do is done: it has died of nothing."""
+        self.injected[FaultKind.POWER_CUT_AFTER_STOP] += 1
+        return self._left_by(profile)
+
+    def _left_by(self, profile: CrashProfile) -> Image:
+        self._finish()
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:
             image = cache_image(self._names.current, wall_start_ms)

@@ -20,10 +20,11 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from isal.isal_zlib import crc32
 
-from ...sim.choices import Stream, draw_tail
+from ...sim.choices import Stream
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine, Waiting
+from ...sim.magnitudes import draw_duration_ns
 from ..kinds import FaultKind
 from ..plan import FaultPlan
 from .image import DamagedRange
@@ -45,7 +46,7 @@ _ERROR_TEXTS = {
     errno.EROFS: "Read-only file system",
     errno.EWOULDBLOCK: "Resource temporarily unavailable",
 }
-_SLOW_NS_MIN = 1_000_000  # where the heavy tail of slow operations begins
+_SLOW_NS_MIN = 1_000_000
 _STALL_NS_MIN = 100_000_000  # a stall keeps everyone waiting, and is no mere slow operation
 
 
@@ -189,8 +190,7 @@ class FaultInjector:
             label = f"{kind} {path}"
             delay_ns = self.stalled_ns(label)
             if self.inject_if(faults.slow_io_chance, FaultKind.SLOW_IO, label):
-                most_ns = max(_SLOW_NS_MIN, faults.slow_io_ms_max * 1_000_000)
-                delay_ns += draw_tail(self.stream, _SLOW_NS_MIN, most_ns, f"slow {label}")
+                delay_ns += self.draw_ns(_SLOW_NS_MIN, faults.slow_io_ms_max, f"slow {label}")
             if delay_ns:
                 self.kernel.park(Waiting(label), self.kernel.now_ns + delay_ns)
 
@@ -204,11 +204,14 @@ class FaultInjector:
         faults, now_ns = self.faults, self.kernel.now_ns
         is_free, chance = now_ns >= self._stalled_until_ns, faults.stall_chance
         if is_free and self.inject_if(chance, FaultKind.STALLED_DEVICE, label):
-            most_ns = max(_STALL_NS_MIN, faults.stall_ms_max * 1_000_000)
-            lasts_ns = draw_tail(self.stream, _STALL_NS_MIN, most_ns, f"stall {label}")
+            lasts_ns = self.draw_ns(_STALL_NS_MIN, faults.stall_ms_max, f"stall {label}")
             assert lasts_ns > 0, lasts_ns
             self._stalled_until_ns = now_ns + lasts_ns
         return max(0, self._stalled_until_ns - now_ns)
+
+    def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
+        """Draw how long something takes, in ns; least_ns is the plain one."""
+        return draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
 
     def wall_ns(self, machine: Machine) -> int:
         """Return virtual time as the machine's wall clock shows it."""

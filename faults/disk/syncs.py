@@ -11,6 +11,10 @@ A sync that fails leaves what its file system leaves (`FaultPlan.failing_sync`):
 With each of them a later sync succeeds. A directory's failed sync leaves names as unsure as they were. Where it was the
 journal that could not be written (`stopped_file_system_chance`), the file system stops until the disk has been off.
 
+The kernel also writes pages back while nobody asks for it, and may fail at that. The next sync of any part of the file
+then raises EIO, be it another process that syncs. What is gone is one page, which that sync need not be about, or
+nothing if the page has been written again since.
+
 A sync that lies is answered when what it covers is in the drive's volatile cache. A process kill and a crash of the
 system leave that cache alone; a power cut takes of it what it likes, as of what was never synced. A sync that fails
 takes its pages from there, too.
@@ -19,12 +23,13 @@ A write that goes astray strikes a single page of what a sync writes, and the sy
 for as long as the page cache has them, so nobody finds out before the machine has been off. Such a page is as one that
 a failed sync has dropped: clean, and durably what it was before, until it is written again.
 
-Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; Rajimwale et al., "Coerced
-Cache Eviction and Discreet-Mode Journaling", DSN 2011, for disks that ignore a flush; Zheng et al., FAST 2013, for SSDs
-that lose what they had acknowledged; the kernel's description of how volatile write caches are controlled;
-Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, for how often drives lose and
-misplace writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Krioukov et al., "Parity Lost and Parity Regained",
-FAST 2008, for what a misdirected write does at both places.
+Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; "Improved block-layer error
+handling", LWN 724307, and "PostgreSQL's fsync() surprise", LWN 752063, for who hears of a failed write-back; Rajimwale
+et al., "Coerced Cache Eviction and Discreet-Mode Journaling", DSN 2011, for disks that ignore a flush; Zheng et al.,
+FAST 2013, for SSDs that lose what they had acknowledged; the kernel's description of how volatile write caches are
+controlled; Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, for how often
+drives lose and misplace writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Krioukov et al., "Parity Lost and
+Parity Regained", FAST 2008, for what a misdirected write does at both places.
 """
 
 import errno
@@ -32,7 +37,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
-from ...sim.choices import draw_tail
 from ...sim.machine import Machine, Waiting
 from ..kinds import FaultKind
 from ..plan import FAILING_SYNCS
@@ -42,7 +46,6 @@ from .namespace import Namespace
 from .page_cache import Inode
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
-_SLOW_SHARE = 8  # slow syncs begin at this fraction of what the fault says they take at most: a heavy tail
 _BEFORE_ALL = -1  # number of an operation that was before any other
 # ext4 and btrfs go on read-only, xfs shuts down and refuses reads as well.
 _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
@@ -88,9 +91,7 @@ class SyncTiming:
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         slow_chance = faults.slow_sync_chance
         if slow_chance > 0.0 and injector.inject_if(slow_chance, FaultKind.SLOW_SYNC, label):
-            most_ns = max(faults.slow_sync_ms_max * 1_000_000, self.base_ns_max, 1)
-            least_ns = max(most_ns // _SLOW_SHARE, self.base_ns_max, 1)
-            return stalled_ns + draw_tail(stream, least_ns, most_ns, f"slow {label} ns")
+            return stalled_ns + injector.draw_ns(max(self.base_ns_max, 1), faults.slow_sync_ms_max, f"slow {label} ns")
         if self.base_ns_min == self.base_ns_max:
             return stalled_ns + self.base_ns_min
         return stalled_ns + stream.between(self.base_ns_min, self.base_ns_max, f"{label} ns")
@@ -163,7 +164,8 @@ class Syncs:
         faults = injector.faults  # read behind the wait: the disk may have healed meanwhile
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
-            faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end)
+            (faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end))
+            or (faults.failed_write_back_chance > 0.0 and self._write_back_has_failed(why, inode))
         ):
             self._fail(machine, why, number)
         lies = faults.lying_sync_chance > 0.0 and self._lies(why)
@@ -235,12 +237,31 @@ class Syncs:
         if faults.failing_sync == "ext4-data":
             self._save(inode, number, start, end)
             return False
-        lost = inode.drop(number, start, end)
         injector.injected[FaultKind.FAILED_SYNC] += 1
-        if faults.failing_sync == "btrfs":
-            for page in sorted(lost):
-                injector.damage.append(DamagedRange(why.path, *inode.revert(page), FaultKind.FAILED_SYNC))
+        self._drop(FaultKind.FAILED_SYNC, why.path, inode, number, start, end)
         return True
+
+    def _write_back_has_failed(self, why: SyncWait, inode: Inode) -> bool:
+        """Draw whether one page failed to be written back while nobody waited for it, and drop it; return whether.
+
+        That it is drawn here makes no difference: in between, only a crash could have asked whether it is durable.
+        """
+        injector, written = self._injector, self._injector.operations
+        dirty = inode.covered_pages(written, 0, inode.size_bytes)
+        chance = injector.faults.failed_write_back_chance
+        if not dirty or not injector.inject_if(chance, FaultKind.FAILED_WRITE_BACK, why.label):
+            return False
+        chosen = injector.stream.below(len(dirty) + 1, f"page of a failed write-back {why.path}")
+        if chosen:  # else it has been written again since
+            first = dirty[chosen - 1] * inode.page_bytes
+            self._drop(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
+        return True
+
+    def _drop(self, kind: FaultKind, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
+        """Take the dirty pages of [start, end) for clean, as writing them back has failed."""
+        lost = inode.drop(upto, start, end)
+        if self._injector.faults.failing_sync == "btrfs":
+            self._injector.damage += [DamagedRange(path, *inode.revert(page), kind) for page in sorted(lost)]
 
     def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
         """Keep what is durable of the pages that a sync writes into the journal, and not to their place."""

@@ -120,8 +120,14 @@ class DiskLifecycle:
             self._image = change(disk.crash(profile))
         self._bad_sectors = disk.bad_sectors
 
-    def leave_after_stop(self, disk: Disk, change: Change = lambda image: image) -> None:
-        """Keep what a clean power-off leaves of it; change: what happens to that."""
+    def leave_after_stop(
+        self, disk: Disk, change: Change = lambda image: image, *, power_cut: CrashProfile | None = None
+    ) -> None:
+        """Keep what is left of it when all its users have stopped; change: what happens to that.
+
+        power_cut: what the power takes that goes right then, if it does: of what nobody has synced. None: the system
+        writes all of that back.
+        """
         assert self._kept is None, "the last life's disk was found before this one was left"
-        self._image = change(disk.settle())
+        self._image = change(disk.settle() if power_cut is None else disk.power_cut_after_stop(power_cut))
         self._bad_sectors = disk.bad_sectors

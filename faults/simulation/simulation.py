@@ -13,13 +13,16 @@ The same function is run for seeds (`trials`), replayed (`record`), shrunk and e
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
+from ...sim.attribute_points import STEPS_TIMES, attribute_points
 from ...sim.choices import Choices, Stream
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine, SimClock, SimTasks
 from ...sim.policies import Policy
+from ...sim.shared_attributes import SharedAttribute, Source, shared_attributes
 from ...sim.trace import Trace
 from ..crashes.profiles import PROFILES, crash_kinds
 from ..disk.disk import Disk
@@ -122,6 +125,7 @@ class Simulation:
         """By life, what says where it ends; one that stands here before a life is armed takes the place of its own."""
         self.on_crash: Callable[[str, Disk], None] | None = None
         """Called with each life that dies where it was to die, and with its disk as the crash meets it."""
+        self._attributes: tuple[SharedAttribute, ...] = ()
         self._armed: dict[str, _Armed] = {}
         self._recorded = None if crashes is None else {crash.life: crash for crash in crashes}
         self._crashes: dict[str, Crash] = {}
@@ -130,6 +134,34 @@ class Simulation:
         self._enabled: dict[str, None] = {}
         self.crash_profiles: dict[str, None] = {}
         """What crashes of one's own code could have been of, in the order of their first."""
+
+    @property
+    def landmarks_ms(self) -> Sequence[int]:
+        """Return the durations that the code under test compares with, such as its time-outs, in ms.
+
+        One fault in four that takes time takes one of these, or a ms less, or more.
+        """
+        return self.kernel.landmarks_ms
+
+    @landmarks_ms.setter
+    def landmarks_ms(self, landmarks_ms: Sequence[int]) -> None:
+        self.kernel.landmarks_ms = landmarks_ms
+
+    # -- plain attributes ------------------------------------------------------------------------------
+
+    def switch_at_attributes(self, *sources: Source) -> None:
+        """Have tasks switch at plain attributes, too, in all lives from now on: where threads would tear them apart.
+
+        sources: classes, or modules for all of their classes; of these the attributes that can race. Raises ValueError
+        naming a source whose code cannot be read.
+        """
+        if not self._attributes:
+            self.kernel.raise_step_limit(STEPS_TIMES)
+        self._attributes = shared_attributes(*sources)
+
+    def with_attribute_points(self) -> AbstractContextManager[None]:
+        """Return a `with` block in which tasks do."""
+        return attribute_points(self.kernel, self._attributes)
 
     # -- lives on disks: what every run is made of -----------------------------------------------------
 
@@ -235,7 +267,8 @@ class Simulation:
         crash = self._plan_crash(life, disk, crash_within, profiles) if crash_within else None
         value, died = None, False
         try:
-            value = self.kernel.run(machine, main, time_limit_ns=TIME_LIMIT_NS)
+            with self.with_attribute_points():
+                value = self.kernel.run(machine, main, time_limit_ns=TIME_LIMIT_NS)
         except MachineDied:
             died = True
         if crash is not None:

@@ -15,6 +15,7 @@ from ...scenarios.campaigns.coverage import never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.interruption import Interruption, interruptible
+from ...scenarios.campaigns.pairs import pairs_met
 from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
 from ...scenarios.campaigns.seeds import run_seed
 from ...scenarios.claims.scenario import Scenario
@@ -65,6 +66,7 @@ class RunOptions:
     seed: int | None
     time: str | None
     policy: str | None
+    attribute_points: bool
     disk: str | None
     mutant: str | None
     as_version: str | None
@@ -81,7 +83,7 @@ class RunOptions:
 
 def campaign(context: typer.Context, asked: RunOptions) -> None:
     """Run what a command line asks for, leave and show what it came to, and exit."""
-    scenarios = scenarios_named(list(asked.names), asked.disk, asked.policy)
+    scenarios = scenarios_named(list(asked.names), asked.disk, asked.policy, attribute_points=asked.attribute_points)
     version, mutant = _bugs(asked)
     if version is not None:
         scenarios = [replace(one, ranges=version.narrow(one.ranges)) for one in scenarios]
@@ -283,7 +285,8 @@ class _Left:
             return replay_command(path)
         asked = self._asked
         named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_version}
-        return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}"
+        points = " --attribute-points" if asked.attribute_points else ""
+        return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}{points}"
 
     def _document(self) -> dict[str, Any]:
         results = self._results
@@ -293,6 +296,7 @@ class _Left:
             "not_run": list(results.reach.not_run),
             "interrupted": results.reach.interrupted,
             "failures": [str(path) for path in self._paths.values()],
+            "pairs": _pairs_json(results.tallies),
             "seconds": round(results.seconds, 3),
         }
         if self._drawn:
@@ -321,6 +325,11 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "tried": _by_invariant(tally.tried),
         "broken": _by_invariant(tally.broken),
     }
+
+
+def _pairs_json(tallies: Iterable[Tally]) -> dict[str, Any]:
+    found = pairs_met(sum((tally.pairs for tally in tallies), Counter()))
+    return {"met": found.met, "can": found.can, "never": [list(pair) for pair in found.never]}
 
 
 def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:

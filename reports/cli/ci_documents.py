@@ -4,7 +4,8 @@ JUnit XML, as Jenkins, GitLab and GitHub's actions read it:
 
     testsuites
       testsuite       one for each scenario, or mutant
-        properties    seeds, crash points, digest, and how often each fault was injected as `injected: NAME`
+        properties    seeds, crash points, digest, and how often each fault was injected as `injected: NAME`;
+                      of a mutant scenario, invariant, seeds, reached, bit, expected, core-seconds
         testcase      of the same name
           failure     a promise was broken: which, the story, the command that shows it again
           error       the harness failed, or a seed is no run
@@ -18,6 +19,7 @@ The summary (GITHUB_STEP_SUMMARY): a table of scenarios, what broke, what was in
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -99,15 +101,19 @@ def _run_suite(tally: Tally, again: Callable[[Failure], str]) -> Element:
 
 
 def _mutant_suite(result: MutantResult, survivors: Mapping[str, str]) -> Element:
-    case = _case(result.id, result.seconds)
-    if violation := result.clean_violation:
+    case = _case(result.id, result.core_seconds)
+    if result.error:
+        _add(case, "error", "harness", result.error.splitlines()[-1], result.error)
+    elif violation := result.clean_violation:
         _add(case, "failure", "clean", f"without it, too: {violation}", violation)
     elif not result.found and result.id in survivors:
         _add(case, "skipped", "survivor", survivors[result.id], "")
     elif not result.found:
-        message = f"not found in {result.seeds} seeds"
-        _add(case, "failure", "survivor", message, f"{message}; again: tornlog mutants {result.id}")
-    return _suite(case, {"seeds": result.seeds, "invariant": result.invariant})
+        message = f"not found in {result.seeds} seeds: {result.missed_because}"
+        _add(case, "failure", "survivor", message, f"{message}; again: {shlex.join(['tornlog', 'mutants', result.id])}")
+    counted = ("scenario", "invariant", "seeds", "reached", "bit")
+    properties = {name: "" if (value := getattr(result, name)) is None else value for name in counted}
+    return _suite(case, {**properties, "expected": result.is_expected, "core-seconds": f"{result.core_seconds:.3f}"})
 
 
 def _case(name: str, seconds: float) -> Element:

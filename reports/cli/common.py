@@ -22,6 +22,7 @@ from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
 from ...scenarios.mutants import MUTANTS
+from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import find_mutant
 from ...store.errors import brings
 from .options import unknown, was_given
@@ -123,14 +124,24 @@ def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Tab
     return table
 
 
-def require_mutant(name: str | None) -> None:
+def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
     """Raise BadParameter if there is no mutant of that name; None is for the store as it is."""
-    if name is not None and find_mutant(name) is None:
-        raise unknown("mutant", name, MUTANTS, "--mutant")
+    if name is not None and not is_mutant(name, option):
+        raise unknown("mutant", name, MUTANTS, option)
 
 
-def scenarios_named(names: list[str] | None, disk: str | None, policy: str | None) -> list[Scenario]:
-    """Return the scenarios of these names, or all that there are, on one disk or under one policy only.
+def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
+    """Return whether there is a mutant of that name. BadParameter: it is one of a file, and that has none such."""
+    try:
+        return find(name) is not None
+    except MutantFileError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def scenarios_named(
+    names: list[str] | None, disk: str | None, policy: str | None, *, attribute_points: bool = False
+) -> list[Scenario]:
+    """Return the scenarios of these names, or all that there are, narrowed as `Scenario.narrowed` does.
 
     BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and a line says so.
     """
@@ -147,7 +158,9 @@ def scenarios_named(names: list[str] | None, disk: str | None, policy: str | Non
             text = f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}"
             ERR.print(text, soft_wrap=True)
     try:
-        return [SCENARIOS[name].narrowed(disk=disk, policy=policy) for name in wanted]
+        return [
+            SCENARIOS[name].narrowed(disk=disk, policy=policy, attribute_points=attribute_points) for name in wanted
+        ]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
@@ -176,16 +189,24 @@ def options_text(**chosen: str | None) -> str:
     return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
 
 
-def write_failures(failures: Iterable[Failure], out: Path | None) -> dict[str, Path]:
-    """Write the first failure of each signature, if there is a place for it; return where, by signature."""
+def signature_of(failure: Failure) -> str:
+    """Return what names a failure among others of one store."""
+    return failure.signature
+
+
+def write_failures(
+    failures: Iterable[Failure], out: Path | None, name_of: Callable[[Failure], str] = signature_of
+) -> dict[str, Path]:
+    """Write the first failure of each name, if there is a place for it; return where, by name."""
     paths: dict[str, Path] = {}
     if out is None:
         return paths
     directory = out / "failures"
     for failure in failures:
-        if failure.signature not in paths:
+        name = name_of(failure)
+        if name not in paths:
             directory.mkdir(parents=True, exist_ok=True)
-            path = paths[failure.signature] = directory / f"{failure.signature}.json"
+            path = paths[name] = directory / f"{name}.json"
             path.write_text(failure.to_json())
     return paths
 
@@ -196,6 +217,6 @@ def read_failure(file: Path) -> Failure:
         failure = Failure.from_json(file.read_text())
     except (OSError, UnicodeDecodeError, ArtefactError) as error:
         raise typer.BadParameter(f"{file}: {error}") from error
-    if failure.mutant is not None and find_mutant(failure.mutant) is None:
+    if failure.mutant is not None and not is_mutant(failure.mutant, f"mutant in {file}"):
         raise typer.BadParameter(f"{file}: mutant: there is none named {failure.mutant}")
     return failure

@@ -45,6 +45,7 @@ from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    AttributePoints,
     Jobs,
     JsonFile,
     Mutant,
@@ -74,6 +75,7 @@ def explore(
     ] = False,
     delays: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")] = None,
     preemptions: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")] = None,
+    attribute_points: AttributePoints = False,
     after: Annotated[str | None, typer.Option(help="Go on behind the schedule of that name.")] = None,
     stop_at_first: Annotated[
         bool, typer.Option("--stop-at-first", help="End with the first schedule that breaks a promise.")
@@ -85,7 +87,7 @@ def explore(
 
     With --schedules: run it under every schedule with few delays or preemptions instead, and count them.
     """
-    foreign, reason = ["delays", "preemptions", "after", "stop_at_first"], "goes with --schedules"
+    foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
     if schedules:
         foreign = ["disk", "messages", "nest", "heal", "jobs"]
         reason = "is about crashes, expected none with --schedules"
@@ -94,7 +96,7 @@ def explore(
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
     if delays is not None and preemptions is not None:
         raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
-    (scenario,) = scenarios_named([name], disk, None)
+    (scenario,) = scenarios_named([name], disk, None, attribute_points=attribute_points)
     require_mutant(mutant)
     try:
         if schedules:

@@ -37,7 +37,7 @@ from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...store.errors import brings
-from .common import OUT, findings_console, plain_table, print_error, progress_shown, results_written
+from .common import OUT, findings_console, is_mutant, plain_table, print_error, progress_shown, results_written
 from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
@@ -81,7 +81,7 @@ def fuzz(
 ) -> None:
     """Break files, frames and whole store directories, and see that nothing worse than an error comes of it."""
     names = _names(formats)
-    if mutant is not None and find_fuzzed(mutant) is None:
+    if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
         raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
     if replay is not None:
         _replay(replay, formats, mutant, json_file)
@@ -238,7 +238,7 @@ def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file
         raise typer.BadParameter(f"{file} is of {name}, found {', '.join(formats)}", param_hint="--replay")
     if finding is not None and mutant is None:
         mutant = finding.mutant
-        if mutant is not None and find_fuzzed(mutant) is None:
+        if mutant is not None and not is_mutant(mutant, "--replay", find_fuzzed):
             raise typer.BadParameter(f"{file}: mutant: there is none named {mutant}", param_hint="--replay")
     raw = file.read_bytes() if finding is None else finding.raw
     with applied_fuzzed(mutant), address_space_limited():

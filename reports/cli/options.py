@@ -39,8 +39,11 @@ TraceFile = Annotated[
         "--trace", metavar="FILE", dir_okay=False, help="Write the run as trace events for Perfetto, in FILE."
     ),
 ]
+AttributePoints = Annotated[
+    bool, typer.Option("--attribute-points", help="Tasks switch at plain attributes of the store, too.")
+]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
-Mutant = Annotated[str | None, typer.Option(help="With a known bug put back; see `list`.")]
+Mutant = Annotated[str | None, typer.Option(help="With a known bug put back: see `list`; or FILE.py.")]
 _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 

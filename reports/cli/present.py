@@ -4,7 +4,7 @@ Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -17,13 +17,15 @@ from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_na
 from ...scenarios.campaigns.coverage import ends_of, faults_of
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import prose
-from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
+from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult, core_seconds_texts
+from ...scenarios.campaigns.pairs import Pair, PairsMet, pairs_met
 from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
 from ...scenarios.mutants.versions import BugPresence, Version
 from ...scenarios.runs.marks import MARKS
 from .common import plain_table
 
 _CAUSES_SHOWN_MAX = 3
+_LACKING_SHOWN_MAX = 8
 
 
 def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> Table:
@@ -43,12 +45,14 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
 
 
 def print_injected(console: Console, tallies: Iterable[Tally]) -> None:
-    """Print how often each fault, each kind of end and each mark came about, and which never did."""
+    """Print how often each fault, each kind of end and each mark came about, which never did, and what never met."""
     injected: Counter[str] = Counter()
     marks: Counter[str] = Counter()
+    pairs: Counter[Pair] = Counter()
     for tally in tallies:
         injected += tally.injected
         marks += tally.marks
+        pairs += tally.pairs
     table = Table(title="what was injected", title_justify="left", show_header=False, box=box.SIMPLE)
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
@@ -62,25 +66,73 @@ def print_injected(console: Console, tallies: Iterable[Tally]) -> None:
         never = [name for name in names if not counts[name]]
         if never:
             prose(console, 2, f"{what} that never did: {', '.join(never)}")
+    print_pairs(console, 2, pairs_met(pairs))
+
+
+def print_pairs(console: Console, indent: int, pairs: PairsMet) -> None:
+    """Print how many pairs of features and faults never met, and what most of them are of."""
+    if pairs.never:
+        lacking = [f"{name} ({len(others)})" for name, others in pairs.partners().items()]
+        more = ", ..." if len(lacking) > _LACKING_SHOWN_MAX else ""
+        counts = f"{len(pairs.never):,} of {pairs.can:,} that can meet"
+        names = ", ".join(lacking[:_LACKING_SHOWN_MAX])
+        prose(console, indent, f"pairs of features and faults that never did: {counts}, most of {names}{more}")
 
 
 def mutants_table(mutant_results: Iterable[MutantResult], reach: Reach = ALL) -> Table:
-    """Return one row a mutant: whether it was found, by what, after how long."""
+    """Return one row a mutant, and below it the scenario that found it, or what there is to say if none did.
+
+    seeds and core-seconds: until then; reached and bit: in how many of these seeds its code ran, and did otherwise.
+    """
     rows = list(mutant_results)
     found = sum(result.found for result in rows)
-    small = ("msg", "pre", "sec") if any(result.shrunk for result in rows) else ()
     title = ", ".join([*reach_words(reach, "mutant"), f"{found} of {len(rows)} mutants found"])
-    table = plain_table(title, ("mutant", "found", "by"), ("seeds", "seconds", *small))
+    table = plain_table(title, ("mutant",), ("seeds", "core s", "reached", "bit"))
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"  # a path may be longer than a line
+    for column in table.columns[1:]:
+        column.no_wrap = True
     for result in rows:
-        verdict = "[green]yes[/green]" if result.found else "[red]no[/red]"
-        if result.clean_violation:
-            verdict = "[red]clean store broke[/red]"
-        size = [str(result.shrunk[name]) for name in SIZES_SHOWN] if result.shrunk else []
-        figures = (f"{result.seeds:,}", f"{result.seconds:.1f}", *size)
-        table.add_row(result.id, verdict, result.invariant, *figures)
+        counts = (_or_dash(result.reached), _or_dash(result.bit))
+        figures = (f"{result.seeds:,}", f"{result.core_seconds:.1f}", *counts)
+        small = f"\n  {_size_text(result.shrunk)}" if result.shrunk else ""
+        table.add_row(f"{escape(result.id)}\n  {_found_by(result)}{small}", *figures)
     for name in reach.not_run:
-        table.add_row(name, "not run", style="yellow")
+        table.add_row(f"{escape(name)}\n  not run", style="yellow")
     return table
+
+
+def _found_by(result: MutantResult) -> str:
+    if result.error:
+        return "[red]harness failed[/red]"
+    if result.clean_violation:
+        return "[red]clean store broke[/red]"
+    if not result.found:
+        return "[red]not found[/red]"
+    expected = "" if result.is_expected else " [yellow](not expected)[/yellow]"
+    return f"{result.invariant}{expected} in {result.scenario}"
+
+
+def _size_text(shrunk: Mapping[str, Any]) -> str:
+    return f"shrunk to {', '.join(f'{shrunk[name]} {name}' for name in SIZES_SHOWN)}"
+
+
+def _or_dash(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def print_core_seconds(console: Console, mutant_results: Sequence[MutantResult]) -> None:
+    """Print in how many core-seconds mutants were found."""
+    if any(result.found for result in mutant_results):
+        figures = ", ".join(f"{name} {text}" for name, text in core_seconds_texts(mutant_results).items())
+        console.print(f"core-seconds until found: {figures}")
+
+
+def print_finds(console: Console, mutant_results: Iterable[MutantResult]) -> None:
+    """Print of each mutant which scenarios found it, each by which seed and promise."""
+    for result in mutant_results:
+        prose(console, 0, f"{result.id}: {len(result.finds)} scenario{'' if len(result.finds) == 1 else 's'}")
+        for find in result.finds:
+            prose(console, 2, f"{find.scenario} --seed {find.seed}: {find.invariant}")
 
 
 def print_survivors(console: Console, mutant_results: Iterable[MutantResult], survivors: Mapping[str, str]) -> None:
@@ -88,7 +140,7 @@ def print_survivors(console: Console, mutant_results: Iterable[MutantResult], su
     for result in mutant_results:
         verdict = survivors.get(result.id)
         if not result.found:
-            prose(console, 0, f"{result.id}: {verdict or 'nobody knows why it lives'}")
+            prose(console, 0, f"{result.id}: {verdict or result.missed_because}")
         elif verdict is not None:
             prose(console, 0, f"{result.id}: found, although it is said of it: {verdict}")
 

@@ -11,6 +11,7 @@ from ...scenarios.mutants.known import applied_mutant
 from ..html.results import FailureLinks, MutationResults, RunResults
 from ..timeline.recording.record import RunRecording, Subject
 from ..timeline.recording.recorder import replay_recorded
+from .common import signature_of
 
 PAGE = "report.html"
 TIMELINES_MAX = 12
@@ -39,11 +40,16 @@ def leave_mutation_report(results: MutationResults, paths: Mapping[str, Path], o
     from ..html.mutation_report import mutation_page
 
     def again(failure: Failure) -> str:
-        return replay_command(paths[failure.signature])
+        return replay_command(paths[mutant_name_of(failure)])
 
     failures = [one.failure for one in results.mutant_results if one.failure is not None]
-    left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
+    left = leave_timelines(failures, paths, out, again, mutant_name_of, draws=not results.reach.interrupted)
     return write_page(mutation_page(replace(results, failures=left)), out)
+
+
+def mutant_name_of(failure: Failure) -> str:
+    """Return what names a failure among those of other mutants."""
+    return failure.name_of_mutant
 
 
 def draw_run(run_recording: RunRecording, timeline: Path | None, trace: Path | None) -> list[Path]:
@@ -74,27 +80,34 @@ def write_page(html: str, out: Path) -> Path:
 
 
 def leave_timelines(
-    failures: Iterable[Failure], paths: Mapping[str, Path], out: Path, again: Again, *, draws: bool = True
+    failures: Iterable[Failure],
+    paths: Mapping[str, Path],
+    out: Path,
+    again: Again,
+    name_of: Callable[[Failure], str] = signature_of,
+    *,
+    draws: bool = True,
 ) -> dict[str, FailureLinks]:
-    """Return the first failure of each signature, by that, in the order given; the runs of the first few are drawn."""
+    """Return the first failure of each name, by that, in the order given; the runs of the first few are drawn."""
     left: dict[str, FailureLinks] = {}
     drawn = 0
     for failure in failures:
-        if failure.signature in left:
+        name = name_of(failure)
+        if name in left:
             continue
         timeline = ""
         if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= _TIMELINE_STEPS_MAX:
-            timeline = _draw(failure, out)
+            timeline = _draw(failure, name, out)
             drawn += 1
-        file = paths[failure.signature].relative_to(out).as_posix()
-        left[failure.signature] = FailureLinks(failure, again(failure), file, timeline)
+        file = paths[name].relative_to(out).as_posix()
+        left[name] = FailureLinks(failure, again(failure), name, file, timeline)
     return left
 
 
-def _draw(failure: Failure, out: Path) -> str:
+def _draw(failure: Failure, name: str, out: Path) -> str:
     """Draw the smallest run that there is of a failure; return the page's path below `out`."""
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
         _, run_recording = replay_recorded(subject, failure.smallest.record)
-    (page,) = draw_run(run_recording, out / "timelines" / f"{failure.signature}.html", None)
+    (page,) = draw_run(run_recording, out / "timelines" / f"{name}.html", None)
     return page.relative_to(out).as_posix()

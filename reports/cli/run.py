@@ -3,11 +3,12 @@
 JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "injected",
 "marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds
 that came to a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]}], "not_run": [names of
-scenarios], "interrupted": true or false, "failures": [paths], "seconds"}`; with --out also "report": path; with
---timeline or --trace also "drawn": `[paths]`; with --require-coverage also "never": `{"faults": [names], "marks":
-[names], "scenarios": [names]}`; with --as also "version": `{"id", "bugs": [{"id", "verdict": "has", "has not" or "not
-certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken": [{"promise", "kind", "times", "scenarios":
-{name: times}, "scenario", "seed", "causes": [{"id", "tries", "mended", "enough"}], "clean", "again": command}]}`.
+scenarios], "interrupted": true or false, "failures": [paths], "pairs": {"met", "can", "never": [[name, name]]},
+"seconds"}`; with --out also "report": path; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage
+also "never": `{"faults": [names], "marks": [names], "scenarios": [names]}`; with --as also "version": `{"id", "bugs":
+[{"id", "verdict": "has", "has not" or "not certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken":
+[{"promise", "kind", "times", "scenarios": {name: times}, "scenario", "seed", "causes": [{"id", "tries", "mended",
+"enough"}], "clean", "again": command}]}`.
 """
 
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Annotated
 import typer
 
 from .options import (
+    AttributePoints,
     JsonFile,
     JunitFile,
     TimelineFile,
@@ -46,12 +48,17 @@ def run(
         str | None,
         typer.Option(metavar="NAME", help="One scheduling policy only.", autocompletion=complete_policy),
     ] = None,
+    attribute_points: AttributePoints = False,
     disk: Annotated[
         str | None, typer.Option(metavar="NAME", help="One disk only.", autocompletion=complete_disk)
     ] = None,
     mutant: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Run with a known bug put back; see `list`.", autocompletion=complete_mutant),
+        typer.Option(
+            metavar="NAME",
+            help="Run with a known bug put back: see `list`; or FILE.py, a bug of yours.",
+            autocompletion=complete_mutant,
+        ),
     ] = None,
     as_: Annotated[
         str | None,
@@ -131,6 +138,7 @@ def run(
         seed,
         time,
         policy,
+        attribute_points,
         disk,
         mutant,
         as_,

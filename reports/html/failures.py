@@ -47,7 +47,7 @@ def failure_text(left: FailureLinks, title: str, about: str) -> FailureText:
     failure, breach = left.failure, left.failure.smallest
     shown, more = breach.violations[:VIOLATIONS_MAX], len(breach.violations[VIOLATIONS_MAX:])
     story = breach.story[-STORY_LINES_MAX:]
-    return FailureText(failure.signature, title, about, failure.claim, shown, more, story, left)
+    return FailureText(left.name, title, about, failure.claim, shown, more, story, left)
 
 
 def kinds_of(rows: Iterable[ViolationKind], failures: Mapping[str, FailureLinks]) -> list[FailureKind]:

@@ -3,7 +3,7 @@
 from statistics import median
 from typing import Any, NamedTuple
 
-from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult
+from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult, core_seconds_texts
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.mutants.known import mutant_named
 from .failures import FailureText, failure_text
@@ -22,8 +22,18 @@ class MutantRow(NamedTuple):
     summary: str
     invariant: str
     """That found it; empty if nothing did."""
+    is_expected: bool
+    """Whether the mutant names that one."""
+    scenario: str
+    """In which it was found."""
+    others: tuple[str, ...]
+    """Which other scenarios found it, too."""
     seeds: int
-    seconds: str
+    core_seconds: str
+    reached: str
+    """Seeds in which its code ran."""
+    bit: str
+    """Seeds in which it did otherwise than the store."""
     size: str
     clean: str
     """What the store without it broke."""
@@ -65,32 +75,43 @@ def mutation_page(results: MutationResults) -> str:
 def _row(result: MutantResult, results: MutationResults) -> MutantRow:
     survives = results.survivors.get(result.id, "")
     why = ""
-    if result.clean_violation:
+    if result.error:
+        why = f"the harness failed: {result.error.splitlines()[-1]}"
+    elif result.clean_violation:
         why = f"without it, too: {result.clean_violation}"
     elif not result.found:
-        why = survives or "not found, and nobody knows why it lives"
+        why = survives or f"not found: {result.missed_because}"
     elif survives:
         why = f"found, although it is said of it: {survives}"
     return MutantRow(
         result.id,
         mutant_named(result.id).summary,
         result.invariant,
+        result.is_expected,
+        result.scenario,
+        tuple(find.scenario for find in result.finds[1:]),
         result.seeds,
-        f"{result.seconds:,.1f}",
+        f"{result.core_seconds:,.1f}",
+        _count(result.reached),
+        _count(result.bit),
         _size(result.shrunk),
         result.clean_violation,
-        bool(result.clean_violation) or not (result.found or survives),
+        bool(result.error or result.clean_violation) or not (result.found or survives),
         why,
         _failure_text(result, results),
     )
+
+
+def _count(seeds: int | None) -> str:
+    return "-" if seeds is None else figure(seeds)
 
 
 def _failure_text(result: MutantResult, results: MutationResults) -> FailureText | None:
     if result.failure is None:
         return None
     failure = result.failure
-    about = f"{result.invariant}, seed {failure.seed}"
-    return failure_text(results.failures[failure.signature], result.id, about)
+    about = f"{result.invariant}, {result.scenario}, seed {failure.seed}"
+    return failure_text(results.failures[failure.name_of_mutant], result.id, about)
 
 
 def _size(shrunk: dict[str, Any] | None) -> str:
@@ -117,11 +138,12 @@ def _verdict(rows: list[MutantRow], reach: Reach) -> PageVerdict:
 
 
 def _facts(results: MutationResults, found: list[int]) -> Facts:
+    core_seconds = core_seconds_texts(results.mutant_results)
     return [
         ("mutants", figure(len(results.mutant_results))),
         ("found", figure(len(found))),
+        *((f"core-seconds until found, {name}", text if found else "-") for name, text in core_seconds.items()),
         ("seeds until found, median", f"{median(found):,.0f}" if found else "-"),
-        ("the most", figure(max(found)) if found else "-"),
         ("seeds run", figure(sum(result.seeds for result in results.mutant_results))),
         ("seconds", f"{results.seconds:,.1f}"),
     ]

@@ -7,6 +7,7 @@ from typing import Any
 from ...scenarios.campaigns.blame import ViolationKind
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.mutation_run import MutantResult
+from ...scenarios.campaigns.pairs import Pair
 from ...scenarios.campaigns.runner import ALL, Reach, Tally
 from ...scenarios.mutants.versions import Version
 
@@ -20,6 +21,8 @@ class FailureLinks:
     failure: Failure
     again: str
     """The command that shows it again."""
+    name: str
+    """What names it among the others of its page."""
     file: str = ""
     """The failure artefact."""
     timeline: str = ""
@@ -57,7 +60,7 @@ class MutationResults:
     survivors: Mapping[str, str]
     """Why mutants may live that nothing finds, by id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """What found the mutants, by signature."""
+    """What found the mutants, by `Failure.name_of_mutant`."""
     reach: Reach = ALL
 
 
@@ -75,6 +78,8 @@ class SweepResults:
     detections: Sequence[Row]
     injected: Mapping[str, int]
     marks: Mapping[str, int]
+    pairs: Mapping[Pair, int] = field(default_factory=dict)
+    """Seeds in which each pair of features and faults met."""
     judged: Mapping[str, int] = field(default_factory=dict)
     """Seeds that came to a verdict, by disk."""
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...scenarios.campaigns.coverage import faults_of
+from ...scenarios.campaigns.pairs import pairs_met
 from ...scenarios.campaigns.runner import Tally, reach_words, verdict_of
 from ...scenarios.claims.catalogue import SCENARIOS
 from .coverage import coverage_groups, promises_table
@@ -61,6 +62,7 @@ def run_page(results: RunResults) -> str:
         not_run=[(name, SCENARIOS[name].claim) for name in results.reach.not_run],
         promises=promises_table(total("judged"), total("tried"), total("broken")),
         coverage=coverage_groups(total("injected"), total("marks")),
+        pairs=pairs_met(total("pairs")),
         kinds=kinds,
         opened=_KINDS_OPENED,
         errors=errors,

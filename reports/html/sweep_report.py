@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...scenarios.campaigns.coverage import faults_of
+from ...scenarios.campaigns.pairs import pairs_met
 from ...scenarios.claims.catalogue import SCENARIOS
 from ..quantities import PER_MILLE, duration, rate
 from .coverage import coverage_groups, promises_table
@@ -75,6 +76,7 @@ def sweep_page(results: SweepResults) -> str:
         picture=latency_picture(results.put_latency) if latencies else None,
         latencies=latencies,
         coverage=coverage_groups(results.injected, results.marks),
+        pairs=pairs_met(results.pairs),
         failures=stories,
     )
 

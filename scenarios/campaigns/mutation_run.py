@@ -1,13 +1,23 @@
-"""Mutation runs: how many seeds it takes to see a bug, while the store without it stays silent on them."""
+"""Mutation runs: how much it takes to see a bug, while the store without it stays silent.
+
+The figure that counts is of the shipped scenarios as they are: seed after seed of each in turn, one seed of each in a
+round, until one finds the bug. What that took is counted in core-seconds: CPU time of the runs with the bug in. Within
+ranges that are narrowed to a bug it is found sooner; that is a way to work on it, and says nothing about a bug that
+nobody knows.
+"""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from time import perf_counter
+from itertools import count, islice
+from math import ceil
+from time import perf_counter, process_time
 from typing import Any
 
+from ...sim.guard import guard
 from ...sim.process import CPU_SECONDS_MAX
+from ..claims.catalogue import SCENARIOS
 from ..claims.scenario import Scenario
 from ..mutants.known import mutant_named
 from ..mutants.mutant import Mutant
@@ -18,6 +28,50 @@ from .seeds import SeedResult, run_seed
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
 """What is reported of the size of a shrunk failure."""
+_SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
+"""Of mutants, by nearest rank."""
+_COMPARED_MAX = 40
+"""How many seeds are run without a mutant that does not report its bites, to see in how many it did anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a mutation run ends that finds nothing."""
+
+    seeds: int | None = None
+    """Of each scenario; None: no such limit."""
+    core_seconds: float | None = None
+    """Of all runs with the mutant in."""
+
+    def __post_init__(self) -> None:
+        assert self.seeds is not None or self.core_seconds is not None, "a mutation run has an end"
+
+
+@dataclass(frozen=True, slots=True)
+class MutationSettings:
+    """How mutants are run."""
+
+    limits: Limits
+    scenarios: tuple[Scenario, ...] | None = tuple(SCENARIOS.values())
+    """In which; None: in one that is narrowed to what the mutant needs."""
+    all_scenarios: bool = False
+    """Whether to go on until each scenario has found it."""
+    shrink_seconds: float | None = None
+    """For how long what found it is made smaller; None: not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """How one scenario found a mutant."""
+
+    scenario: str
+    seed: int
+    invariant: str
+    """That broke first."""
+    seeds: int
+    """Of all scenarios, run until then."""
+    core_seconds: float
+    """CPU time of those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,65 +79,203 @@ class MutantResult:
     """What came of running one mutant."""
 
     id: str
-    found: bool
-    invariant: str
+    finds: tuple[Find, ...]
+    """The first of each scenario that found it, in that order."""
     seeds: int
-    """Seeds run until it was found, or all of them."""
-    seconds: float
-    clean_violation: str
-    """What the unmutated store broke on the same seeds: nothing, or the find proves nothing."""
+    """Seeds run until it was found first, or all of them."""
+    core_seconds: float
+    """CPU time of those."""
+    reached: int | None
+    """In how many of those seeds the mutated code ran; None for a constant, which does not run."""
+    bit: int | None
+    """In how many it reported that it did otherwise; None if it does not report."""
+    differing: tuple[int, int] | None = None
+    """Of a mutant that does not report, and was not found: how many seeds ran otherwise than without it, of how many.
+
+    A run is known by its digest.
+    """
+    is_expected: bool = True
+    """Whether what found it is one of the invariants that the mutant expects."""
+    clean_violation: str = ""
+    """What the unmutated store broke on a seed that would have found it: such a seed proves nothing, and is no find."""
+    error: str = ""
+    """What of the harness failed, and ended it."""
     failure: Failure | None = None
     """What found it."""
     shrunk: dict[str, Any] | None = None
     """The size of the smaller failure, and what that took; None if none was asked for."""
+
+    @property
+    def found(self) -> bool:
+        """Return whether a scenario found it."""
+        return bool(self.finds)
+
+    @property
+    def invariant(self) -> str:
+        """Return what broke first; empty if nothing did."""
+        return self.finds[0].invariant if self.finds else ""
+
+    @property
+    def scenario(self) -> str:
+        """Return which scenario found it first; empty if none did."""
+        return self.finds[0].scenario if self.finds else ""
+
+    @property
+    def missed_because(self) -> str:
+        """Return what there is to say of a mutant that was not found: a mutant that did nothing is no missed bug."""
+        if self.reached == 0:
+            return "never reached"
+        ran = "" if self.reached is None else f"reached in {_seeds(self.reached)}, "
+        if self.bit is not None:
+            return f"{ran}bit in {_seeds(self.bit)}, not seen" if self.bit else f"{ran}never bit"
+        if self.differing is None:
+            return f"{ran}not seen"
+        differing, compared = self.differing
+        return f"{ran}ran otherwise in {differing} of {_seeds(compared)} compared{', not seen' if differing else ''}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON takes it."""
         return {
             "id": self.id,
             "found": self.found,
+            "scenario": self.scenario,
             "invariant": self.invariant,
+            "expected": self.is_expected,
             "seeds": self.seeds,
-            "seconds": round(self.seconds, 3),
+            "core_seconds": round(self.core_seconds, 3),
+            "reached": self.reached,
+            "bit": self.bit,
+            "differing": None if self.differing is None else dict(zip(("seeds", "of"), self.differing, strict=True)),
+            "missed_because": "" if self.found else self.missed_because,
+            "finds": [{**asdict(one), "core_seconds": round(one.core_seconds, 3)} for one in self.finds],
             "shrunk": self.shrunk,
             "clean_violation": self.clean_violation,
+            "error": self.error,
         }
 
 
+def _seeds(number: int) -> str:
+    return f"{number:,} seed{'' if number == 1 else 's'}"
+
+
+def core_seconds_texts(results: Sequence[MutantResult]) -> dict[str, str]:
+    """Return in how many core-seconds mutants were found: half of them, nearly all, and all.
+
+    Those that were not found took longer than all others; what depends on them is more than the most that one was run.
+    """
+    found = sorted(result.core_seconds for result in results if result.found)
+    longest = max((result.core_seconds for result in results), default=0.0)
+    texts = {}
+    for name, share in _SHARES.items():
+        rank = max(1, ceil(share * len(results)))
+        texts[name] = f"{found[rank - 1]:.1f}" if rank <= len(found) else f"over {longest:.1f}"
+    return texts
+
+
 def narrowed_scenario(mutant: Mutant) -> Scenario:
-    """Return the scenario a mutant is run in: anything at all, within what the mutant needs."""
+    """Return the scenario a mutant is worked on in: anything at all, within what the mutant needs."""
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", mutant.ranges)
 
 
-def run_mutant(mutant: Mutant, seeds: int, *, shrink_seconds: float | None = None) -> MutantResult:
-    """Run up to so many seeds with a mutant, and those same seeds without it if that finds it.
+def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
+    """Run seeds with a mutant until one finds it; what the harness fails in is a result, too.
 
-    With shrink_seconds, what found it is made smaller for so long at most.
-
-    Raises RuntimeError for what is wrong with the harness.
+    A seed that breaks a promise is run without it, and is a find if that holds. To run this one is enough: what a run
+    comes to follows from its scenario and seed alone, so the seeds before have no part in it.
     """
-    ground = narrowed_scenario(mutant)
-    began = perf_counter()
-    invariant, used, failure = "", 0, None
-    for result in _results(ground, seeds, mutant.id):
-        used += 1
+    search = _Search(mutant, settings)
+    with guard():
+        search.run()
+        result = search.result()
+    if settings.shrink_seconds is None or result.failure is None:
+        return result
+    return _shrunk(result, result.failure, settings.shrink_seconds)
+
+
+class _Search:
+    """One mutant's seeds, and what has come of them so far."""
+
+    def __init__(self, mutant: Mutant, settings: MutationSettings) -> None:
+        self._mutant = mutant
+        self._limits = settings.limits
+        self._all_scenarios = settings.all_scenarios
+        self._scenarios = settings.scenarios or (narrowed_scenario(mutant),)
+        self._finds: list[Find] = []
+        self._first: Failure | None = None
+        self._clean_violation = self._error = ""
+        self._seeds, self._core_seconds = 0, 0.0
+        self._reached = self._bit = 0
+        self._digests: list[tuple[Scenario, int, str]] = []
+        """Of seeds that may have run otherwise than without the mutant."""
+
+    def run(self) -> None:
+        """Run seeds until one finds it, or each scenario has, or a limit is met."""
+        finders: set[str] = set()
+        for scenario, seed in self._rounds():
+            if scenario.name in finders:
+                continue
+            self._take(scenario, self._run(scenario, seed))
+            finders = {find.scenario for find in self._finds}
+            limit = self._limits.core_seconds
+            is_over = limit is not None and self._core_seconds >= limit
+            is_found = len(finders) == (len(self._scenarios) if self._all_scenarios else 1)
+            if is_over or is_found or self._error:
+                return
+
+    def _rounds(self) -> Iterator[tuple[Scenario, int]]:
+        return ((scenario, seed) for seed in islice(count(), self._limits.seeds) for scenario in self._scenarios)
+
+    def _run(self, scenario: Scenario, seed: int) -> SeedResult:
+        began = process_time()
+        result = run_seed(scenario, seed, mutant=self._mutant.id, cpu_seconds_max=CPU_SECONDS_MAX)
+        self._core_seconds += process_time() - began
+        self._seeds += 1
+        return result
+
+    def _take(self, scenario: Scenario, result: SeedResult) -> None:
+        if not self._finds:
+            self._reached += result.reached > 0
+            self._bit += result.bit > 0
         if result.error:
-            raise RuntimeError(f"{mutant.id}, seed {result.seed}: {result.error}")
-        if result.failure is not None:
-            failure = result.failure
-            invariant = failure.violations[0].invariant
-            break
-    seconds = perf_counter() - began
-    violation = ""
-    if invariant:
-        clean = _results(ground, used, None)
-        broken = next((result for result in clean if result.outcome != "held"), None)
-        if broken is not None:
-            violation = broken.error or (str(broken.failure.violations[0]) if broken.failure else broken.outcome)
-    mutant_result = MutantResult(mutant.id, bool(invariant), invariant, used, seconds, violation, failure)
-    return (
-        mutant_result if shrink_seconds is None or failure is None else _shrunk(mutant_result, failure, shrink_seconds)
-    )
+            self._error = f"{scenario.name}, seed {result.seed}: {result.error}"
+        elif result.failure is not None:
+            self._take_find(scenario, result.seed, result.failure)
+        elif len(self._digests) < _COMPARED_MAX and (result.reached or not self._mutant.has_reach):
+            self._digests.append((scenario, result.seed, result.digest))
+
+    def _take_find(self, scenario: Scenario, seed: int, failure: Failure) -> None:
+        clean = run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX)
+        if clean.outcome != "held":  # proves nothing
+            found = str(clean.failure.violations[0]) if clean.failure else clean.error
+            self._clean_violation = self._clean_violation or f"{scenario.name} --seed {seed}: {found}"
+            return
+        self._first = self._first or failure
+        invariant = failure.violations[0].invariant
+        self._finds.append(Find(scenario.name, seed, invariant, self._seeds, self._core_seconds))
+
+    def result(self) -> MutantResult:
+        """Return what has come of them."""
+        mutant, first = self._mutant, self._finds[0] if self._finds else None
+        reports = mutant.reports_bites or self._bit > 0
+        return MutantResult(
+            mutant.id,
+            tuple(self._finds),
+            self._seeds if first is None else first.seeds,
+            self._core_seconds if first is None else first.core_seconds,
+            self._reached if mutant.has_reach else None,
+            self._bit if reports else None,
+            None if reports or first is not None or self._error else self._differing(),
+            first is None or first.invariant in mutant.expected,
+            self._clean_violation,
+            self._error,
+            self._first,
+        )
+
+    def _differing(self) -> tuple[int, int]:
+        """Return how many of the first seeds that reached the mutant ran otherwise than without it, of how many."""
+        clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
+        pairs = zip(clean, self._digests, strict=True)
+        return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)
 
 
 def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
@@ -100,17 +292,16 @@ def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -
 
 def run_mutants(
     names: Sequence[str],
-    seeds: int,
+    settings: MutationSettings,
     *,
     jobs: int = 1,
-    shrink_seconds: float | None = None,
     interruption: Interruption | None = None,
 ) -> Iterator[MutantResult]:
     """Run mutants, so many at a time in processes of their own; yield what comes of each in the order of names.
 
     An interruption leaves out those whose run has not ended.
     """
-    run_one = partial(_run_named, seeds=seeds, shrink_seconds=shrink_seconds)
+    run_one = partial(_run_named, settings=settings)
     interruption = interruption or Interruption()
     if jobs > 1:
         for _, found in in_processes(run_one, names, jobs, interruption):
@@ -125,11 +316,5 @@ def run_mutants(
         yield mutant_result
 
 
-def _run_named(name: str, seeds: int, shrink_seconds: float | None) -> MutantResult:
-    return run_mutant(mutant_named(name), seeds, shrink_seconds=shrink_seconds)
-
-
-def _results(ground: Scenario, seeds: int, mutant: str | None) -> Iterator[SeedResult]:
-    """Yield the results of the first seeds."""
-    for seed in range(seeds):
-        yield run_seed(ground, seed, mutant=mutant, cpu_seconds_max=CPU_SECONDS_MAX)
+def _run_named(name: str, settings: MutationSettings) -> MutantResult:
+    return run_mutant(mutant_named(name), settings)

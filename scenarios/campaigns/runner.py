@@ -19,6 +19,7 @@ from ..claims.ranges import Ranges
 from ..claims.scenario import Scenario
 from .failures.failure import Failure
 from .interruption import Interruption, in_processes, is_stop_wanted
+from .pairs import Pair, pairs_in
 from .seeds import SeedResult, run_seed
 
 BATCH_SEEDS = 25
@@ -77,6 +78,8 @@ class Tally:
     violations: int = 0
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[Pair] = field(default_factory=Counter)
+    """In how many seeds each pair of features and faults met."""
     judged: Counter[str] = field(default_factory=Counter)
     """How many seeds came to a verdict on each disk."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -106,6 +109,7 @@ class Tally:
         self.wall_seconds += result.wall_seconds
         self.injected += result.injected
         self.marks += result.marks
+        self.pairs.update(pairs_in(result.features, result.injected))
         if self._next_seed in (None, result.seed):
             self._digest.update(result.digest.encode())
             self._next_seed = result.seed + 1

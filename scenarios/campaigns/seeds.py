@@ -22,6 +22,7 @@ from ..runs.outcome import RunOutcome
 from ..runs.run_of import simulation_of
 from .failures.failure import Failure
 from .failures.replay import failing_run_of, run_plan
+from .pairs import features_of
 
 
 @dataclass(slots=True)
@@ -42,6 +43,8 @@ class SeedResult:
     wall_seconds: float = 0.0
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    features: tuple[str, ...] = ()
+    """What its plan switched on, names in `pairs`."""
     tried: tuple[str, ...] = ()
     """The invariants that were checked on something that could have broken them."""
     plan: Plan | None = None
@@ -51,6 +54,10 @@ class SeedResult:
     failure: Failure | None = None
     error: str = ""
     """What went wrong in the harness."""
+    reached: int = 0
+    """How often the mutant's code ran; 0 without one."""
+    bit: int = 0
+    """How often the mutant reported that it did otherwise than the store."""
 
 
 def run_seed(
@@ -72,8 +79,10 @@ def run_seed(
     began = perf_counter()
     result = SeedResult(scenario.name, seed, "held")
     try:
-        with garbage_kept(), applied_mutant(mutant), cpu_limit(cpu_seconds_max):
-            outcome = _run(scenario, seed, mutant, result, check_determinism=check_determinism, policy=policy)
+        with garbage_kept(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
+            simulation, outcome = _execute(scenario, seed, policy=policy)
+            result.reached, result.bit = activity.reached, activity.bit  # in this run, whatever is run again of it
+            _judge(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)
             if in_detail:
                 result.plan, result.put_us = outcome.plan, outcome.put_us
     except (Exception, NoEndInSight):
@@ -83,16 +92,17 @@ def run_seed(
     return result
 
 
-def _run(
+def _judge(
     scenario: Scenario,
     seed: int,
     mutant: str | None,
     result: SeedResult,
+    simulation: Simulation,
+    outcome: RunOutcome,
     *,
     check_determinism: bool,
-    policy: Policy | None,
-) -> RunOutcome:
-    simulation, outcome = _execute(scenario, seed, policy=policy)
+) -> None:
+    """Take what a run came to into its result; run it again to see whether it is the same, or for a record of it."""
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
     result.crashes = outcome.crashes
@@ -101,6 +111,7 @@ def _run(
     result.virtual_ns = outcome.virtual_ns
     result.injected = outcome.injected
     result.marks = outcome.marks
+    result.features = features_of(outcome.plan)
     result.tried = outcome.tried
     if check_determinism:
         try:
@@ -109,12 +120,11 @@ def _run(
         except NondeterminismError as error:
             result.outcome = "nondeterministic"
             result.error = str(error)
-            return outcome
+            return
     if outcome.violations:
         result.outcome = "violated"
         original = failing_run_of(outcome, simulation)
         result.failure = Failure(scenario.name, scenario.claim, seed, mutant, original)
-    return outcome
 
 
 def _execute(

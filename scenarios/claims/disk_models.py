@@ -92,6 +92,7 @@ DISK_MODELS: dict[str, DiskModel] = {
             {
                 "failing_sync": ("ext4-ordered", "xfs", "btrfs"),
                 "failed_sync_chance": (0.0, 0.0, 0.02),
+                "failed_write_back_chance": (0.0, 0.0, 0.02),
                 "failed_directory_sync_chance": (0.0, 0.0, 0.05),
                 "stopped_file_system_chance": (0.0, 0.3),
                 "failed_read_chance": (0.0, 0.0, 0.1),

@@ -51,6 +51,8 @@ class MessagePlan:
     body_bytes_max: int = knob(0, 40, 300, 900, least=0)
     property_bytes_max: int = knob(0, 0, 700, least=0)
     equal_sizes: bool = knob(False, False, True)
+    limit_bytes: int = knob(0, plain=0)
+    """The longest body, or batch, that the store is set to take; 0: longer than any segment."""
     batch_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
     illegal_chance: float = knob(0.0, 0.0, 0.1, plain=0.0)
     no_wait_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
@@ -184,9 +186,13 @@ class BrokerPlan:
     """Whether consumers commit with the next pull, or by a request of its own."""
     consumer_restart_chance: float = knob(0.0, plain=0.0, weight=4)
     """Of a consumer, at the end of each life of the broker, to begin again from what it has committed."""
+    client_death_chance: float = knob(0.0, plain=0.0, weight=4)
+    """Of a producer's machine in the midst of a send, and of a consumer's with messages in hand, to die."""
     tasks_each: int = knob(1, plain=1, weight=3)
     """How many tasks each kind of request has in the broker."""
     buffer_bytes: int = knob(65_536, plain=65_536)
     """How much of a stream is under way or unread before its sender waits."""
+    rest_ms_max: int = knob(0, plain=0, weight=1)
+    """How long a life of the broker goes on at most when producers are done."""
     off_ms_max: int = knob(1_000, plain=1)
     """How long the broker's machine is off between two lives at most."""

@@ -6,7 +6,7 @@ from typing import cast
 from ...faults.disk.disk import Disk
 from ...faults.simulation.simulation import WorldTrace
 from ...sim.machine import Machine
-from ...store.config import FlushDiskType, StoreConfig
+from ...store.config import MIB, FlushDiskType, StoreConfig
 from ...store.delivery.transaction_check import TransactionConfig
 from ...store.formats.delay_level import parse_delay_levels
 from ...store.network import Network
@@ -44,6 +44,7 @@ def config_of(plan: Plan) -> StoreConfig:
         flush_commit_log_thorough_interval_ms=plan.flush.thorough_interval_ms,
         sync_flush_timeout_ms=plan.flush.sync_timeout_ms,
         recover_whole_log=plan.recover_whole_log,
+        max_message_size=plan.messages.limit_bytes or 4 * MIB,
         message_index_enable=plan.index.slots > 0,
         max_hash_slot_num=max(plan.index.slots, 1),
         max_index_num=plan.index.entries,

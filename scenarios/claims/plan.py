@@ -49,6 +49,12 @@ class LifeEnding(StrEnum):
         return self.value.startswith("stop")
 
 
+DAMAGING = frozenset(
+    ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
+)
+"""Behind which files are not as the store left them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Life:
     """One life of a store, from power-on to its end."""
@@ -109,6 +115,8 @@ class Plan:
     """Whether the run is for liveness: the world heals in the end, and the store must work again."""
     starved_steps_max: int = knob(0)
     """How long one task may have to stand back behind all others; 0: none has to."""
+    attribute_points: bool = knob(False, plain=False, in_sessions=False)
+    """Whether tasks switch at plain attributes of the store, too, as threads do, and not at calls of the world only."""
     starts: features.StartPlan = features.StartPlan()
     errors_stop: bool = knob(True)
     """Whether, in a run for liveness, the disk's errors stop when the users of a life have done their work: the store

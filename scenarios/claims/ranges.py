@@ -40,19 +40,16 @@ class Ranges:
     ((0.3, 0.8), (1, 2))
     """
 
-    __slots__ = ("_chosen",)
+    __slots__ = ("_chances", "_chosen", "_optional")
 
     def __init__(self, **chosen: Options | Mapping[str, Options]) -> None:
         """Knobs of a plan's core, `endings`, `lives` and `messages_each` by name, those of a feature in a mapping.
 
         ValueError if there is no such.
         """
-        self._chosen: dict[str, Options] = dict(_paths(chosen))
-        for path in self._chosen:
-            if path not in KNOBS and path not in _OF_LIVES:
-                raise ValueError(f"{path}: no knob of a plan")
-        for ending in self._chosen.get("endings", ()):
-            LifeEnding(ending)
+        self._chosen = _checked(chosen)
+        self._optional: dict[str, dict[str, Options]] = {}
+        self._chances: dict[str, float] = {}
 
     def __getitem__(self, path: str) -> Options:
         """Return the options of a knob, by its path in `KNOBS`, or of lives."""
@@ -66,29 +63,85 @@ class Ranges:
         return self._chosen
 
     @property
+    def optional(self) -> Mapping[str, Mapping[str, Options]]:
+        """What takes part in some of the seeds only, each on its own: options by path."""
+        return self._optional
+
+    def with_optional(
+        self, chance: float = 0.5, /, **optional: Mapping[str, Options | Mapping[str, Options]]
+    ) -> "Ranges":
+        """Return ranges of which some seeds have other options beside: those of each name with that chance.
+
+        The options are as the constructor has them. Where two that take part have the same knob, the later one has it.
+        """
+        ranges = self.replace()
+        ranges._optional |= {name: _checked(chosen) for name, chosen in optional.items()}
+        ranges._chances |= dict.fromkeys(optional, chance)
+        return ranges
+
+    def taking_part(self, stream: Stream) -> "Ranges":
+        """Draw what is optional, first of all: which of it takes part. Return the ranges of everything else."""
+        if not self._optional:
+            return self
+        ranges = Ranges()
+        ranges._chosen = dict(self._chosen)
+        for name, chosen in self._optional.items():
+            if stream.chance(self._chances[name], f"{name} takes part"):
+                ranges._chosen |= chosen
+        return ranges
+
+    @property
     def is_alone(self) -> bool:
         """Return whether every plan drawn is of one store and nothing else."""
         return not any(self["cluster.slaves"]) and not any(self["broker.serves"])
 
     def replace(self, **changes: Options | Mapping[str, Options] | None) -> "Ranges":
-        """Return ranges with other options; what is None has its own again. Knobs of a feature change one by one."""
+        """Return ranges with other options; what is None has its own again. Knobs of a feature change one by one.
+
+        What changes is not optional any more.
+        """
         kept = {
             path: options
             for path, options in self._chosen.items()
             if changes.get(path.partition(".")[0], ()) is not None
         }
         ranges = Ranges(**{name: change for name, change in changes.items() if change is not None})
+        for name, optional in self._optional.items():
+            left = {path: options for path, options in optional.items() if not _is_in(path, changes)}
+            if left:
+                ranges._optional[name] = left
+                ranges._chances[name] = self._chances[name]
         ranges._chosen = {**kept, **ranges._chosen}
         return ranges
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ranges) and self._chosen == other._chosen
+        return isinstance(other, Ranges) and (self._chosen, self._optional) == (other._chosen, other._optional)
 
     def __hash__(self) -> int:
         return hash(frozenset(self._chosen))
 
     def __repr__(self) -> str:
-        return f"Ranges({self._chosen})"
+        return f"Ranges({self._chosen})" + (f".with_optional({self._optional})" if self._optional else "")
+
+
+def _checked(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str, Options]:
+    """Return options by path; ValueError if there is no such knob, or no such ending."""
+    options = dict(_paths(chosen))
+    for path in options:
+        if path not in KNOBS and path not in _OF_LIVES:
+            raise ValueError(f"{path}: no knob of a plan")
+    for ending in options.get("endings", ()):
+        LifeEnding(ending)
+    return options
+
+
+def _is_in(path: str, changes: Mapping[str, Options | Mapping[str, Options] | None]) -> bool:
+    """Return whether a knob is among changes."""
+    feature, _, name = path.rpartition(".")
+    if not feature:
+        return name in changes
+    change = changes.get(feature, ())
+    return change is None or (isinstance(change, Mapping) and name in change)
 
 
 def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tuple[str, Options]]:
@@ -103,6 +156,7 @@ def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tu
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     """Draw one plan; the last life always ends in what the ranges' endings say, the store is judged after each."""
+    ranges = ranges.taking_part(stream)
     drawn = {path: stream.pick(ranges[path], path) for path in KNOBS if path.partition(".")[0] not in _BY_NAME}
     disk_model = DISK_MODELS[drawn["disk"]]
     drawn["recover_whole_log"] |= disk_model.needs_whole_log

@@ -31,8 +31,13 @@ class Scenario:
         """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""
         return DISK_MODELS[disk].is_sound or self.ranges.is_alone
 
-    def narrowed(self, *, disk: str | None = None, policy: str | None = None) -> "Scenario":
-        """Return the scenario with one disk or one policy only; ValueError if there is no such for it."""
+    def narrowed(
+        self, *, disk: str | None = None, policy: str | None = None, attribute_points: bool = False
+    ) -> "Scenario":
+        """Return the scenario with one disk or one policy only, or with attribute points in all of its runs.
+
+        ValueError if there is no such disk or policy for it.
+        """
         ranges = self.ranges
         if disk is not None:
             if disk not in DISK_MODELS:
@@ -44,4 +49,6 @@ class Scenario:
             if policy not in POLICIES:
                 raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy}")
             ranges = ranges.replace(policy=(policy,))
+        if attribute_points:
+            ranges = ranges.replace(attribute_points=(True,))
         return replace(self, ranges=ranges)

@@ -54,7 +54,7 @@ class FuzzReport:
         return self.inputs / self.seconds if self.seconds else 0.0
 
 
-def applied_fuzzed(name: str | None) -> AbstractContextManager[None]:
+def applied_fuzzed(name: str | None) -> AbstractContextManager[object]:
     """Return a `with` block in which the mutant of a name is applied; None for the store as it is."""
     mutant = None if name is None else find_fuzzed(name)
     return nullcontext() if mutant is None else mutant.applied()

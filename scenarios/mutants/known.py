@@ -1,7 +1,8 @@
-"""Known mutants: the catalogue's, real versions and what they have beside, and those of other modules.
+"""Known mutants: the catalogue's, real versions and what they have beside, those of other modules, and of files.
 
 A module that can be imported brings mutants of its own: it has `MUTANTS`, a mapping of ids to mutants, and may have
 `SURVIVORS`, which says of some of them why they live. Their names are `MODULE:ID`, in every process that runs them.
+Those of a file are `FILE.py:ID` (`files`).
 """
 
 from collections.abc import Mapping
@@ -9,12 +10,16 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
 from . import MUTANTS
+from .activity import Activity
+from .files import is_in_file, mutant_in_file, names_in_file
 from .mutant import Mutant
 from .versions import find_in_versions
 
 
 def find_mutant(name: str) -> Mutant | None:
-    """Return the mutant of a name, None if there is none."""
+    """Return the mutant of a name, None if there is none. Raises MutantFileError if it names a file that has none."""
+    if is_in_file(name):
+        return mutant_in_file(name)
     module, colon, id_ = name.partition(":")
     if not colon:
         return MUTANTS.get(name) or find_in_versions(name)
@@ -25,16 +30,21 @@ def find_mutant(name: str) -> Mutant | None:
 
 
 def mutant_named(name: str) -> Mutant:
-    """Return the mutant of a name; KeyError if there is none."""
+    """Return the mutant of a name; KeyError or MutantFileError if there is none."""
     mutant = find_mutant(name)
     if mutant is None:
         raise KeyError(name)
     return mutant
 
 
-def applied_mutant(name: str | None) -> AbstractContextManager[None]:
-    """Return a `with` block in which the mutant of a name is applied; None for the store as it is."""
-    return nullcontext() if name is None else mutant_named(name).applied()
+def applied_mutant(name: str | None) -> AbstractContextManager[Activity]:
+    """Return a `with` block in which the mutant of a name is applied, and counted; None for the store as it is."""
+    return nullcontext(Activity()) if name is None else mutant_named(name).applied()
+
+
+def names_meant(name: str) -> list[str]:
+    """Return the names of the mutants that a name stands for: itself, or all of a file's. Raises MutantFileError."""
+    return names_in_file(name) if is_in_file(name) else [name]
 
 
 def mutants_in(module: str | None) -> list[str]:

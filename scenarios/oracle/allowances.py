@@ -9,7 +9,7 @@ in it, see `cannot_pass`. So where errors stop, a store has to come to its ends 
 from ...faults.disk.disk import Disk
 from ..claims.plan import Plan
 
-SYNC_ERRORS = ("failed sync", "late sync error", "failed directory sync", "stopped file system")
+SYNC_ERRORS = ("failed sync", "failed write-back", "late sync error", "failed directory sync", "stopped file system")
 OTHER_ERRORS = (
     "failed write",
     "failed read",
@@ -19,6 +19,7 @@ OTHER_ERRORS = (
     "hole without room",
     "out of memory",
 )
+_REVERTING = ("failed sync", "failed write-back")
 _LASTING = ("latent sector error", "out of memory")
 WANTS_OF_SPACE = ("failed creation", "failed extend", "disk full")
 DELAYS = ("slow sync", "slow IO", "stalled device")
@@ -65,7 +66,7 @@ def cannot_pass(disk: Disk) -> bool:
 
 def has_reverted(disk: Disk, path: str | None = None) -> bool:
     """Return whether a failed sync has taken back what readers had seen in the page cache, of one file or of any."""
-    return any(damage.kind == "failed sync" and path in (None, damage.path) for damage in disk.damage)
+    return any(damage.kind in _REVERTING and path in (None, damage.path) for damage in disk.damage)
 
 
 def _sum(disk: Disk, kinds: tuple[str, ...]) -> int:

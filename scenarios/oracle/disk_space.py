@@ -53,6 +53,11 @@ class Room:
         return self.is_short or (self._returned_ns is not None and since_ns <= self._returned_ns)
 
 
+def _is_of_a_queue(directory: str, path: str) -> bool:
+    """Return whether a path leads to a file of a queue; others may be beside those, and are nobody's."""
+    return path.startswith(f"{directory}/") and directory_of(path).rpartition("/")[2].isdecimal()
+
+
 class WatchedRemovals:
     """A store's files, with an eye on what it removes while it runs; what a recovery removes is DUR's and PREFIX's.
 
@@ -89,7 +94,7 @@ class WatchedRemovals:
             config = store.config
             if directory_of(path) == config.commit_log_directory:
                 self._segment_goes(store, path)
-            elif path.startswith(config.consume_queue_directory + "/"):
+            elif _is_of_a_queue(config.consume_queue_directory, path):
                 self._report(clean.check_queue_removal(store, self._disk, path))
                 if len(self._files.list_directory(directory_of(path))) == 1:
                     topic, queue_id = directory_of(path).split("/")[-2:]

@@ -7,6 +7,7 @@ repeated.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from typing import Any, Protocol
 from ...store.message_store import MessageStore
 from .ledger import Ledger
 from .recovered import RecoveredStore
+
+_NO_NAME = re.compile(r"[ /\\:]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,11 @@ class Violation:
 
     @property
     def signature(self) -> str:
-        """Return what makes two violations the same bug to a reader: the promise and the kind of breach."""
-        return f"{self.invariant}-{self.field or 'broken'}".lower().replace(" ", "-")
+        """Return what makes two violations the same bug to a reader: the promise and the kind of breach.
+
+        It names files, too: what may not stand in such a name, as in a queue's, does not.
+        """
+        return _NO_NAME.sub("-", f"{self.invariant}-{self.field or 'broken'}".lower())
 
     def to_json(self) -> dict[str, Any]:
         """Return the violation as JSON takes it."""

@@ -15,7 +15,7 @@ not make it worse.
 By the end of a life (section 14 of the format's description):
 
     end of life        what must be there afterwards
-    clean stop         every put that was stored
+    clean stop         every put that was stored, also if the power goes when the stop has returned
     damage after it    every put in front of the damage
     process kill       every put that was answered: its bytes were in the page cache
     ... with the pool  all below the committed position, and what consumers saw
@@ -182,8 +182,10 @@ STATUS        yes          yes          yes          yes       yes yes   yes    
 ISO           yes          yes          yes          yes       yes yes   yes          yes       yes        yes
 START         yes          yes          yes          yes       yes yes   yes          yes       intact     intact
 LIVE          yes          yes          yes          yes       yes yes   yes          yes       yes        yes
+QUIET         yes          yes          yes          yes       yes yes   yes          yes       yes        yes
 READ          yes          yes          yes          yes       yes yes   yes          yes       yes        -
 META          yes          yes          yes          yes       yes yes   yes          yes       -          -
+SCAN          yes          yes          yes          yes       yes yes   yes          yes       -          -
 SCHED         yes          yes          yes          yes       yes yes   yes          yes       -          -
 REDEL         yes          yes          yes          yes       yes yes   yes          yes       -          -
 CLEAN         yes          yes          yes          yes       yes yes   yes          yes       -          -

@@ -186,9 +186,10 @@ class Judge:
         with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
             return [*clean.check_expired(store), *clean.check_queues(store)]
 
-    def queues_removed(self, store: MessageStore, log_min_offset: int) -> None:
+    def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
         """Judge a removal of queues by hand, before which the log began there."""
-        self.report(clean.check_queues_removed(store, log_min_offset))
+        with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
+            self.report(clean.check_queues_removed(store, log_min_offset))
 
     def answers_of_the_removed(self, store: MessageStore) -> None:
         """Judge what a store says of messages that are gone."""

@@ -52,5 +52,6 @@ class KnownDamage:
 def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:
     """Return the first log offset that is damaged, None if the log is not."""
     directory = f"{config.commit_log_directory}/"
-    offsets = [int(path.removeprefix(directory)) + start for path, start, _, _ in damage if path.startswith(directory)]
+    named = [(path.removeprefix(directory), start) for path, start, _, _ in damage if path.startswith(directory)]
+    offsets = [int(name) + start for name, start in named if name.isdecimal()]  # others are not of the log
     return min(offsets, default=None)

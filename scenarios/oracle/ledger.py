@@ -86,6 +86,10 @@ class Delivery(NamedTuple):
     """The log's end then: copies behind it are its own, or a later life's."""
     offsets: dict[int, int]
     """Progress: level -> queue offset."""
+    began_ms: int = 0
+    """When that was, by the wall clock."""
+    late_ms_max: int | None = None
+    """How late each may be, but for what waits with it; None: something may have held the life up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -148,6 +152,8 @@ class Ledger:
     """Delayed puts whose copies, made before a stop, may be in what was damaged after it."""
     reported: dict[Group, int] = field(default_factory=dict)
     """The offset each consumer group is at: as it last said, or as the last start found it."""
+    reports: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
+    """When each said what in the present life."""
     furthest: dict[Group, int] = field(default_factory=dict)
     """The greatest offset each ever said."""
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
@@ -193,6 +199,7 @@ class Ledger:
         self._life_begins_at = len(self.puts)
         self.seen = []
         self.pulls = []
+        self.reports = {}
         self.queues_going = 0
         self._on_queue_end = None
         self.transactions.begin_life()
@@ -244,9 +251,11 @@ class Ledger:
         kept = {name: value for name, value in found.items() if name not in _ADDED}
         return put if kept == asked else None
 
-    def begin_delivery(self, log_end: int, offsets: dict[int, int]) -> None:
+    def begin_delivery(
+        self, log_end: int, offsets: dict[int, int], *, began_ms: int = 0, late_ms_max: int | None = None
+    ) -> None:
         """Note what another life begins to deliver delayed messages with."""
-        self.deliveries.append(Delivery(log_end, dict(offsets)))
+        self.deliveries.append(Delivery(log_end, dict(offsets), began_ms, late_ms_max))
 
     def delivery_of(self, physical_offset: int) -> int:
         """Return the number, in `deliveries`, of the life that stored the record at a log offset.
@@ -264,9 +273,10 @@ class Ledger:
         """Return whether retention has set out to remove a put's own record: consumers may be given it or not."""
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
-    def report_offset(self, group: Group, offset: int) -> None:
+    def report_offset(self, group: Group, offset: int, *, now_ns: int = 0) -> None:
         """Note what a consumer group is about to commit."""
         self.reported[group] = offset
+        self.reports.setdefault(group, []).append((now_ns, offset))
         self.furthest[group] = max(offset, self.furthest.get(group, 0))
 
     def promise(self, entry: PutEntry) -> None:

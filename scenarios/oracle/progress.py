@@ -7,19 +7,16 @@ store.
 
 from collections.abc import Callable, Iterator
 
-from ...store.delivery.schedule import encoded_offsets
-from ...store.formats.delay_level import SCHEDULE_TOPIC
-from ...store.formats.side_json import decode_side_json, table_of
+from ...faults.disk.disk import Disk
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
-from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, DELAY_OFFSET_INTERVAL_MS, DELAYS_MS
+from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS
 from ..claims.plan import Plan
-from .evidence import Violation, error_text, services_text
-from .invariants import delivery, live, side_files
+from .evidence import Violation, error_text
+from .invariants import delivery, live, quiescence, side_files
+from .invariants.quiescence import Cursor
 from .invariants.side_files import WatchedSideFile
 from .ledger import Group, Ledger, Versions
-
-_POLL_MS = 100
 
 
 class GroupProgress:
@@ -31,10 +28,26 @@ class GroupProgress:
         self._plan = plan
         self._ledger = ledger
         self._on_persist: Callable[[], None] | None = None
+        self._is_calm = live.is_calm(plan)
+        self._kept: dict[Group, int] = {}
+        """The least offset that each group may be found at by the next start."""
 
-    def begin_life(self, on_persist: Callable[[], None] | None = None) -> None:
-        """Begin a life of the store. on_persist is called once, when a file of progress is about to be written."""
+    def begin_life(self, on_persist: Callable[[], None] | None = None, *, is_calm: bool = False) -> None:
+        """Begin a life of the store. on_persist is called once, when a file of progress is about to be written.
+
+        is_calm: whether nothing holds this life up, whatever the plan has for others.
+        """
         self._on_persist = on_persist
+        self._is_calm = is_calm or live.is_calm(self._plan)
+
+    def note_crash(self, now_ns: int) -> None:
+        """Note a crash: it takes no more of what groups have said than an interval of persisting."""
+        limit_ms = CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
+        self._kept = {}
+        for group, said in self._ledger.reports.items() if self._is_calm else ():
+            older = [number for number, (at_ns, _) in enumerate(said) if now_ns - at_ns > limit_ms * 1_000_000]
+            if older:
+                self._kept[group] = min(offset for _, offset in said[older[-1] :])
 
     def attach(self, store: MessageStore) -> None:
         """Watch the files of a store that is not loaded yet, and make the manager beside it."""
@@ -68,6 +81,8 @@ class GroupProgress:
         found = self._offsets(manager)
         yield from side_files.check_reported(self._ledger, found)
         yield from delivery.check_groups(self._ledger, found)
+        yield from delivery.check_kept(self._kept, found)
+        self._kept = {}  # of the last crash: a life that ends in a stop comes behind it, and its groups may go back
         manager.clamp(store)
         clamped = self._offsets(manager)
         yield from side_files.check_clamped(store, found, clamped)
@@ -84,7 +99,9 @@ class GroupProgress:
     def start(self, store: MessageStore) -> None:
         """Let consumers commit and delivery begin, from where they are now. Before the store's services start."""
         if self._plan.delay.chance:
-            self._ledger.begin_delivery(store.log.max_offset, store.schedule.offsets)
+            late_ms_max = live.delivery_ms_max(self._plan) if self._is_calm else None
+            progress, began_ms = store.schedule.offsets, store.world.clock.now_ms()
+            self._ledger.begin_delivery(store.log.max_offset, progress, began_ms=began_ms, late_ms_max=late_ms_max)
         if self.manager is not None:
             self.manager.start()
 
@@ -98,63 +115,21 @@ class GroupProgress:
         """Return whether no attempt to persist failed or is under way."""
         return self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
 
-    def finish(self, store: MessageStore) -> Iterator[Violation]:
-        """Wait until all that is delayed is delivered and all progress durable; yield what is not in time.
+    def cursors(self, store: MessageStore, disk: Disk) -> Iterator[Cursor]:
+        """Yield what is to come to its end when nothing is put any more: delivery, and all progress on the disk."""
+        plan = self._plan
+        if plan.delay.chance:
+            yield from quiescence.delivering(store, plan, disk)
+        manager = self.manager
+        if manager is None:
+            return
+        for group, offset in self._ledger.reported.items():
+            name, topic, queue_id = group
+            yield Cursor(f"{name} in {topic}/{queue_id}", manager.name, manager.query_offset(*group), offset, 0)
+        yield from quiescence.consuming(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
 
-        Nothing may be broken, and nothing put, meanwhile.
-        """
-        if self._plan.delay.chance:
-            limit_ms = max(DELAYS_MS.values()) + live.DISPATCH_MS_MAX
-            while undelivered := _undelivered(store):
-                if limit_ms <= 0:
-                    yield from live.late_delivery(undelivered, services_text(store, store.schedule.name))
-                    return
-                limit_ms -= _POLL_MS
-                store.world.tasks.sleep(_POLL_MS)
-        limit_ms = self._plan.flush.thorough_interval_ms  # copies wait for no sync, but their progress for one
-        limit_ms += max(DELAY_OFFSET_INTERVAL_MS, CONSUMER_OFFSET_INTERVAL_MS) + live.DISPATCH_MS_MAX
-        while unpersisted := self._unpersisted(store):
-            if limit_ms <= 0:
-                yield from live.late_progress(unpersisted, self._causes_text(store))
-                return
-            limit_ms -= _POLL_MS
-            store.world.tasks.sleep(_POLL_MS)
-
-    def _causes_text(self, store: MessageStore) -> str:
-        """Return what is known of why progress is late."""
-        lines = services_text(store, store.schedule.name)
-        if self.manager is not None and self.manager.last_error is not None:
-            lines += f"\nconsumer offsets: last error: {error_text(self.manager.last_error)}"
-        return lines
-
-    def _unpersisted(self, store: MessageStore) -> str:
-        """Return the file that does not have all progress, empty if there is none."""
-        if self._plan.delay.chance:
-            offsets = store.schedule.offsets
-            if offsets and self._ledger.delay_progress.durable != encoded_offsets(offsets):
-                return self._ledger.delay_progress.path
-        if any(offset != self._durable(group) for group, offset in self._ledger.reported.items()):
-            return self._ledger.group_progress.path
-        return ""
-
-    def _durable(self, group: Group) -> int | None:
-        """Return the offset of a group that is durable."""
-        content, path = self._ledger.group_progress.durable, self._ledger.group_progress.path
-        if content is None:
-            return None
-        table = table_of(decode_side_json(content, file=path), "offsetTable", file=path)
-        name, topic, queue_id = group
-        offset = table.get(f"{topic}@{name}", {}).get(str(queue_id))
-        return None if offset is None else int(offset)
-
-
-def _undelivered(store: MessageStore) -> str:
-    """Return a level whose delivery is behind, empty if there is none and all records are visible."""
-    if store.dispatch.reput_from.get() < store.dispatch.readable_limit():
-        return "records that are not visible yet"
-    for queue in store.queues.all():
-        if queue.topic == SCHEDULE_TOPIC:
-            offset = max(store.schedule.offsets.get(queue.queue_id + 1, 0), queue.min_offset)
-            if offset != queue.max_offset:
-                return f"level {queue.queue_id + 1}: {offset} of {queue.max_offset}"
-    return ""
+    def trouble(self) -> str:
+        """Return what the manager knows of why progress is late."""
+        if self.manager is None or self.manager.last_error is None:
+            return ""
+        return f"consumer offsets: last error: {error_text(self.manager.last_error)}"

@@ -123,8 +123,10 @@ class MasterHistory:
     def extend(self, log: SegmentQueue) -> None:
         """Take note of all that the log holds, before any of it is sent."""
         end = log.max_offset
-        assert len(self.logs[-1]) <= end, "a log that is shorter than it was has had no recovery"
-        self.logs[-1] += log_bytes(log, len(self.logs[-1]), end)
+        while (known := len(self.logs[-1])) < end:
+            found = log_bytes(log, known, end)
+            if len(self.logs[-1]) == known:  # else another sender has been here while this one read
+                self.logs[-1] += found
 
     def differs_at(self, first: int, found: bytes) -> int | None:
         """Return the log offset at which bytes from an offset on leave every log there was; None if they fit in one."""

@@ -27,7 +27,7 @@ class TransactionLog:
         for found in store.records:
             topic = found.record.topic
             if topic == OP_TOPIC:
-                log._add_op(found)
+                log._add_op(found, has_front=store.min_offset == 0)
             elif topic in (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC):
                 log._add_waiting(ledger, found)
             else:
@@ -36,10 +36,13 @@ class TransactionLog:
                     log.by_name[put.name].copies.append(found)
         return log
 
-    def _add_op(self, found: FoundRecord) -> None:
+    def _add_op(self, found: FoundRecord, *, has_front: bool) -> None:
+        """has_front: whether the log has all of its records, as far as retention goes."""
         text = found.body.decode(errors="replace")
         named = self._halves.get(int(text)) if text.isdecimal() else None
         if named is None:
+            if not has_front and text.isdecimal():
+                return  # its half message has left the log
             self.strays.append((found, f"an op for {text!r}, where no half message is"))
             return
         named.ops.append(found)

@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from ...faults.crashes.profiles import PROFILES, CrashProfile
 from ...faults.disk.disk import Disk
 from ...faults.disk.syncs import SyncTiming
 from ...faults.simulation.simulation import Crash, Simulation
@@ -16,18 +17,26 @@ from ...store.errors import CorruptFileError
 from ...store.marks import collected
 from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
+from ..claims.disk_models import DISK_MODELS
+from ..claims.landmarks import landmarks_ms
 from ..claims.machine import CONFIG
-from ..claims.plan import Life, LifeEnding, Plan
+from ..claims.plan import DAMAGING, Life, LifeEnding, Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation, place_of, tried, tries_collected
+from ..oracle.invariants import live, scan
+from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger
+from ..oracle.progress import GroupProgress
 from ..workload.traffic import Traffic
+from ..workload.transaction_traffic import TransactionTraffic
 from .marks import RunMarks
 from .outcome import RunOutcome
 from .settling import Settling
+from .shared_modules import shared_modules
 
 HEAL_MESSAGES_EACH = 2
+_POWER_CUT_CHANCE = 0.5
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 """The life after the last one of the plan, in which everything has to work."""
 
@@ -50,15 +59,20 @@ class Execution(ABC):
         self._plan = plan
         self._choices = choices = simulation.choices
         self._kernel = simulation.kernel
+        simulation.landmarks_ms = landmarks_ms(plan)
         drawn = [Crash(life_name(number), life.profile, life.moment, "") for number, life in enumerate(plan.lives)]
         self._crashes = tuple(simulation.planned_crash(crash, crash) for crash in drawn)
         self._lives = tuple(
             replace(life, profile=crash.profile, moment=crash.moment)
             for life, crash in zip(plan.lives, self._crashes, strict=True)
         )
+        if plan.attribute_points:
+            simulation.switch_at_attributes(*shared_modules(broker=plan.broker.serves))
         self._number = 0
         """Which life of the plan is the present one; their number when all are over."""
         self._ledger = Ledger() if ledger is None else ledger
+        self._progress = GroupProgress(plan, self._ledger)
+        """Of the store that users talk to."""
         self._judge = Judge(plan, self._kernel, self._ledger)
         self._settling = Settling(plan, self._kernel, self._ledger, self._judge, choices.stream)
         self._outcome = RunOutcome(plan)
@@ -82,6 +96,17 @@ class Execution(ABC):
         operation = self._plan.lives[self._number].operation
         self.simulation.arm(disk, self._crashes[self._number], None if operation < 0 else operation)
 
+    def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
+        """Return what the power takes that goes right after a clean stop, in half of them; None: it stays on.
+
+        The stop has promised everything, so it has to have synced everything. A disk that lies about that is excused.
+        """
+        profile = PROFILES[(self._lives[-1] if life is HEAL else life).profile]
+        if profile.page_cache_survives or self._plan.faults.lying_sync_chance:
+            return None
+        power = self._choices.stream("power after stops")
+        return profile if power.chance(_POWER_CUT_CHANCE, f"{life_name(self._number)}{host}") else None
+
     def _note_crash(self) -> None:
         """Note that a machine has died, which ends the present life, if the plan has one."""
         self._outcome.crashes += 1
@@ -101,6 +126,7 @@ class Execution(ABC):
         """
         if self._kernel.trace is not None:
             self._kernel.trace.emit(store)
+        vouched = scan.vouched(disk, store.config) if self._is_vouched_for else None
         try:
             store.load()
             progress = list(load_progress())
@@ -121,7 +147,21 @@ class Execution(ABC):
             )
         if store.log.segments:
             tried("START")
+        if vouched is not None:
+            self._judge.report(scan.check(store, vouched))
         self._judge.report(progress)
+
+    @property
+    def _is_vouched_for(self) -> bool:
+        """Return whether nothing but crashes and stops has ever been done to the files of a run.
+
+        Numbers that a queue skips leave a hole, too, and one in front of what is read is a reason to read all.
+        """
+        plan = self._plan
+        if plan.starts.skipped_numbers_max:
+            return False
+        is_left_alone = not any(life.ending in DAMAGING for life in plan.lives)
+        return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow(plan)
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         """Start a store. MachineDied if it gives up because the disk failed it."""
@@ -133,9 +173,10 @@ class Execution(ABC):
             self._kernel.kill(machine)
             raise MachineDied(machine.name) from error
 
-    def _traffic(self, number: int, store: MessageStore, disk: Disk) -> Traffic:
-        """Return the users of a store in the life of that number."""
-        return Traffic(
+    def _users(self, number: int, store: MessageStore, disk: Disk) -> Traffic:
+        """Return the users of a store in the life of that number; those who decide about transactions have begun."""
+        plan, manager = self._plan, self._progress.manager
+        traffic = Traffic(
             self._plan,
             number,
             self._kernel,
@@ -145,13 +186,36 @@ class Execution(ABC):
             self._judge.report,
             self._choices.stream,
         )
+        if plan.consuming.commits_offsets:
+            traffic.progress = manager
+        if manager is not None and plan.transactions.chance:
+            # Beside a master that waits for slaves, nobody knows how long a put takes.
+            is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
+            report = self._judge.report
+            transactions = TransactionTraffic(plan, store, manager, disk, self._ledger, report, is_calm=is_calm)
+            transactions.start()
+            traffic.transactions = transactions
+        return traffic
+
+    def _settle_users(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
+        """Wait until a store that nothing is wrong with has nothing left to do, and who stands beside it neither."""
+        transactions = traffic.transactions
+        if transactions is not None:
+            transactions.settle()
+
+        def beside() -> Iterator[Cursor]:
+            yield from self._progress.cursors(store, disk)
+            if transactions is not None:
+                yield from transactions.cursors()
+
+        self._settling.come_to_rest(store, disk, beside, known=self._progress.trouble)
 
     def execute(self) -> RunOutcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""
         outcome, kernel = self._outcome, self._kernel
         with kernel, collected() as hits, tries_collected() as tries:
             self._marks = RunMarks(self._plan, hits)
-            with suppress(StopOnViolation):
+            with suppress(StopOnViolation), self.simulation.with_attribute_points():
                 self._play()
             outcome.digest = kernel.digest()
         outcome.marks = +hits

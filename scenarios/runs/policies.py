@@ -1,5 +1,6 @@
 """The scheduling policy of a run, made from its plan."""
 
+from ...sim.attribute_points import STEPS_TIMES
 from ...sim.choices import Choices
 from ...sim.policies import Policy
 from ...sim.policies.pct import PCT
@@ -42,14 +43,15 @@ def horizon_steps(plan: Plan) -> int:
     horizon would miss the run, or all but its beginning: steps range from 500 to 140 000. Of runs of brokers likewise,
     by 86 walks, 80 % of which are within a factor of 3.
     """
+    times = STEPS_TIMES if plan.attribute_points else 1
     each = sum(life.messages_each for life in plan.lives)
     messages = each * plan.producers
     if plan.broker.serves:
         healing, half_messages = 2400 * plan.heals, 150 * messages * plan.transactions.chance
-        return round(healing + 200 * len(plan.lives) + 60 * messages + half_messages)
+        return times * round(healing + 200 * len(plan.lives) + 60 * messages + half_messages)
     polled_s = each * plan.consumers * plan.pauses.chance * plan.pauses.ms_max / 2 / 1000
     delayed_lives = len(plan.lives) if plan.delay.chance else 0
-    return round(
+    return times * round(
         700
         + (44 if plan.sync_flush else 30) * messages
         + 490 * messages * plan.transactions.chance

@@ -3,8 +3,9 @@
 Here a run acts: it lets time pass, runs operators, kills machines. What it comes to is judged by the judge.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
@@ -14,13 +15,14 @@ from ...sim.machine import Machine
 from ...store.message_store import MessageStore
 from ..claims.plan import Plan
 from ..oracle import allowances
-from ..oracle.evidence import services_text, tried
-from ..oracle.invariants import clean, live
+from ..oracle.invariants import clean, live, quiescence
+from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
+from ..oracle.progress import GroupProgress
 from ..workload import operators
 
-_DISPATCH_LOOK_MS, _FLUSH_LOOK_MS, _CLEAN_LOOK_MS = 5, 50, 200
+_LOOK_MS_MIN, _LOOK_MS_MAX, _CLEAN_LOOK_MS = 5, 500, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,63 +37,90 @@ class Settling:
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then have it judged what consumers were given."""
-        tried("LIVE")
         must_recover = allowances.must_recover(self.plan, disk)
-        limit_ms = live.dispatch_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover else 0)
-        deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000
-        if store.commit is not None:
-            self._await_commit(store, disk, deadline_ns)
-        end = store.dispatch.readable_limit()
-        while store.dispatch.reput_from.get() < end:
-            if self.kernel.now_ns > deadline_ns:
-                if not must_recover and (allowances.errors(disk) or allowances.wants_of_space(disk)):
-                    return  # it is tried again and again, and meets the next error
-                self._late("dispatch does not catch up", store.dispatch.behind_bytes, store, "dispatch")
-            store.world.tasks.sleep(_DISPATCH_LOOK_MS)
-            if not self.plan.delay.chance:  # else the store itself goes on putting
-                end = store.dispatch.readable_limit()
+        delays = self.plan.delay.chance  # the store itself goes on putting
+        put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
+
+        def cursors() -> Iterable[Cursor]:
+            end = readable_end if delays else store.dispatch.readable_limit()
+            return quiescence.reading(store, self.plan, put_end=put_end, readable_end=end)
+
+        def gives_up() -> bool:
+            """Return whether it is tried again and again, and meets the next error."""
+            return not must_recover and bool(allowances.errors(disk) or allowances.wants_of_space(disk))
+
+        if not self._await(store, cursors, self._held_up_ms(disk), gives_up):
+            return
         if not allowances.has_reverted(disk):  # else nobody knows all that there is to be read
             self.judge.visible(store)
 
-    def _await_commit(self, store: MessageStore, disk: Disk, deadline_ns: int) -> None:
-        """Wait until what has been put is in the page cache."""
-        end = store.log.put_offset
+    def flush(self, store: MessageStore, disk: Disk) -> None:
+        """Wait until what has been put is durable. A store that has failed does not sync again, and takes no puts."""
+        has_failed = partial(getattr, store.flags, "has_failed")
+        cursors = partial(quiescence.flushing, store, self.plan)
+        if not self._await(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
+            self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
+
+    def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
+        """Wait until all that is delayed is delivered and all progress durable. Nothing is put meanwhile."""
+        self._await(store, partial(progress.cursors, store, disk), self._held_up_ms(disk), known=progress.trouble)
+
+    def come_to_rest(
+        self,
+        store: MessageStore,
+        disk: Disk,
+        beside: Callable[[], Iterable[Cursor]] = tuple,
+        *,
+        sleep: Callable[[int], None] | None = None,
+        gives_up: Callable[[], bool] = bool,
+        known: Callable[[], str] = str,
+    ) -> None:
+        """Wait until every cursor of a store that nothing is wrong with is at its end, and those beside it.
+
+        sleep: lets time pass for who waits on another machine. The rest is as `_await` has it.
+        """
+
+        def cursors() -> Iterator[Cursor]:
+            yield from beside()
+            put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
+            yield from quiescence.reading(store, self.plan, put_end=put_end, readable_end=readable_end)
+            yield from quiescence.flushing(store, self.plan)
+            yield from quiescence.leading(store, self.plan, disk)
+
+        self._await(store, cursors, gives_up=gives_up, known=known, sleep=sleep)
+
+    def _await(
+        self,
+        store: MessageStore,
+        cursors: Callable[[], Iterable[Cursor]],
+        held_up_ms: int = 0,
+        gives_up: Callable[[], bool] = bool,
+        known: Callable[[], str] = str,
+        sleep: Callable[[int], None] | None = None,
+    ) -> bool:
+        """Wait until cursors are at their ends; QUIET is broken by one that takes held_up_ms longer than it may.
+
+        gives_up: whether the disk has excused the store by now; the answer is then False. known: says more of causes.
+        """
+        since: dict[str, tuple[object, int]] = {}
+        look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
+        while behind := [cursor for cursor in cursors() if cursor.is_behind]:
+            if gives_up():
+                return False
+            for cursor in behind:
+                end, since_ns = since.get(cursor.name, (None, 0))
+                if end != cursor.end:  # there is more to do, and the time begins anew
+                    end, since_ns = since[cursor.name] = cursor.end, self.kernel.now_ns
+                if (self.kernel.now_ns - since_ns) // 1_000_000 - held_up_ms > cursor.within_ms:
+                    self.judge.report(quiescence.check(cursor, store, known()))
+            sleep(look_ms)
+            look_ms = min(2 * look_ms, _LOOK_MS_MAX)
+        return True
+
+    def _held_up_ms(self, disk: Disk) -> int:
+        """Return how much longer anything may take after what the disk has done, and what is paused."""
         must_recover = allowances.must_recover(self.plan, disk)
-        while store.log.max_offset < end and (must_recover or not allowances.errors(disk)):
-            if self.kernel.now_ns > deadline_ns:
-                self._late("puts are not committed", end - store.log.max_offset, store, "commit-real-time")
-            store.world.tasks.sleep(_DISPATCH_LOOK_MS)
-
-    def flush(self, store: MessageStore) -> None:
-        """Wait until what has been put is durable, in the time that the settings give under ASYNC_FLUSH too.
-
-        A store that has failed does not sync again, and takes no more puts.
-        """
-        limit_ms = live.durable_ms_max(self.plan) + live.pauses_ms_max(self.plan)
-        deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000
-        end = self._stored_to() if self.plan.sync_flush else store.log.max_offset
-        while store.log.flushed_where.get() < end:
-            if store.flags.has_failed:
-                if store.flags.is_writeable:
-                    self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
-                return
-            if self.kernel.now_ns > deadline_ns:
-                behind_bytes = end - store.log.flushed_where.get()
-                self._late("what was put does not become durable", behind_bytes, store, store.flush.name)
-            store.world.tasks.sleep(_FLUSH_LOOK_MS)
-
-    def _late(self, summary: str, behind_bytes: int, store: MessageStore, service: str) -> None:
-        """End the run for a service that is later than it may be."""
-        detail = services_text(store, service)
-        self.judge.broken("LIVE", summary, "behind", "0 bytes", f"{behind_bytes} bytes", detail=detail)
-
-    def _stored_to(self) -> int:
-        """Return a log offset up to which users of this life know the log to go: blanks of refused puts may be behind.
-
-        Those wait for the next put under SYNC_FLUSH, for nobody waits for them.
-        """
-        stored = [put.physical_offset for put in self.ledger.puts_of_this_life()]
-        return max((at + 1 for at in stored if at is not None), default=0)
+        return live.held_up_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover else 0)
 
     def clean(self, store: MessageStore, disk: Disk, number: int) -> None:
         """Wait until what expired is gone and queues begin where the log does; then remove queues by hand.
@@ -99,7 +128,8 @@ class Settling:
         After a failed sync nothing expires that rests upon it.
         """
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
-        deadline_ns = self.kernel.now_ns + clean.passes_ms_max(store) * 1_000_000
+        limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
+        deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000
         while violations := self.judge.uncleaned(store, disk):
             if self.kernel.now_ns > deadline_ns:
                 if must_recover or not allowances.errors(disk):
@@ -114,8 +144,8 @@ class Settling:
             if not allowances.errors(disk):
                 raise
             return
-        if removed:
-            self.judge.queues_removed(store, log_min_offset)
+        if removed and not disk.is_stopped:
+            self.judge.queues_removed(store, disk, log_min_offset)
 
     def stop(self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True) -> None:
         """End a life whose store was stopped. One that was not clean is taken for a crash, and the machine is killed.

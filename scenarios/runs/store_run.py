@@ -25,7 +25,6 @@ from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import Room, WatchedRemovals
 from ..oracle.evidence import tried
-from ..oracle.progress import GroupProgress
 from ..oracle.recovered import content_digest
 from ..workload.mishaps import SKIPPED_NUMBERS, short_of_memory, skip_numbers
 from ..workload.offline_faults import OfflineFaults
@@ -41,7 +40,6 @@ class Run(Execution):
     def _prepare(self) -> None:
         plan, choices = self._plan, self._choices
         self._config = config_of(plan)
-        self._progress = GroupProgress(plan, self._ledger)
         self._store: MessageStore | None = None
         self._skipped: Counter[str] = Counter()
         self._removals: WatchedRemovals | None = None
@@ -92,7 +90,7 @@ class Run(Execution):
         """
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
-        self._progress.begin_life(partial(self._arm, disk) if in_persist else None)
+        self._progress.begin_life(partial(self._arm, disk) if in_persist else None, is_calm=life is HEAL)
         machine = self._kernel.machine(name)
 
         def body() -> None:
@@ -102,18 +100,12 @@ class Run(Execution):
                 self._disturbances.start()
             if self._plan.capacity_bytes and life is not HEAL:
                 room.limit(self._plan.capacity_bytes)
-            traffic = self._traffic(number, store, disk)
-            manager = self._progress.manager
-            if self._plan.consuming.commits_offsets:
-                traffic.progress = manager
-            transactions = None
-            if manager is not None and self._plan.transactions.chance:
-                transactions = TransactionTraffic(self._plan, store, manager, disk, self._ledger, self._judge.report)
-                transactions.start()
-                traffic.transactions = transactions
+            traffic = self._users(number, store, disk)
+            transactions = traffic.transactions
             traffic.room = room
             if life.ending == LifeEnding.STOP_IN_TRAFFIC:
-                clean = traffic.run_into_a_stop(life.messages_each, partial(self._shut_down_in_traffic, store))
+                stop = partial(self._shut_down_in_traffic, store, transactions)
+                clean = traffic.run_into_a_stop(life.messages_each, stop)
                 has_room = not self._plan.capacity_bytes
                 self._settling.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
@@ -123,21 +115,18 @@ class Run(Execution):
             if self._plan.heals and self._plan.errors_stop:
                 disk.heal()
                 self._disturbances.stop()
-            if transactions is not None:
-                if life is HEAL:
-                    transactions.settle()
-                transactions.shutdown()
             if life is HEAL:
-                self._judge.report(self._progress.finish(store))
+                self._settle_users(store, disk, traffic)
+            if transactions is not None:
+                transactions.shutdown()
             room.give_back()
             self._judge.services(store, machine, self._progress.manager)
             self._settling.catch_up(store, disk)
-            if life is HEAL:
-                self._settling.flush(store)
-            elif allowances.must_recover(self._plan, disk) and allowances.has_met_any(disk):
-                self._settling.flush(store)
+            must_recover = allowances.must_recover(self._plan, disk) and allowances.has_met_any(disk)
+            if life is not HEAL and must_recover:
+                self._settling.flush(store, disk)
                 if store.flags.is_writeable and not allowances.sync_errors(disk):
-                    self._judge.report(self._progress.finish(store))
+                    self._settling.deliver(store, disk, self._progress)
             if self._plan.retention.deletes_segments:
                 self._settling.clean(store, disk, number)
             self._judge.claims(store, disk)
@@ -160,8 +149,10 @@ class Run(Execution):
         self._progress.shutdown()
         return store.shutdown()
 
-    def _shut_down_in_traffic(self, store: MessageStore) -> bool:
+    def _shut_down_in_traffic(self, store: MessageStore, transactions: TransactionTraffic | None) -> bool:
         """Stop a store under its users, who are then left in peace; return whether the exit was clean."""
+        if transactions is not None:
+            transactions.shutdown()
         clean = self._shut_down(store)
         self._disturbances.stop()
         return clean
@@ -227,10 +218,12 @@ class Run(Execution):
             assert store is not None, "a store that was stopped had been opened"
             guarantees.note_stop(self._ledger)
             removed = None if self._removals is None else self._removals.first_removed
-            self.lasting.leave_after_stop(disk, partial(offline_faults.after_stop, life, store=store, removed=removed))
+            after_stop = partial(offline_faults.after_stop, life, store=store, removed=removed)
+            self.lasting.leave_after_stop(disk, after_stop, power_cut=self._power_cut_after_stop(life))
         else:
             self._note_crash()
             profile = PROFILES[life.profile]
             self._judge.crash(store, disk, profile)
+            self._progress.note_crash(self._kernel.now_ns)
             self.lasting.leave_after_crash(disk, profile, partial(offline_faults.after_crash, life, store=store))
         self._judge.note_damage(self._config, disk.damage)

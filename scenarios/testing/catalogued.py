@@ -14,6 +14,7 @@ from ..campaigns.runner import Tally
 from ..campaigns.seeds import run_seed
 from ..claims.catalogue import SCENARIOS
 from ..claims.scenario import Scenario
+from ..mutants.files import MutantFileError
 from ..mutants.known import find_mutant
 from .facts import Facts
 from .mark_arguments import MarkArguments, SeedBudget, WrongMark
@@ -54,7 +55,11 @@ def scenario_wanted(wanted: MarkArguments) -> Scenario:
     """Return the scenario that a mark names, narrowed as it says. Raises WrongMark."""
     if wanted.scenario not in SCENARIOS:
         raise WrongMark(f"no scenario {wanted.scenario}; `tornlog list` names them")
-    if wanted.mutant is not None and find_mutant(wanted.mutant) is None:
+    try:
+        is_known = wanted.mutant is None or find_mutant(wanted.mutant) is not None
+    except MutantFileError as error:
+        raise WrongMark(f"mutant: {error}") from error
+    if not is_known:
         raise WrongMark(f"no mutant {wanted.mutant}; `tornlog list` names them")
     scenario = SCENARIOS[wanted.scenario]
     scenario = replace(scenario, ranges=scenario.ranges.replace(**wanted.ranges))

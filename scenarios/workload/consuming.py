@@ -38,6 +38,7 @@ class Consumer:
         report: Callable[[Iterable[Violation]], None],
         group: str,
     ) -> None:
+        self._plan = plan
         self._kernel = kernel
         self._store = store
         self._ledger = ledger
@@ -76,8 +77,8 @@ class Consumer:
     def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
         """Say, now and then, how far it came."""
         said = self._ledger.reported.get(self._group, -1)
-        if offset != said and self._stream.chance(_COMMIT_CHANCE, "commit"):
-            self._ledger.report_offset(self._group, offset)
+        if offset != said and not progress.is_stopping and self._stream.chance(_COMMIT_CHANCE, "commit"):
+            self._ledger.report_offset(self._group, offset, now_ns=self._kernel.now_ns)
             progress.commit_offset(*self._group, offset)
 
     def _pull_once(self, pull: Pull) -> bool:
@@ -98,7 +99,7 @@ class Consumer:
             if put is not None:
                 pull.puts.append(put)
                 copy_end = None if put.detour is None else _place_of(raw) + len(raw)
-                if put.delay_ms is not None:
+                if put.delay_ms is not None and not self._plan.disturbances.clock_step_chance:
                     self._report(delivery.check_seen(put, self._kernel.now_ns))
                 consumed = ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end)
                 self._ledger.seen.append(consumed)

@@ -8,6 +8,7 @@ from typing import Any
 from ...sim.choices import Stream
 from ...sim.errors import InjectedError
 from ...store.formats.consume_queue import ENTRY_BYTES
+from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.message_store import MessageStore
 from ...store.world import Signal, World
 from ..oracle.ledger import Ledger
@@ -89,12 +90,14 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
     ends in an entry of zeros, and the next message gets the number behind it. No other broker is needed for that:
     between the load and the start of a store, its queues get what such a restart leaves.
 
+    The queues of delayed messages are spared: the store's own task reads them, and relies on what recovery has mended.
+
     Their entries of zeros may be there or not: a crash may have taken them with all that nobody synced.
     """
     skipping = 0
     for queue in store.queues.all():
         about = stream.within(f"{queue.topic}/{queue.queue_id} ")
-        if queue.max_offset == 0 or not about.chance(_SKIPPED_CHANCE, "skips"):
+        if queue.topic == SCHEDULE_TOPIC or queue.max_offset == 0 or not about.chance(_SKIPPED_CHANCE, "skips"):
             continue
         begin, count = queue.max_offset, about.between(1, numbers_max, "numbers")
         end = begin + count

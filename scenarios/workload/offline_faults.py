@@ -50,6 +50,8 @@ class OfflineFaults:
         removed: the first segment that retention removed in this life.
         """
         self._check_strays(image)
+        if self.config.abort_path in image.files:
+            self.judge.broken("START", "the marker is back after a clean stop", self.config.abort_path, "none", "there")
         if life.ending == LifeEnding.STOP_AND_DAMAGE:
             return self._lose_tail(image, store)
         if life.ending == LifeEnding.STOP_AND_DAMAGED_RECORD:
@@ -97,6 +99,8 @@ class OfflineFaults:
         return image
 
     def _check_strays(self, image: Image) -> None:
+        if self.plan.rot.is_possible:
+            return  # the disk changes what is nobody's as well
         for path in sorted(self._strays):
             file = image.files.get(path)
             if file is None or file.content != _STRAY:

@@ -33,6 +33,7 @@ from ..oracle.invariants import idx
 from ..oracle.ledger import LIGHT_OFFSETS, Ledger
 from ..oracle.light_places import LIGHT_PREFIX, QueueKey, light_queue
 from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry
+from .skew import Skew
 
 _PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
 
@@ -202,12 +203,12 @@ def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
 # -- keys ------------------------------------------------------------------------------------------
 
 
-def draw_keys(stream: Stream, plan: Plan, name: str) -> tuple[list[str], str]:
+def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[str], str]:
     """Draw the keys that a message has beside its name, and its UNIQ_KEY, empty for none."""
     if not stream.chance(plan.index.keys_chance, "more keys"):
         return [], ""
     count = stream.below(_KEYS_MAX + 1, "shared keys")
-    shared = [stream.pick(SHARED_KEYS, "shared key") for _ in range(count)]
+    shared = [skew.key(stream, SHARED_KEYS) for _ in range(count)]
     return shared, stream.pick(("", name, *UNIQUE_KEYS), "unique key")
 
 

@@ -1,6 +1,6 @@
 """The users of a store: producers that put and note their answers, and all others beside them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Signal, Task
 from ..claims.plan import Plan
+from ..oracle import allowances
 from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import iso, live, status
@@ -22,6 +23,8 @@ from ..oracle.ledger import HALF_TOPIC, Ledger
 from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry
 from . import operators, options, transaction_traffic
 from .consuming import Consumer
+from .sizes import draw_body_bytes
+from .skew import Skew, draw_skew
 from .transaction_traffic import TransactionTraffic
 
 TAGS = ("", "TagA", "TagB", "TagC")
@@ -53,12 +56,16 @@ class Traffic:
     """Who else judges an answer."""
     room: Room | None = None
     """The disk's, if there is an end to it."""
+    _skew: Skew = field(init=False)
+    _log_end: int | None = field(default=None, init=False)
+    """Where the record ends of what a lone producer put last."""
     _producing: int = field(default=0, init=False)
     _stop: "StopDue | None" = field(default=None, init=False)
     _answer_ms_max: int | None = field(init=False)
     _overtaken_ms_max: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self._skew = draw_skew(self._stream("skew"), self.plan)
         self._answer_ms_max = live.answer_ms_max(self.plan)
         self._overtaken_ms_max = live.overtaken_ms_max(self.plan)
 
@@ -77,9 +84,7 @@ class Traffic:
         Wait for them, too; return what stop does.
         """
         stream = self._stream("stop")
-        puts_max = sum(
-            len(message_names(self.plan, self.life, number, messages_each)) for number in range(self.plan.producers)
-        )
+        puts_max = sum(len(self._names_of(number, messages_each)) for number in range(self.plan.producers))
         puts = stream.between(1, puts_max, "puts before the stop")
         self._stop = StopDue(puts, self.store.world.tasks.signal("stop due"))
         users = self._begin(messages_each)
@@ -99,12 +104,12 @@ class Traffic:
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
-        if plan.starts.second:
+        if plan.starts.second and self._stop is None:  # once it has stopped, anybody may start
             users.append(spawn("operator", self._second_start))
         if plan.retention.deletes_segments:
             retention = operators.retention_operator(store, self._stream("retention"))
             users.append(spawn("retention operator", retention))
-        if plan.retention.deletes_segments and plan.retention.deletes_queues:
+        if plan.retention.deletes_segments and plan.retention.deletes_queues and self._stop is None:
             removing = operators.removing_operator(
                 store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0
             )
@@ -139,7 +144,9 @@ class Traffic:
         pause_ms = self._stream("operator").below(_SECOND_START_MS_MAX, "pause ms")
         self.store.world.tasks.sleep(pause_ms)
         self.disk.injected["second start"] += 1
-        self.report(iso.check(self.store))
+        found = list(iso.check(self.store))
+        if not allowances.errors(self.disk):  # which whoever starts meets as well
+            self.report(found)
 
     def _wait_for_delayed(self) -> None:
         """Give what is delayed some time to come, and consumers to see it."""
@@ -156,11 +163,15 @@ class Traffic:
 
     # -- producing ---------------------------------------------------------------------------------
 
+    def _names_of(self, producer: int, messages_each: int) -> Sequence[str]:
+        """Return the names of what a producer puts, in order."""
+        return self._skew.taken(producer, message_names(self.plan, self.life, producer, messages_each))
+
     def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
         stream = self._stream(f"producer-{number}")
 
         def produce() -> None:
-            for name in message_names(self.plan, self.life, number, messages_each):
+            for name in self._names_of(number, messages_each):
                 about = stream.within(name)
                 self.put_one(about, name)
                 if about.chance(self.plan.pauses.chance, "pause"):
@@ -173,11 +184,13 @@ class Traffic:
         """Return a task that puts to each queue that is being removed, as it is."""
         stream = self._stream("returning-producer")
         ending: list[tuple[str, int]] = []
+        users_topics = {f"T{number}" for number in range(self.plan.topics)}
         due = self.store.world.tasks.signal("queue ends")
 
         def note(place: tuple[str, int]) -> None:
-            ending.append(place)
-            due.notify()
+            if place[0] in users_topics:  # no user puts to others by name
+                ending.append(place)
+                due.notify()
 
         self.ledger.watch_queue_ends(note)
 
@@ -198,10 +211,12 @@ class Traffic:
         plan = self.plan
         if self._stop is not None:
             self._stop.count()
-        self.report(status.check_busy(self.store))
+        with self.kernel.at_one_moment():
+            busy = status.check_busy(self.store)
+        self.report(busy)
         legal = not stream.chance(plan.messages.illegal_chance, "illegal")
-        topic = f"T{stream.below(plan.topics, 'topic')}" if legal else _ILLEGAL_TOPIC
-        queue_id = stream.below(plan.queues_per_topic, "queue")
+        topic_number, queue_id = self._skew.place(stream, plan)
+        topic = f"T{topic_number}" if legal else _ILLEGAL_TOPIC
         if place is not None and legal:
             topic, queue_id = place
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
@@ -215,7 +230,8 @@ class Traffic:
             half = self._entry(stream, about, name, topic, queue_id, given, wait=wait, added=added)
             options.make_detour(half, Detour((HALF_TOPIC, 0)))
             result = self.transactions.prepare(half, behaviour)
-            self._answered([half], result, legal=legal and transaction_traffic.fits(half, plan))
+            fits = transaction_traffic.fits(half, plan) and self._is_admitted(half.body)
+            self._answered([half], result, legal=legal and fits)
             self.transactions.decide(half)
             return
         if stream.chance(plan.messages.batch_chance, "batch"):
@@ -229,6 +245,7 @@ class Traffic:
                     entry.given = given._replace(flag=options.draw_flag(about.within(entry.name)))
             units = encode_batch(BatchUnit(one.given.flag, one.body, one.properties) for one in entries)
             head = options.message_of(topic, b"", queue_id, "", given, wait=wait)
+            admitted = self._is_admitted(units)
             result = self.store.put_messages(MessageBatch(head, units))
         else:
             level = options.draw_level(stream, plan) if plan.delay.chance else 0
@@ -238,10 +255,16 @@ class Traffic:
             )
             entries, properties = [entry], entry.properties.decode()
             message = options.message_of(topic, entry.body, queue_id, properties, given, wait=wait)
+            admitted = self._is_admitted(entry.body)
             result = self.store.put_message(message)
         widest_bytes = sum([options.widest_bytes(entry) for entry in entries])
         fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
-        self._answered(entries, result, legal=legal and fits)
+        self._answered(entries, result, legal=legal and fits and admitted)
+
+    def _is_admitted(self, content: bytes) -> bool:
+        """Return whether a body, or what a batch is made of, is as short as settings ask for."""
+        limit_bytes = self.plan.messages.limit_bytes
+        return not limit_bytes or len(content) <= limit_bytes
 
     def _entry(
         self,
@@ -263,8 +286,6 @@ class Traffic:
         """
         plan = self.plan
         fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max
-        if not fixed:
-            body_bytes = stream.below(body_bytes + 1, "body bytes")
         extra_bytes = plan.messages.property_bytes_max
         if extra_bytes and not fixed:
             extra_bytes = stream.below(extra_bytes + 1, "property bytes")
@@ -275,7 +296,7 @@ class Traffic:
         if tags:
             pieces.append(f"TAGS\1{tags}")
         if plan.index.keys_chance and not fixed:
-            shared, unique = options.draw_keys(stream, plan, name)
+            shared, unique = options.draw_keys(stream, plan, name, self._skew)
             pieces[0] = " ".join((pieces[0], *shared))
             if unique:
                 pieces.append(f"UNIQ_KEY\1{unique}")
@@ -287,8 +308,12 @@ class Traffic:
         if light_names:
             pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
         pieces += added
+        properties = "\2".join(pieces).encode()
+        if not fixed:
+            other_bytes = given.record_bytes(b"", topic, properties)
+            body_bytes = draw_body_bytes(stream, plan, self._log_end, other_bytes)
         body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
-        entry = PutEntry(name, topic, queue_id, tags, body, "\2".join(pieces).encode(), wait, self.kernel.now_ns)
+        entry = PutEntry(name, topic, queue_id, tags, body, properties, wait, self.kernel.now_ns)
         entry.given = given
         entry.light_names = light_names
         if level:
@@ -298,6 +323,8 @@ class Traffic:
 
     def _answered(self, entries: list[PutEntry], result: PutMessageResult, *, legal: bool) -> None:
         answer, append = result
+        if append is not None and self.plan.producers == 1:
+            self._log_end = append.wrote_offset + append.wrote_bytes
         now_ns = self.kernel.now_ns
         for number, entry in enumerate(entries):
             entry.answered_ns = now_ns

@@ -24,7 +24,8 @@ from ..claims.machine import TRANSACTIONS
 from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation
-from ..oracle.invariants import status, tx
+from ..oracle.invariants import live, quiescence, status, tx
+from ..oracle.invariants.quiescence import Cursor
 from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Ledger
 from ..oracle.put_entry import PutEntry
 from ..oracle.recovered import read_store
@@ -73,10 +74,15 @@ class TransactionTraffic:
     disk: Disk
     ledger: Ledger
     report: Callable[[Iterable[Violation]], None]
+    is_calm: bool = False
+    """Whether nothing holds this life up."""
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)
     """Decisions in earlier lives about the transactions that have come down to this one."""
     _answers: list[Task] = field(default_factory=list, init=False)
+    _began_ms: int = field(default=0, init=False)
+    _is_over: bool = field(default=False, init=False)
+    """Whether the store is being stopped, and may turn anybody away."""
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
@@ -86,10 +92,12 @@ class TransactionTraffic:
 
     def start(self) -> None:
         """Begin to be asked."""
+        self._began_ms = self.store.world.clock.now_ms()
         self.service.start()
 
     def shutdown(self) -> None:
         """Be asked no more, and finish what was begun."""
+        self._is_over = True
         self.service.shutdown()
         for answer in self._answers:
             answer.join(None)
@@ -151,7 +159,15 @@ class TransactionTraffic:
         ledger = self.ledger
         name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
         transaction = ledger.transactions.by_name.get(name)
-        found = list(tx.check_question(transaction, record))
+        late_ms_max = None
+        if self.is_calm:  # and each that is asked about may wait for its flush
+            others_ms = len(ledger.transactions.by_name) * live.overtaken_ms_max(self.plan)
+            put_back_ms = live.answer_ms_max(self.plan) or 0  # it may need a segment that has yet to be made
+            config = self.store.config
+            seen_ms = 0 if self.store.commit is None else config.commit_interval_commit_log_ms  # a pass sees the file
+            passes_ms = 2 * TRANSACTIONS.transaction_check_interval_ms
+            late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
+        found = list(tx.check_question(transaction, record, began_ms=self._began_ms, late_ms_max=late_ms_max))
         self._spawn("answer", lambda: self._answer(transaction, record, found))
 
     def _answer(self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]) -> None:
@@ -186,14 +202,19 @@ class TransactionTraffic:
         except (StoreError, OSError):
             return  # what became of it is unknown
         decision.status = result.status
+        if self._is_over and result.status not in (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED):
+            return
         made = result.put.append if result.put is not None else None
         if made is not None and result.put is not None:
             decision.copy_end = made.wrote_offset + made.wrote_bytes
             decision.is_acknowledged = put.wait and result.put.status is PutMessageStatus.PUT_OK
             self._judge_put(decision, put, result.put)
-        self.report(tx.check_answer(decision, transactions.decisions, self.disk, can_be_found=found))
+        may_be_slow = allowances.delays(self.disk, self.plan) > 0
+        answered = (decision, transactions.decisions, self.disk)
+        self.report(tx.check_answer(*answered, can_be_found=found, may_be_slow=may_be_slow))
         if result.status is EndTransactionStatus.DECIDED:
-            transaction.settled_at = self.store.max_phy_offset
+            # Not where readers are: what the check has put back before may wait in a buffer yet.
+            transaction.settled_at = self.store.log.put_offset
 
     def _must_be_found(self, end: int, *, is_visible: bool) -> bool:
         """Return whether a look-up has to find a half message that ends there; is_visible: whether it should.
@@ -202,20 +223,27 @@ class TransactionTraffic:
         """
         disk, in_buffer = self.disk, self.plan.memory.transient_pool
         is_excused = in_buffer or allowances.delays(disk, self.plan) or allowances.sync_errors(disk)
+        if end <= self.ledger.expired_to:
+            return False
         return end <= self.store.dispatch.readable_limit() or (is_visible and not is_excused)
 
     def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:
         """Judge the answer to the put of a copy as that of any other put."""
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
-        self.report(status.check(self.plan, self.store, self.disk, copy, result, legal=True))
+        expired_to = self.ledger.expired_to
+        self.report(status.check(self.plan, self.store, self.disk, copy, result, legal=True, expired_to=expired_to))
 
     # -- in the end --------------------------------------------------------------------------------
+
+    def cursors(self) -> Iterable[Cursor]:
+        """Return how far the check is: behind all that is settled, when everything is."""
+        return quiescence.deciding(self.store, self.plan, self.offsets, TRANSACTIONS)
 
     def settle(self) -> None:
         """Wait until no transaction is open any more. Nothing may be broken, and nobody put, meanwhile."""
         waited_ms = 0
         while names := tx.unsettled(self.ledger, read_store(self.store)):
-            if waited_ms > _SETTLED_MS_MAX:
+            if waited_ms > _SETTLED_MS_MAX + live.clock_ms_max(self.plan):
                 self.report(tx.forgotten(names, waited_ms))
                 return
             self.store.world.tasks.sleep(_POLL_MS)

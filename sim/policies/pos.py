@@ -9,12 +9,15 @@ when it gets there. Which operations race is judged by their labels, the only th
     signal S, notify signal S          signal S        yes
     cell C.get                         cell C          no
     cell C.set, .add, .compare_and_set cell C          yes
+    attribute C.name.get               attribute       no
+    attribute C.name.set, .use         attribute       yes: a container that is used may be changed
     sleep, spawn, join T               none
     anything else: write, msync, …     the outside     yes
 
 Two operations race if they are on one object and at least one changes it. Approximations: objects of one name count as
-one, also in different machines; everything outside of the kernel (files, say) is one object, whose operations a crash
-counts in one order anyway; and plain memory that a task touches between two operations counts for nothing.
+one, also in different machines, and so do objects of one class; everything outside of the kernel (files, say) is one
+object, whose operations a crash counts in one order anyway; and plain memory that a task touches between two operations
+counts for nothing but for attributes that are points.
 
 POS is asked at every point while more than one task can run. Over whole runs of a store, where one task mostly runs
 uncontested, that takes some 6 % more time than a walk of mean quantum 4.
@@ -32,6 +35,7 @@ from . import ENDLESS
 
 _LABELS_MAX = 4096
 _MEETING_KINDS = ("lock", "signal")
+_VALUE_KINDS = ("cell", "attribute")
 _PRIVATE_KINDS = ("sleep", "spawn", "join", "start", "end", "kill")
 _OUTSIDE = "outside"
 
@@ -55,9 +59,9 @@ def operation_of(label: str) -> OperationTarget:
     kind, _, name = label.removeprefix("un").partition(" ")
     if kind in _MEETING_KINDS:
         return OperationTarget(f"{kind} {name}", True)
-    if kind == "cell":
-        cell, _, verb = name.rpartition(".")
-        return OperationTarget(f"cell {cell}", verb != "get")
+    if kind in _VALUE_KINDS:
+        value, _, verb = name.rpartition(".")
+        return OperationTarget(f"{kind} {value}", verb != "get")
     if kind in _PRIVATE_KINDS:
         return OperationTarget("", False)
     return OperationTarget(_OUTSIDE, True)

@@ -34,7 +34,8 @@ from .redirect import delivered
 
 _TABLE = "offsetTable"
 _RETRY_MS = 100
-_RETRY_AFTER_ERROR_MS = 10_000
+RETRY_AFTER_ERROR_MS = 10_000
+"""How long delivery waits after an error before it tries again."""
 _SLEEP_MS_MAX = 1_000
 """How long the wall clock is not looked at while something waits: it may step forward."""
 
@@ -78,6 +79,8 @@ class ScheduleMessageService(Service):
         """What `offsets` was when the copies that were durable at the last look were the last."""
         self._undurable: deque[tuple[int, int, int]] = deque()
         """Log offset behind a copy, level, offset behind its entry: progress that waits for the disk, in log order."""
+        self._is_persisted = True
+        """Whether the last attempt to persist has succeeded: what it was about has left `_undurable`."""
         self._delivered_end = 0
         """Log offset behind the last copy."""
         self._corrected = False
@@ -114,7 +117,10 @@ class ScheduleMessageService(Service):
             _, level, offset = self._undurable.popleft()
             assert offset >= self._durable.get(level, 0), (level, offset, self._durable)
             self._durable[level] = offset
-        return self.file.store(encoded_offsets(self._durable))
+            self._is_persisted = False
+        stored = self.file.store(encoded_offsets(self._durable))
+        self._is_persisted = True
+        return stored
 
     def take_over(self, offsets: Mapping[int, int]) -> None:
         """Make durable the progress of the master, on a slave, which delivers nothing itself. Raises OSError."""
@@ -151,8 +157,8 @@ class ScheduleMessageService(Service):
             wait_ms = self.deliver_due()
         except (StoreError, OSError) as error:
             self.last_error = error
-            wait_ms = _RETRY_AFTER_ERROR_MS
-        if self._undurable:
+            wait_ms = RETRY_AFTER_ERROR_MS
+        if self._undurable or not self._is_persisted:
             until_persist_ms = self._persist_now_and_then()
             wait_ms = until_persist_ms if wait_ms is None else min(wait_ms, until_persist_ms)
         self.signal.wait(wait_ms)

@@ -49,12 +49,27 @@ class FlushCommitLogService(Service):
         One call of the queue's flush covers one segment, and a record may sit in the next one.
         """
         if self.queue.flushed_where.get() >= end_offset:
+            self._vouch_for_last()
             return True
         with self._flush_lock:
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
         return True
+
+    def _vouch_for_last(self) -> None:
+        """Have the checkpoint know the time of the last record if that is durable.
+
+        A flush that came between a record's bytes and its time has made it durable under the time before.
+        """
+        last = self.queue.last()
+        if last is None:
+            return
+        stored_ms = last.readable_store_timestamp_ms  # first: what is put later is no matter
+        is_news = stored_ms > self.checkpoint.physic_msg_timestamp_ms
+        # Not `max_offset`: behind a segment whose buffer is not committed yet, one without a buffer has newer records.
+        if is_news and self.queue.flushed_where.get() >= last.base_offset + last.readable.get():
+            self.checkpoint.log_is_durable_to(stored_ms)
 
     def _flush_once(self, least_pages: int) -> bool:
         if self._sync_failed:

@@ -30,7 +30,8 @@ from .light_queues import LIGHT_MARK, light_records
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 """Transaction types whose records take no place in a queue."""
 
-_RETRY_MS = 1_000
+RETRY_MS = 1_000
+"""How long dispatch waits after an error before it tries again."""
 _RETRIES_MAX = 30
 
 
@@ -118,7 +119,7 @@ class DispatchService(Service):
                 self._failures += 1
             if self._failures >= _RETRIES_MAX:
                 self._flags.refuse_for_good(Refusal.WRITE_LOGICS_QUEUE_ERROR)
-            self.pause(_RETRY_MS)
+            self.pause(RETRY_MS)
             return
         if not moved:
             self.signal.wait(None)

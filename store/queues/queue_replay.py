@@ -102,9 +102,9 @@ class QueueReplay:
 
     A record that says another queueOffset than the one that comes next waits for the next record of its queue: who goes
     on from what it says vouches for a gap, as 4.9.8 leaves one, and who goes on as if nothing had happened shows that
-    its number alone is wrong. Where that says nothing, an old entry that leads to the record does; without one a number
-    that is one bit away from the right one is wrong, and a gap must fit into the log that lies before it. The last
-    record of a queue may be behind a gap of any cause.
+    its number alone is wrong. Where that says nothing, an old entry that leads to the record does; without one a record
+    may be alone between two gaps, a number that is one bit away from the right one is wrong, and a gap must fit into
+    the log that lies before it. The last record of a queue may be behind a gap of any cause.
     """
 
     def __init__(
@@ -248,6 +248,8 @@ class QueueReplay:
         """Return where a doubted record belongs, None if its place is taken, too far away, or not to be known."""
         said = doubted.queue_offset
         is_ahead = said > self.next
+        if following is not None and _leads_to(self.queue.entry(self.next), doubted):
+            return self.next  # whatever comes next: a wrong number may be in front of a gap that seems to vouch for it
         if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
             return said
         if following == self.next + 1:
@@ -257,6 +259,8 @@ class QueueReplay:
                 return place
         if following is None and 0 < said - self.next <= GAP_ENTRIES_MAX:
             return said  # a gap or not: whoever comes next goes on behind it
+        if is_ahead and following is not None and said < following <= self.next + GAP_ENTRIES_MAX:
+            return said  # alone between two gaps, as two restarts leave it: it takes nobody's place there
         if following != self.next and ((said ^ self.next) & _NUMBER_MASK).bit_count() == 1:
             return self.next
         is_passed_by = following is not None and self.next <= following <= said
@@ -309,7 +313,8 @@ def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedR
     """Recover a queue without a record in the scan, which began at log_offset; return whether anything went.
 
     What counts is the run of entries up to the first that points at what was scanned. Places without an entry in
-    between are a gap in the numbers.
+    between are a gap in the numbers. Blank entries stand for records in front of the scan: behind the very beginning of
+    the log there are none.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
@@ -331,7 +336,9 @@ def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedR
 def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRanges) -> bool:
     if entry is None or not _is_there(entry):
         return False
-    return is_blank(entry) or entry.physical_offset < log_offset or skipped.hold(entry)
+    if is_blank(entry):
+        return log_offset > 0
+    return entry.physical_offset < log_offset or skipped.hold(entry)
 
 
 def _leads_to(entry: QueueEntry | None, record: ScannedRecord | _Doubted) -> bool:

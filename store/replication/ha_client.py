@@ -15,7 +15,9 @@ from ..service import Service
 from .replica_log import ReplicaLog
 
 RECONNECT_MS = 5_000
-_CONNECT_MS = 5_000
+"""How long a slave that has lost its master waits before it looks for it again."""
+CONNECT_MS = 5_000
+"""How long one attempt may take."""
 _RECEIVE_BYTES = 1 << 16
 _NS_PER_MS = 1_000_000
 
@@ -93,7 +95,7 @@ class HAClient(Service):
         if self._replica is None:
             self._replica = ReplicaLog(self._store.commit_log)
         try:
-            connection = self._network.connect(address, _CONNECT_MS)
+            connection = self._network.connect(address, CONNECT_MS)
         except (OSError, ValueError) as error:  # nobody there, or an address that is none
             self.last_error = str(error)
         else:

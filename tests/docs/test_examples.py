@@ -100,6 +100,20 @@ def test_a_put_between_two_lines_needs_no_loss_but_switches(
     assert record.decisions == steps_taken(record)
 
 
+def test_a_race_on_plain_attributes_takes_a_switch_at_one(
+    check: Any, shrunk: Callable[[str], tuple[Finding, Finding]]
+) -> None:
+    _, smallest = shrunk("TakenWithoutTheLock")
+    record = smallest.record
+
+    assert smallest.signature == "DeadlockError"
+    assert [switch.label for switch in record.schedule if switch.is_preemption] == ["attribute KvLog._unsynced.set"]
+    assert [decision.label for decision in record.decisions if decision.stream == "attributes"] == ["attribute points"]
+    kept = Finding.from_json(smallest.to_json())
+    assert replay(scenario_of(check, "TakenWithoutTheLock"), kept.record).is_same(kept)
+    assert replay(scenario_of(check), kept.record).result.failure is None
+
+
 def test_the_example_is_the_same_in_any_process_whatever_its_hashes(tmp_path: Path) -> None:
     outputs = []
     for hash_seed in ("1", "4711"):

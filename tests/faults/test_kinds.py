@@ -227,6 +227,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "partial extend": Twin(grow, without="xfs"),
     "slow sync": Twin(sync_often, FaultPlan(slow_sync_chance=0.2)),
     "failed sync": Twin(sync_often, FaultPlan(failed_sync_chance=0.2)),
+    "failed write-back": Twin(sync_often, FaultPlan(failed_write_back_chance=0.2)),
     "late sync error": Twin(sync_often, FaultPlan(failed_sync_chance=0.3, failing_sync="ext4-data")),
     "failed directory sync": Twin(sync_often, FaultPlan(failed_directory_sync_chance=0.2)),
     "stopped file system": Twin(sync_often, FaultPlan(failed_sync_chance=0.2, stopped_file_system_chance=0.5)),

@@ -1,6 +1,6 @@
 """Mutants that nobody wrote: every kind of mistake in `operators`, put into every part of the store in `components`.
 
-`python -m tornlog mutants --set tests.mutation` runs them, from a checkout; `--mutant tests.mutation:ID` puts one in.
+`python -m tornlog mutants --set tests.mutation --narrowed` runs them, from a checkout; `tests.mutation:ID` names one.
 
 The whole population is `all_sites`. Of it the first few of each operator in each component are hunted, in the order of
 a hash of their names: nobody picks them, and which they are changes only where the code does. Passed over are those in

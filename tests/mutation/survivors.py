@@ -11,22 +11,34 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:checkpoint.StoreCheckpoint.flush#1": (
         "equivalent: of two writes that cross, the older may be the last, and the checkpoint then lags"
     ),
+    "drop-lock:consume_queue_table.ConsumeQueueTable.forget#1": "equivalent: deleting from a table is one step",
     "drop-lock:consume_queue_table.ConsumeQueueTable.make_durable#1": (
         "gap: queues would have to be removed by hand in the moment in which their names are synced"
     ),
+    "drop-lock:consumer_offsets.ConsumerOffsetManager.query_offset#1": (
+        "equivalent: looking into a table is one step, and what a group has committed is as good as what it had before"
+    ),
     "drop-lock:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
+    "drop-lock:index_service.IndexFiles.delete_expired#2": (
+        "gap: a new file would have to be made between the reading of the row and its replacement"
+    ),
     "drop-lock:index_service.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
     ),
     "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
         "gap: the disk would have to become too full in the moment of a failed sync"
     ),
+    "drop-lock:segment_queue.SegmentQueue._remove_front#1": (
+        "gap: a segment would have to be added between the reading of the row and its replacement"
+    ),
     "drop-lock:segment_queue.SegmentQueue.add#1": (
-        "equivalent: no other task gets its turn between reading the row and replacing it"
+        "gap: a segment would have to be removed between the reading of the row and its replacement"
     ),
-    "drop-lock:transient_pool.TransientStorePool.give_back#1": (
-        "equivalent: adding to a list is one step, no other task gets its turn in it"
+    "drop-lock:transaction_queues.Decisions.op_stored#1": "equivalent: assigning to a place in a table is one step",
+    "drop-lock:transient_pool.TransientStorePool.borrow#1": (
+        "equivalent: one task borrows, so a buffer that it has seen is there when it takes one"
     ),
+    "drop-lock:transient_pool.TransientStorePool.give_back#1": "equivalent: adding to a list is one step",
     "drop-notice:cleaning.RetentionService.delete_manually#1": (
         "equivalent: the next pass deletes, up to an interval later"
     ),

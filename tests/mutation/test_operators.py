@@ -98,7 +98,7 @@ CASES = [
         "def f(self):\n    with self.lock:\n        self.tidy()",
         ["if True:\n    self.tidy()"],
     ),
-    ("drop-lock", "def f(self):\n    with self.lock:\n        self.error = None", []),
+    ("drop-lock", "def f(self):\n    with self.lock:\n        self.error = None", ["if True:\n    self.error = None"]),
     ("drop-lock", "def f(self):\n    with suppress(OSError):\n        self.tidy()", []),
     (
         "skip-advance",

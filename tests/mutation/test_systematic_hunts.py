@@ -4,7 +4,7 @@ import pytest
 
 from tests.mutation import MUTANTS, selected_sites
 from tests.mutation.operators import OPERATORS
-from tornlog.scenarios.campaigns.mutation_run import run_mutant
+from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, run_mutant
 
 SEEDS_MAX = 40
 
@@ -28,7 +28,7 @@ FOUND_AT_ONCE = [
 
 @pytest.mark.parametrize("name", FOUND_AT_ONCE)
 def test_a_systematic_mutant_is_found_and_the_clean_store_holds_on_the_same_seeds(name: str) -> None:
-    mutant_result = run_mutant(MUTANTS[name], SEEDS_MAX)
+    mutant_result = run_mutant(MUTANTS[name], MutationSettings(Limits(SEEDS_MAX), scenarios=None))
 
     assert mutant_result.found
     assert mutant_result.clean_violation == ""

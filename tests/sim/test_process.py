@@ -150,7 +150,7 @@ def test_a_run_that_raises_leaves_the_collector_as_it_was(
         assert not gc.isenabled()
         raise MemoryError
 
-    monkeypatch.setattr(seeds, "_run", run_nothing)
+    monkeypatch.setattr(seeds, "_execute", run_nothing)
 
     assert run_seed(quiet_scenario, 0).outcome == "harness-error"
     assert gc.isenabled()

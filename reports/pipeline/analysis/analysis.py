@@ -51,6 +51,11 @@ Mutants, one row each, in the order of their names:
     median_seeds    double  over the scenarios, one that found nothing counting as endless; null if that is the median
     median_seconds  double  likewise
 
+Pairs, which features and faults met in a run, and which could have and never did, in the order of their names:
+
+    first, second  string  names of `pairs.FEATURES` and of faults, in the order of the alphabet
+    seeds          int64   in how many seeds both took part: the feature was drawn, the fault injected
+
 Put latency, how long puts took that were answered OK, in virtual time, by flush mode, disk and number of producers:
 
     column      type    meaning
@@ -83,6 +88,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ....scenarios.campaigns.coverage import FAULTS, MARKS
+from ....scenarios.campaigns.pairs import NAMES, pairs_that_can_meet
 from ...quantities import PER_MILLE, bounds
 from ..source.columns import fields_of
 from ..sweep.request import SweepFileError, SweepRequest
@@ -96,6 +102,7 @@ _LATENCY_BY = ("sync_flush", "disk", "producers")
 _COVERAGE = pa.schema(
     field.with_nullable(False) for field in fields_of("what string, name string, times int64, seeds int64")
 )
+_PAIRS = pa.schema(field.with_nullable(False) for field in fields_of("first string, second string, seeds int64"))
 MUTANTS = pa.schema(
     [
         pa.field("mutant", pa.string(), nullable=False),
@@ -172,6 +179,7 @@ def analysed(rows: DataFrame) -> dict[str, pa.Table]:
         "mutants": mutants(rows, by_scenario),
         "detections": by_scenario,
         "coverage": _coverage(rows),
+        "pairs": _pairs(rows),
         "put_latency": _put_latency(rows),
     }
 
@@ -225,6 +233,28 @@ def _coverage(rows: DataFrame) -> pa.Table:
     order = ("fault", "mark", "end")
     counts.sort(key=lambda row: (order.index(row[0]), row[1]))
     return pa.Table.from_pylist([dict(zip(_COVERAGE.names, row, strict=True)) for row in counts], _COVERAGE)
+
+
+def _pairs(rows: DataFrame) -> pa.Table:
+    """Return the table of pairs."""
+    faults = fn.map_keys(fn.map_filter("injected", lambda kind, times: (times > 0) & kind.isin(list(NAMES))))
+    names = fn.array_union(
+        *(fn.coalesce(one, fn.array().cast("array<string>")) for one in (fn.col("features"), faults))
+    )
+    first, second = fn.col("first"), fn.col("second")
+    found = (
+        rows.select(names.alias("names"))
+        .select("names", fn.explode("names").alias("first"))
+        .select("first", fn.explode("names").alias("second"))
+        .filter(first < second)
+        .groupBy("first", "second")
+        .agg(fn.count("*").alias("seeds"))
+    )
+    seeds = {(row.first, row.second): row.seeds for row in found.collect()}
+    pairs = sorted({*pairs_that_can_meet(), *seeds})
+    return pa.Table.from_pylist(
+        [{"first": pair[0], "second": pair[1], "seeds": seeds.get(pair, 0)} for pair in pairs], _PAIRS
+    )
 
 
 def _what(name: str) -> str:

@@ -2,10 +2,10 @@
 
 JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
 "policy", "mutant", "seeds", "code", "damaged": [{"file", "reason"}]}], "rows", "never": {"faults": [names], "marks":
-[names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "put_latency"}, "files": [paths]}`; with --out
-also "report": path. Of a sweep it is what was asked for, by which code, and the files whose rows cannot be read; rows
-is what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are the
-columns that `analysis.py` beside this file describes; so are the files that --out leaves, one Parquet file a table.
+[names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "pairs", "put_latency"}, "files": [paths]}`;
+with --out also "report": path. Of a sweep it is what was asked for, by which code, and the files whose rows cannot be
+read; rows is what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are
+the columns that `analysis.py` beside this file describes; so are the files that --out leaves, one Parquet file a table.
 
 Exit codes: 0 all rows that are there were counted, 2 usage, 3 some could not be read, and are named.
 """
@@ -19,9 +19,11 @@ import typer
 from rich.table import Table
 
 from ....scenarios.campaigns.failures.print_failure import prose
+from ....scenarios.campaigns.pairs import Pair, pairs_met
 from ....store.errors import brings
 from ...cli.common import ERR, OUT, command_line, plain_table, print_paths
 from ...cli.options import EXIT_HARNESS, JsonFile, write_json
+from ...cli.present import print_pairs
 from ...cli.reporting import write_page
 from ...html.results import SweepResults
 from ...html.sweep_report import sweep_page
@@ -139,8 +141,13 @@ def _results(tables: dict[str, "pa.Table"], command: str, seconds: float, damage
         rows["detections"],
         injected=times["fault"] | times["end"],
         marks=times["mark"],
+        pairs=_pair_seeds(rows["pairs"]),
         damaged=damaged,
     )
+
+
+def _pair_seeds(rows: list[dict[str, Any]]) -> dict[Pair, int]:
+    return {(row["first"], row["second"]): row["seeds"] for row in rows}
 
 
 def _rows(tables: dict[str, "pa.Table"]) -> int:
@@ -170,6 +177,7 @@ def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
         missing = never(tables["coverage"], what)
         if missing:
             prose(OUT, 0, f"{what}s that never came about: {', '.join(missing)}")
+    print_pairs(OUT, 0, pairs_met(_pair_seeds(tables["pairs"].to_pylist())))
     if tables["put_latency"].num_rows:
         OUT.print(_latency_table(tables["put_latency"].to_pylist()))
     print_paths(files)

@@ -185,6 +185,7 @@ def _results(
         [] if mutant is None else detections(table, mutant),
         sums.injected,
         sums.marks,
+        sums.pairs,
         sums.judged,
         sums.tried,
         sums.broken,

@@ -23,6 +23,7 @@
     virtual_ns      int64
     injected        map<string, int64>                faults that happened, by kind
     marks           map<string, int64>                rare paths that were taken
+    features        list<string>                      what the plan switched on, names in `pairs.FEATURES`
     tried           list<string>                      invariants that were checked on something that could break them
     put_latency     list<struct<us: int64, puts: int64>>  virtual time of puts answered OK, exact to 1 us, ascending
     size            struct<messages, preemptions, sectors: int32>  of the failure; null if there is none
@@ -72,6 +73,7 @@ SCHEMA = pa.schema(
         pa.field("virtual_ns", pa.int64()),
         pa.field("injected", _COUNTS),
         pa.field("marks", _COUNTS),
+        pa.field("features", pa.list_(pa.string())),
         pa.field("tried", pa.list_(pa.string())),
         pa.field("put_latency", _LATENCY),
         pa.field("size", _SIZE),
@@ -101,6 +103,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
         "signature": None if failure is None else failure.signature,
         "injected": _counts(result.injected),
         "marks": _counts(result.marks),
+        "features": list(result.features),
         "tried": list(result.tried),
         "put_latency": [{"us": us, "puts": puts} for us, puts in sorted(result.put_us.items())],
         "size": None if size is None else {field.name: getattr(size, field.name) for field in _SIZE},

@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....scenarios.campaigns.pairs import Pair, pairs_in
 from ...quantities import bounds, nearest_ranks
 from .table import Table
 
 Row = dict[str, Any]
 _RUN = ["mutant", "scenario", "disk", "policy"]
 _PUT = ["sync_flush", "disk", "producers"]
-_FOUND = ["outcome", "invariant", "signature", "injected", "marks", "tried", "put_latency"]
+_FOUND = ["outcome", "invariant", "signature", "injected", "marks", "features", "tried", "put_latency"]
 _COLUMNS = [*_RUN, "sync_flush", "producers", *_FOUND]
 _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("times", pa.int64())]))
 
@@ -35,6 +36,8 @@ class SweepSums:
     signatures: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[Pair] = field(default_factory=Counter)
+    """Seeds in which each pair of features and faults met."""
     _outcomes: dict[tuple[Any, ...], Counter[str]] = field(default_factory=dict)
     _puts: dict[tuple[Any, ...], Counter[int]] = field(default_factory=dict)
 
@@ -58,6 +61,8 @@ class SweepSums:
             self.signatures[signature] += seeds
         _add_counts(self.injected, rows["injected"])
         _add_counts(self.marks, rows["marks"])
+        for features, injected in zip(rows["features"].to_pylist(), rows["injected"].to_pylist(), strict=True):
+            self.pairs.update(pairs_in(features or (), dict(injected or ())))
         self._add_puts(rows.filter(pc.is_null(rows["mutant"])))
 
     def pass_rates(self) -> list[Row]:

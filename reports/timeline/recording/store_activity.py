@@ -50,12 +50,12 @@ class Positions:
 
     def written(self, cell: WatchedCell) -> None:
         """Note the positions that have moved, now that a cell was given a value."""
-        if self.store is not None and cell is self.store.dispatch.reput_from:
-            self._recovered = True  # where dispatch begins is the last that a recovery says
-        if not self._recovered:
-            return
+        with self._moments.kernel.at_one_moment():  # a store's attributes may be scheduling points
+            if self.store is not None and cell is self.store.dispatch.reput_from:
+                self._recovered = True  # where dispatch begins is the last that a recovery says
+            positions = list(self._now()) if self._recovered else []
         at = -1
-        for name, value in self._now():
+        for name, value in positions:
             if self._values.get(name) != value:
                 self._values[name] = value
                 at = self._moments.mark() if at < 0 else at
@@ -148,11 +148,12 @@ class Puts:
             if entry.physical_offset is None or entry.queue_offset is None:
                 continue
             put.log_offset, put.queue_offset = entry.physical_offset, entry.queue_offset
-            segment = None if self._store is None else self._store.log.find(entry.physical_offset)
-            if segment is not None:
-                put.path = segment.file.path
-                put.start = entry.physical_offset - segment.base_offset
-                put.stop = put.start + entry.record_bytes
+            with self._moments.kernel.at_one_moment():
+                segment = None if self._store is None else self._store.log.find(entry.physical_offset)
+                if segment is not None:
+                    put.path = segment.file.path
+                    put.start = entry.physical_offset - segment.base_offset
+                    put.stop = put.start + entry.record_bytes
 
     def writes(self, path: str, at: int, data: bytes) -> None:
         """Note what the task that runs is about to write: whatever has the properties of its put is the record."""

@@ -11,6 +11,7 @@ original    the run: record (crashes, schedule, decisions), plan, and what it ca
 shrunk      null, or a smaller run with the same breach
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 
 RunRecord = Record[Plan]
+_NO_NAME = re.compile(r"[^\w.-]+")
+"""What a file's name is better without: a mutant's may be a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,11 @@ class Failure:
     def signature(self) -> str:
         """Return what names the file: scenario and kind of breach."""
         return f"{self.scenario}-{self.original.signature}"
+
+    @property
+    def name_of_mutant(self) -> str:
+        """Return what names the file among those of other mutants: several may break one promise in one scenario."""
+        return _NO_NAME.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
     def to_json(self) -> str:
         """Return the artefact's text."""

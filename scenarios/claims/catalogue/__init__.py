@@ -17,6 +17,7 @@ _THEMES = (
     "clusters",
     "brokers",
     "unsound_disks",
+    "swarm",
 )
 """The modules in their order, the plainest claims first. A module's claims follow each other as they stand in it."""
 

@@ -40,10 +40,13 @@ BROKER = Ranges(
         "pull_messages_max": (1, 4, 32),
         "commits_with_pulls": (True, False),
         "consumer_restart_chance": (0.0, 0.5),
+        "client_death_chance": (0.0, 0.0, 0.05),
         "tasks_each": (1, 2),
         "buffer_bytes": (300, 4_096, 65_536),
+        "rest_ms_max": (0, 0, 2_000, 8_000),
         "off_ms_max": (1, 1_000, 10_000),
     },
+    disturbances={"paused_task_chance": (0.0, 0.0, 0.1), "paused_machine_chance": (0.0, 0.0, 0.05)},
     network=FAIR,
 )
 """A network that is slow at worst."""
@@ -60,6 +63,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "retries-explain-every-duplicate",
         "whatever the network does, a message is stored once for each time it was sent at most, and nothing else is",
         BROKER.replace(
+            attribute_points=(False, False, False, True),
             network=TROUBLED,
             disturbances={
                 "paused_task_chance": (0.0, 0.0, 0.1),
@@ -90,6 +94,51 @@ SCENARIOS: tuple[Scenario, ...] = (
             messages_each=(2, 4),
             transactions={"chance": (0.3, 1.0)},
             network=TROUBLED,
+        ),
+    ),
+    # The disk of the broker fails, lags or is full while clients send, pull and decide, and its machine dies.
+    Scenario(
+        "a-broker-on-a-failing-disk-answers-truthfully",
+        "whatever its disk refuses or fails to keep, a broker answers SUCCESS for what it has, and all is well again "
+        "when the disk is",
+        BROKER.replace(
+            endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop", "stop"),
+            messages_each=(2, 5, 12),
+            messages={"body_bytes_max": (40, 300, 900)},
+            commit_log_bytes=(2048, 4096),
+            capacity_bytes=(0, 0, 16_000, 24_000),
+            transactions={"chance": (0.0, 0.0, 0.3, 1.0)},
+            broker={"consumer_restart_chance": (0.5, 1.0)},
+            faults={
+                "failed_sync_chance": (0.0, 0.0, 0.02, 0.1),
+                "failed_directory_sync_chance": (0.0, 0.0, 0.05),
+                "stopped_file_system_chance": (0.0, 0.2),
+                "failed_creation_chance": (0.0, 0.1, 0.3),
+                "failed_extend_chance": (0.0, 0.0, 0.1),
+                "failed_write_chance": (0.0, 0.1, 0.3),
+                "failed_read_chance": (0.0, 0.0, 0.05),
+                "failed_map_chance": (0.0, 0.0, 0.05),
+                "failed_lookup_chance": (0.0, 0.0, 0.02),
+                "slow_sync_chance": (0.0, 0.1),
+                "slow_io_chance": (0.0, 0.0, 0.1),
+                "stall_chance": (0.0, 0.0, 0.01),
+            },
+        ),
+    ),
+    # Filters, delays, transactions and a buffer before the log, beside plain messages, over a network that misbehaves.
+    Scenario(
+        "a-group-gets-what-it-wants-when-it-is-due",
+        "a group is given every message that it wants and no other, those that are to wait not before their time, "
+        "whatever dies or stands still",
+        BROKER.replace(
+            consumers=(1, 2),
+            heals=(True, True, False),
+            memory={"transient_pool": (False, True)},
+            consume_queue_bytes=(100, 200),
+            consuming={"filtered": (True, True, False)},
+            delay={"chance": (0.0, 0.3, 0.7)},
+            transactions={"chance": (0.0, 0.0, 0.3)},
+            network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
         ),
     ),
 )

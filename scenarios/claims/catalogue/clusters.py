@@ -53,6 +53,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "whatever becomes of the master",
         CLUSTER.replace(
             cluster={"sync_master": (True,), "slave_sync_flush": (True,)},
+            attribute_points=(False, False, False, True),
             disk=("strict-posix", "strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         ),
     ),

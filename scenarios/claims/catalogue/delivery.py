@@ -55,6 +55,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("crash in traffic", "crash in load", "stop"),
             *("stop and damaged progress",) * 2,
         ),
+        attribute_points=(False, False, False, True),
         faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
     ),
 )

@@ -18,6 +18,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1)},
         disturbances={"paused_task_chance": (0.0, 0.0, 0.2)},
         starved_steps_max=(0, 500),
+        attribute_points=(False, True),
         lives=(1, 2, 3),
         endings=(
             *("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),

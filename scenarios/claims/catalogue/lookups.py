@@ -7,11 +7,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario.of(
         "every-key-is-found",
         "after any crash the index leads to every key of every record, exactly once, and to nothing else",
-        index={"slots": (3, 7, 40), "entries": (4, 9, 60), "keys_chance": (0.3, 0.7), "seekers": (0, 1, 2)},
+        index={"slots": (3, 7, 40), "entries": (4, 9, 60, 200), "keys_chance": (0.3, 0.7), "seekers": (0, 1, 2)},
         messages={"equal_sizes": (False,), "batch_chance": (0.0, 0.2)},
         consumers=(0,),
         topics=(1, 2),
         faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
+        attribute_points=(False, False, False, True),
         lives=(1, 2, 3),
     ),
     # The plug is pulled while index files become full one after the other, and the checkpoint says which are durable.

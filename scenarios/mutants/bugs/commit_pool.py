@@ -3,6 +3,7 @@
 from functools import wraps
 from typing import Any
 
+from ....store.errors import is_disk_full
 from ....store.log.segment import Segment
 from ....store.log.transient_pool import (
     BufferedSegment,
@@ -12,20 +13,21 @@ from ....store.log.transient_pool import (
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #8 transient-fake-commit: a commit moves its position and writes nothing; the bytes stay in the buffer.
 # Readers find zeros where messages should be, and nothing is left after a restart.
 def _write_nothing(self: BufferedSegment, at: int, end: int) -> None:
     """Write nothing."""
+    bit()
 
 
 TRANSIENT_FAKE_COMMIT = Mutant(
     "transient-fake-commit",
     "committing moves the committed position without writing the bytes to the file",
     (Patch(BufferedSegment, "_write", _write_nothing),),
-    ("POS", "LIVE", "DUR"),
+    ("POS", "LIVE", "QUIET", "DUR"),
     Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}),
 )
 
@@ -39,6 +41,7 @@ _original_init = BufferedSegment.__init__
 def _init_with_wrote_readable(self: BufferedSegment, *given: Any, **named: Any) -> None:
     _original_init(self, *given, **named)
     self.readable = self.wrote
+    bit()
 
 
 def _committed_where(self: BufferedSegmentQueue) -> int:
@@ -66,7 +69,7 @@ TRANSIENT_READ_WROTE_POSITION = Mutant(
         Patch(BufferedSegmentQueue, "committed_where", property(_committed_where)),
         Patch(BufferedSegmentQueue, "max_offset", property(_max_wrote_offset)),
     ),
-    ("LIVE", "POS", "CQ-VALID", "CQ-COMPLETE", "VIS", "READ"),
+    ("LIVE", "QUIET", "POS", "CQ-VALID", "CQ-COMPLETE", "VIS", "READ"),
     Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}, consumers=(0, 1, 2)),
 )
 
@@ -80,6 +83,7 @@ def _commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) ->
     except OSError as error:
         self.last_error = error
         self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+        bit(is_disk_full(error))
     where = self._queue.committed_where
     if where == self._committed_where:
         return False
@@ -92,7 +96,7 @@ FULL_DISK_ENDS_COMMITS = Mutant(
     "full-disk-ends-commits",
     "a commit without room refuses puts for good, and keeps a stop from being clean, though room has returned",
     (Patch(CommitRealTimeService, "commit", _commit_or_refuse_for_good),),
-    ("LIVE", "STATUS"),
+    ("LIVE", "QUIET", "STATUS"),
     Ranges(
         sync_flush=(False,),
         memory={"transient_pool": (True,)},
@@ -111,6 +115,7 @@ _original_shutdown = MessageStore.shutdown
 
 def _shut_committer_down_first(self: MessageStore) -> bool:
     if self.commit is not None:
+        bit()
         self.commit.shutdown()
     return _original_shutdown(self)
 
@@ -119,7 +124,7 @@ FINAL_DRAIN_STOPS_EARLY = Mutant(
     "final-drain-stops-early",
     "with a buffer in front of the log, the last commit of a stop comes before the last put",
     (Patch(MessageStore, "shutdown", _shut_committer_down_first),),
-    ("DUR", "LIVE"),
+    ("DUR", "LIVE", "QUIET"),
     Ranges(
         sync_flush=(False,),
         memory={"transient_pool": (True,)},

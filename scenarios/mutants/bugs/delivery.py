@@ -12,13 +12,16 @@ from ....store.formats.consume_queue import QueueEntry
 from ....store.formats.message import MessageRecord
 from ....store.message import Message, PutMessageStatus
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
-
+from ..mutant import Mutant, Patch, bit
 
 # #32 delay-offset-not-clamped: progress of delayed delivery is used as it was persisted, even beyond its
 # queue's end. After the queue lost its tail nothing of that level is delivered until as many messages were
 # put as were lost, and those are passed over.
+_original_within_queue = ScheduleMessageService._within_queue
+
+
 def _as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
+    bit(_original_within_queue(self, level, offset) != offset)
     return offset
 
 
@@ -26,7 +29,7 @@ DELAY_OFFSET_NOT_CLAMPED = Mutant(
     "delay-offset-not-clamped",
     "progress that leads beyond the end of its delay level's queue is taken for what it is not",
     (Patch(ScheduleMessageService, "_within_queue", _as_persisted),),
-    ("META", "SCHED", "LIVE"),
+    ("META", "SCHED", "LIVE", "QUIET"),
     Ranges(
         delay={"chance": (1.0,)},
         producers=(1,),
@@ -45,7 +48,7 @@ _original_deliver_entry = ScheduleMessageService._deliver_entry
 def _deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
     self.last_answer = PutMessageStatus.PUT_OK
     wait_ms = _original_deliver_entry(self, level, entry)
-    if wait_ms and self.last_answer is not PutMessageStatus.PUT_OK:
+    if wait_ms and bit(self.last_answer is not PutMessageStatus.PUT_OK):
         self._move_to(level, self.offsets.get(level, 0) + 1)
     return wait_ms
 
@@ -64,10 +67,41 @@ DELAY_RETRY_SKIPS_MESSAGE = Mutant(
 )
 
 
+# delay-persist-failure-forgotten: progress that could not be written is tried again only when there is more of it.
+# Found in this store: after the last delivery nobody comes back to a disk that was full for a moment, and a crash then
+# has all of it delivered again.
+_original_persist = ScheduleMessageService.persist
+
+
+def _persist_once(self: ScheduleMessageService) -> bool:
+    try:
+        return _original_persist(self)
+    finally:
+        self._is_persisted = True
+
+
+DELAY_PERSIST_FAILURE_FORGOTTEN = Mutant(
+    "delay-persist-failure-forgotten",
+    "progress of delayed delivery that could not be persisted once is not tried again",
+    (Patch(ScheduleMessageService, "persist", _persist_once),),
+    ("QUIET",),
+    Ranges(
+        delay={"chance": (0.5,)},
+        faults={"failed_creation_chance": (0.5,)},
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        heals=(True,),
+        endings=("stop", "crash at rest"),
+    ),
+)
+
+
 # delayed-copy-born-anew: a delayed message is delivered as if the store itself had sent it just now.
 def _delivered_from_store(record: MessageRecord) -> Message | None:
     message = delivered(record)
-    return None if message is None else replace(message, born_host=message.store_host)
+    if message is None:
+        return None
+    bit(message.born_host != message.store_host)
+    return replace(message, born_host=message.store_host)
 
 
 DELAYED_COPY_BORN_ANEW = Mutant(
@@ -92,7 +126,7 @@ def _deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMess
     if immunity_ms is None or ops.is_decided(half) or _age_ms(self, half) >= immunity_ms:
         return _original_deal_with(self, half, ops)
     self.world.tasks.sleep(_HELD_UP_MS)
-    if _age_ms(self, half) >= immunity_ms:
+    if bit(_age_ms(self, half) >= immunity_ms):
         return True
     return _original_deal_with(self, half, ops)
 
@@ -118,6 +152,7 @@ _original_read = OpQueue.read
 
 def _read_or_forget(self: OpQueue) -> None:
     if self._read_to == self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID):
+        bit(bool(self._ops or self._decided))
         self._ops.clear()
         self._decided.clear()
         return
@@ -135,7 +170,9 @@ OP_QUEUE_OVERFLOW_ONE = Mutant(
 
 # put-back-forgets-reconsume-times: a half message that is put again after a question has lost a field on the way.
 def _again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    return replace(again(half, topic, added), reconsume_times=0)
+    message = again(half, topic, added)
+    bit(message.reconsume_times > 0)
+    return replace(message, reconsume_times=0)
 
 
 PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(

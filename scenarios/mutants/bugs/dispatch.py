@@ -1,15 +1,17 @@
 """Bugs of dispatch, and of services that end without a sign."""
 
+from ....store.config import FlushDiskType
 from ....store.errors import StoreError, is_disk_full
 from ....store.queues.dispatch import DispatchService
 from ....store.service import Service
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #4 reput-past-flushed: under SYNC_FLUSH dispatch follows the append position instead of the flushed one.
 # Consumers are given messages whose producers have no answer yet, and which a power cut takes back.
 def _appended_limit(self: DispatchService) -> int:
+    bit(self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH)
     return self._commit_log.queue.max_offset
 
 
@@ -40,6 +42,9 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
         self.last_error = error
         self.pause(1_000)
         return
+    except OSError:
+        bit()
+        raise
     if not moved:
         self.signal.wait(None)
 
@@ -48,7 +53,10 @@ REPUT_DIES_ON_ERROR = Mutant(
     "reput-dies-on-error",
     "a file that cannot be made ends the dispatcher, and nothing becomes visible any more",
     (Patch(DispatchService, "step", _step_without_os_errors),),
-    ("LIVE",),
+    (
+        "LIVE",
+        "QUIET",
+    ),
     Ranges(faults={"failed_creation_chance": (0.2,)}),
 )
 
@@ -57,7 +65,7 @@ REPUT_DIES_ON_ERROR = Mutant(
 # nobody, nothing says so, and puts go on being acknowledged. Its sibling, reput-dies-on-error, ends at what cannot be
 # made; this one at any error but want of space, which the disk need not ever show again.
 def _step_until_error(self: DispatchService) -> None:
-    if self.last_error is not None and not is_disk_full(self.last_error):
+    if bit(self.last_error is not None and not is_disk_full(self.last_error)):
         self.signal.wait(None)
     else:
         _dispatch(self, StoreError, OSError)
@@ -67,7 +75,10 @@ REPUT_NEVER_RETRIES = Mutant(
     "reput-never-retries",
     "one error of the disk ends the dispatcher for good, though the next attempt would do",
     (Patch(DispatchService, "step", _step_until_error),),
-    ("LIVE",),
+    (
+        "LIVE",
+        "QUIET",
+    ),
     Ranges(faults={"failed_map_chance": (0.1,)}),
 )
 
@@ -75,15 +86,19 @@ REPUT_NEVER_RETRIES = Mutant(
 # service-dies-silently: a service ends of what it did not foresee, without a word. Puts go on, its work is not
 # done.
 def _run_unguarded(self: Service) -> None:
-    while not self.is_stopping:
-        self.step()
-    self.finish()
+    try:
+        while not self.is_stopping:
+            self.step()
+        self.finish()
+    except Exception:
+        bit()
+        raise
 
 
 SERVICE_DIES_SILENTLY = Mutant(
     "service-dies-silently",
     "a service that ends of an unforeseen error ends without a word, and the store goes on as if it were there",
     (Patch(Service, "_run", _run_unguarded),),
-    ("LIVE", "STATUS"),
+    ("LIVE", "QUIET", "STATUS"),
     Ranges(memory={"error_chance": (0.5,)}),
 )

@@ -6,7 +6,7 @@ from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.retention.cleaning import CleanCommitLog
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #37 ack-before-flush: a put is answered when its request is queued, not when the sync has covered it.
@@ -14,6 +14,7 @@ def _submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) ->
     with self._lock:
         self._requests.append(request)
     self.signal.notify()
+    bit()
     request.complete(True)
 
 
@@ -37,6 +38,7 @@ def _commit_with_stale_result(self: GroupCommitService, requests: list[GroupComm
                 break
             with self._flush_lock:
                 self._flush_once(0)
+        bit(not durable)
         request.complete(durable)
     self.flush_to(self.queue.max_offset)
 
@@ -61,6 +63,7 @@ def _submit_to_swapped_list(self: GroupCommitService, request: GroupCommitReques
         closed = self._closed
         if not closed:
             requests.append(request)
+            bit(requests is not self._requests)
     if closed:
         request.complete(self.flush_to(request.end_offset))
     else:
@@ -86,7 +89,10 @@ GROUP_COMMIT_SWAP_RACE = Mutant(
         Patch(GroupCommitService, "take_requests", _swap_without_lock),
         Patch(GroupCommitService, "commit", _commit_under_lock),
     ),
-    ("LIVE",),
+    (
+        "LIVE",
+        "QUIET",
+    ),
     Ranges(sync_flush=(True,), producers=(3,)),
 )
 
@@ -96,7 +102,7 @@ GROUP_COMMIT_SWAP_RACE = Mutant(
 def _step_clearing_notice_late(self: GroupCommitService) -> None:
     self.signal.wait(None)
     requests = self.take_requests()
-    self.signal.wait(0)
+    bit(self.signal.wait(0))
     self.commit(requests)
 
 
@@ -104,7 +110,10 @@ GROUP_COMMIT_LOST_WAKEUP = Mutant(
     "group-commit-lost-wakeup",
     "a put that arrives while the service takes its batch waits for the next put",
     (Patch(GroupCommitService, "step", _step_clearing_notice_late),),
-    ("LIVE",),
+    (
+        "LIVE",
+        "QUIET",
+    ),
     Ranges(
         sync_flush=(True,),
         producers=(2, 3),
@@ -126,6 +135,7 @@ def _flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> b
         try:
             moved = self.queue.flush(least_pages)
         except OSError:
+            bit()
             continue
         if moved:
             self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
@@ -156,6 +166,7 @@ def _flush_despite_error(self: Segment, least_pages: int) -> int:
     try:
         return _original_flush(self, least_pages)
     except OSError:
+        bit()
         self.flushed.set(wrote)
         return wrote
 
@@ -176,6 +187,7 @@ def _flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
     if segment is None:
         return False
     flushed = segment.base_offset + segment.flush(least_pages)
+    bit(where < segment.base_offset)
     if flushed == where:
         return False
     self.flushed_where.set(flushed)
@@ -205,6 +217,7 @@ class _GoingSegment(Segment):
     def flush(self, least_pages: int) -> int:
         """Say that everything is durable."""
         readable = self.readable.get()
+        bit()
         self.flushed.set(readable)
         return readable
 
@@ -242,6 +255,7 @@ _original_set_log_positions = Recovery._set_log_positions
 
 def _set_flushed_to_zero(self: Recovery, trusted: int) -> None:
     _original_set_log_positions(self, trusted)
+    bit(self._log.min_offset > 0)
     self._log.flushed_where.set(0)
 
 
@@ -249,7 +263,7 @@ FLUSH_STUCK_NONZERO_BASE = Mutant(
     "flush-stuck-nonzero-base",
     "nothing is ever synced in a log whose first segment does not begin at 0",
     (Patch(Recovery, "_set_log_positions", _set_flushed_to_zero),),
-    ("LIVE", "DUR", "STATUS"),
+    ("LIVE", "QUIET", "DUR", "STATUS"),
     Ranges(
         retention={"deletes_segments": (True,)},
         commit_log_bytes=(2048,),

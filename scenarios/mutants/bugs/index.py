@@ -1,5 +1,7 @@
 """Bugs of the key index: its keys, its recovery, and what a full file vouches for."""
 
+from collections.abc import Callable
+
 from ....store.errors import CorruptFileError
 from ....store.formats import index_key
 from ....store.formats.index_key import keys_of
@@ -10,12 +12,14 @@ from ....store.log.recovery import Recovery
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.queues.queue_replay import EarlierEntriesMissing
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # index-first-key-only: a message is indexed by the first of its keys, and found by no other.
 def _first_key_of(properties: bytes) -> list[bytes]:
-    return keys_of(properties)[:1]
+    keys = keys_of(properties)
+    bit(len(keys) > 1)
+    return keys[:1]
 
 
 INDEX_FIRST_KEY_ONLY = Mutant(
@@ -69,6 +73,7 @@ def _end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[
         return _original_end_of(self, file, begin)
     if file.header.next_entry == 1:
         return None, None
+    bit(not file.is_full or file.end_timestamp_ms > self._checkpoint.index_msg_timestamp_ms)
     return (file.end_physical_offset, _ALL_KEYS), None
 
 
@@ -93,7 +98,7 @@ _original_flush_full_index_files = FlushConsumeQueueService._flush_full_index_fi
 
 def _flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
     is_new = _original_flush_full_index_files(self)
-    if is_new:
+    if bit(is_new):
         self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
     return is_new
 
@@ -109,5 +114,41 @@ INDEX_ROLL_PUBLISHES_CQ_CHECKPOINT = Mutant(
         pauses={"chance": (0.5,), "ms_max": (3000,)},
         flush={"thorough_interval_ms": (10_000,)},
         endings=("crash in traffic", "crash at rest"),
+    ),
+)
+
+
+# index-walk-bounded: a look-up follows so many entries of a hash at most, so that no damaged file keeps it for ever.
+# Behind as many messages of one key, an older one is not found.
+_original_select = IndexFile.select
+_WALK_ENTRIES_MAX = 32
+
+
+def _select_in_few_steps(
+    self: IndexFile,
+    key_hash: int,
+    begin_ms: int,
+    end_ms: int,
+    found: list[int],
+    max_num: int,
+    accept: Callable[[int], bool],
+) -> None:
+    room = min(max_num, len(found) + _WALK_ENTRIES_MAX)
+    _original_select(self, key_hash, begin_ms, end_ms, found, room, accept)
+
+
+INDEX_WALK_BOUNDED = Mutant(
+    "index-walk-bounded",
+    "a look-up finds so many messages in one file, however many more there are and are asked for",
+    (Patch(IndexFile, "select", _select_in_few_steps),),
+    ("IDX",),
+    Ranges(
+        index={"slots": (3,), "entries": (200,), "keys_chance": (1.0,), "seekers": (1,)},
+        messages={"equal_sizes": (False,)},
+        producers=(3,),
+        messages_each=(16,),
+        topics=(1,),
+        lives=(2, 3),
+        endings=("stop",),
     ),
 )

@@ -8,7 +8,7 @@ from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import QueueSegments
 from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #15 abort-marker-unsynced: the marker of an unclean exit is created without a directory sync. A power cut
@@ -17,13 +17,14 @@ def _mark_without_sync(self: MessageStore) -> None:
     files = self.world.files
     files.sync_directory(self.config.store_path_root_dir)
     files.write(self.config.abort_path, b"")
+    bit()
 
 
 ABORT_MARKER_UNSYNCED = Mutant(
     "abort-marker-unsynced",
     "a power cut takes the marker, and the log it leaves is trusted as after a clean stop",
     (Patch(MessageStore, "mark_running", _mark_without_sync),),
-    ("PREFIX", "DUR", "CQ-COMPLETE", "CQ-VALID", "QOFF", "START"),
+    ("PREFIX", "DUR", "CQ-COMPLETE", "CQ-VALID", "QOFF", "START", "SCAN"),
     Ranges(
         sync_flush=(False,),
         disk=("strict-posix",),
@@ -75,6 +76,7 @@ def _load_refusing_strays(
     self: ConsumeQueueTable, *, before_loss: Callable[[], None] | None = None
 ) -> list[CorruptFileError]:
     for stray in _original_load(self, before_loss=before_loss):
+        bit()
         raise stray
     return []
 
@@ -93,7 +95,9 @@ STRAYS_REFUSED = Mutant(
 # that is cut short leaves such a file, empty or with entries in it.
 def _is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
     status = self._world.files.status(self.path(base_offset))
-    return status is not None and not status.is_directory and status.size_bytes in (0, self.segment_bytes)
+    if status is None or status.is_directory:
+        return False
+    return not bit(status.size_bytes not in (0, self.segment_bytes))
 
 
 PARTIAL_QUEUE_FILE_REFUSED = Mutant(

@@ -28,7 +28,7 @@ from ....store.queues.queue_replay import SkippedRanges, keep_trusted_entries
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 # #23 failed-put-burns-queue-offset: a put takes its queue offset before it is known whether its record can be stored.
 # One that is refused keeps it, and from then on the queue's slots and the offsets in the records disagree.
@@ -37,7 +37,7 @@ _original_put = CommitLog.put
 
 def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> PutMessageResult:
     result = _original_put(self, message)
-    if result.append is None:
+    if bit(result.append is None):
         head = message.head if isinstance(message, MessageBatch) else message
         key = (head.topic, head.queue_id)
         with self._put_lock:
@@ -74,6 +74,7 @@ def _lock_of(log: CommitLog, queue: tuple[str, int]) -> AbstractContextManager[N
 
 
 def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> bytearray:
+    bit(self.offsets != tuple(table.get(key, 0) for key in self.keys))
     return self.encode(self._properties_with(self.offsets))
 
 
@@ -118,8 +119,10 @@ def _put_beyond_mark(
 ) -> None:
     if physical_offset + size_bytes <= self.max_physical_offset:
         return
-    if queue_offset > self.max_offset:
+    end = self.max_offset
+    if queue_offset > end:
         self.fill_blank(queue_offset)
+    bit(queue_offset < end)
     self.append_entries(encode_entry(physical_offset, size_bytes, tags_code))
     self.max_physical_offset = physical_offset + size_bytes
 
@@ -143,6 +146,7 @@ def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRange
     last = queue.queue.last()
     if last is None or any(last.file.view(0, last.size_bytes)):
         return keep_trusted_entries(queue, log_offset, skipped)
+    bit()
     end = last.base_offset // ENTRY_BYTES + 1
     changed = queue.truncate(end)
     queue.recovered(end, end)
@@ -173,7 +177,7 @@ def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: 
         gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if gone:
             self._queues.forget(queue)
-    if gone:
+    if bit(gone):
         with suppress(OSError):
             self._queues.remove_directories(queue)
 
@@ -220,7 +224,7 @@ def _scan_over_holes(
     shown, skip_until = bytearray(raw), 0
     for at in range(0, len(shown), ENTRY_BYTES):
         entry = decode_entry(raw, at)
-        if entry.physical_offset < skip_until:
+        if bit(entry.physical_offset < skip_until):
             shown[at : at + ENTRY_BYTES] = bytes(ENTRY_BYTES)
         elif self._commit_log.record_bytes(entry.physical_offset, entry.size_bytes, log_limit) is None:
             skip_until = (entry.physical_offset // segment_bytes + 1) * segment_bytes
@@ -245,7 +249,10 @@ def _bug_of_tag_codes(id_: str, summary: str, code_of: Callable[[str], int]) -> 
     def tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
         if topic == SCHEDULE_TOPIC:
             return entry_tags_code(topic, properties, store_timestamp_ms, delays)
-        return code_of((find_property(properties, b"TAGS") or b"").decode(errors="surrogateescape"))
+        tag = find_property(properties, b"TAGS") or b""
+        code = code_of(tag.decode(errors="surrogateescape"))
+        bit(code != entry_tags_code(topic, properties, store_timestamp_ms, delays))
+        return code
 
     patches = (Patch(dispatch, "entry_tags_code", tags_code), Patch(recovery, "entry_tags_code", tags_code))
     ranges = Ranges(messages={"equal_sizes": (False,)})
@@ -269,4 +276,50 @@ TAG_CODE_TRIMS = _bug_of_tag_codes(
     "tag-code-trims",
     "queue entries of tags with spaces around them have the code of another tag",
     lambda tag: java_hash(tag.strip()),
+)
+
+
+# silent-queue-not-recovered: recovery sets the positions of those queues whose records it meets. One that has none in
+# what is scanned keeps what loading gave it: every file counts as full, and new messages come behind the zeros.
+def _leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+    return False
+
+
+SILENT_QUEUE_NOT_RECOVERED = Mutant(
+    "silent-queue-not-recovered",
+    "a queue without a record in what recovery scans counts all of its last file as entries",
+    (Patch(recovery, "keep_trusted_entries", _leave_as_loaded),),
+    ("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS"),
+    Ranges(
+        recover_whole_log=(False,),
+        topics=(2,),
+        queues_per_topic=(2,),
+        commit_log_bytes=(1024, 2048),
+        consume_queue_bytes=(1000,),
+        endings=("stop",),
+        lives=(2, 3),
+        messages_each=(8, 16),
+        messages={"body_bytes_max": (300, 700)},
+    ),
+)
+
+
+# hot-queue-flushed-in-part: a flush of a queue moves as far as the end of one file. What a queue gets between two
+# thorough flushes is in one, but for a queue that gets most of all messages; the checkpoint speaks for all of it.
+def _flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
+    self.queue.flush(least_pages)
+
+
+HOT_QUEUE_FLUSHED_IN_PART = Mutant(
+    "hot-queue-flushed-in-part",
+    "the checkpoint speaks for all entries of a queue of which one file was synced",
+    (Patch(ConsumeQueue, "flush", _flush_one_file),),
+    ("CKPT", "QUIET", "CQ-COMPLETE", "CQ-VALID"),
+    Ranges(
+        recover_whole_log=(False,),
+        consume_queue_bytes=(100, 200),
+        messages_each=(16,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (2000,)},
+    ),
 )

@@ -8,10 +8,10 @@ from typing import Any
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records
 from ....store.formats.host import Host
 from ....store.log import commit_log
-from ....store.log.commit_log import _encode_one
-from ....store.message import Message
+from ....store.log.commit_log import CommitLog, EncodedPut, _encode_one
+from ....store.message import Message, PutMessageStatus
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # batch-shares-first-flag: the records of a batch all have the flag of its first message.
@@ -19,6 +19,7 @@ from ..mutant import Mutant, Patch
 def _encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
     first, *others = decode_batch(units)
     alike = [first, *(BatchUnit(first.flag, unit.body, unit.properties) for unit in others)]
+    bit(alike != [first, *others])
     return encode_batch_records(encode_batch(alike), **given)
 
 
@@ -36,7 +37,9 @@ def _bug_of_one_record(id_: str, summary: str, change: Callable[[Message], Messa
     """Return a mutant that encodes another message in place of the one put; flags: a mask over the user's flag."""
 
     def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
-        return _encode_one(change(head), sys_flag, flag & flags, body, properties)
+        changed = change(head), flag & flags
+        bit(changed != (head, flag))
+        return _encode_one(changed[0], sys_flag, changed[1], body, properties)
 
     return Mutant(id_, summary, (Patch(commit_log, "_encode_one", encode),), ("DUR", "PREFIX"))
 
@@ -75,4 +78,23 @@ RECORD_FLAG_DROPPED = _bug_of_one_record(
     "every record of a single message has a flag of 0, whatever its producer set",
     lambda head: head,
     flags=0,
+)
+
+
+# longest-body-refused: the longest body that the settings admit is taken for one that is too long.
+_original_encode_single = CommitLog._encode_single
+
+
+def _encode_shorter(self: CommitLog, message: Message) -> EncodedPut | PutMessageStatus:
+    if bit(len(message.body) == self._config.max_message_size):
+        return PutMessageStatus.MESSAGE_ILLEGAL
+    return _original_encode_single(self, message)
+
+
+LONGEST_BODY_REFUSED = Mutant(
+    "longest-body-refused",
+    "a message whose body is as long as the settings admit is refused",
+    (Patch(CommitLog, "_encode_single", _encode_shorter),),
+    ("STATUS",),
+    Ranges(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)}),
 )

@@ -2,13 +2,14 @@
 
 from ....store.formats.consume_queue import ENTRY_BYTES, is_valid
 from ....store.log.recovery import Recovery, RecoveryReport
+from ....store.log.segment import first_nonzero
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
 from ....store.queues.queue_replay import QueueReplay, _Doubted
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #11 stale-tail-after-truncate: cutting the log resets positions and leaves the bytes behind the cut in
@@ -18,6 +19,8 @@ def _cut_without_zeroing(self: Recovery, end_offset: int) -> bool:
     dirty = False
     while log.segments and log.segments[-1].base_offset > end_offset:
         dirty |= log._remove_last()
+    for segment in log.segments[-1:]:
+        bit(first_nonzero(segment.file.view(end_offset - segment.base_offset, segment.size_bytes)) is not None)
     return dirty
 
 
@@ -139,6 +142,7 @@ def _recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Reco
     report = _original_recover(self, clean_exit=clean_exit)
     table = self.commit_log.topic_queue_table
     for key, end in table.items():
+        bit(end > ends.get(key, 0))
         table[key] = min(end, ends.get(key, 0))
     return report
 
@@ -151,6 +155,9 @@ OFFSET_TABLE_REBUILT_EARLY = Mutant(
 )
 
 
+_original_place_of = QueueReplay._place_of
+
+
 # numbering-gap-refused, not of the catalogue: recovery refuses records behind a gap in a queue's numbers,
 # unless the log has room for it. A restart of 4.9.8 skips numbers without a byte of the log; who counts bytes
 # takes all records behind it for damaged.
@@ -159,7 +166,9 @@ def _place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | N
     is_here = entry is not None and entry.physical_offset == doubted.physical_offset
     if is_here or following == self.next + 1:
         return self.next
-    return doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+    place = doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+    bit(place != _original_place_of(self, doubted, following))
+    return place
 
 
 _WITH_SKIPPED_NUMBERS = SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
@@ -177,14 +186,13 @@ NUMBERING_GAP_REFUSED = Mutant(
 # wrong-number-blanks-entry, not of the catalogue: recovery believes a record's queueOffset, which no checksum
 # covers, rather than all others. A flipped bit of it makes a blank of an entry that was right, and may hold
 # back those that follow.
-_original_place_of = QueueReplay._place_of
-
-
 def _place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
     place = _original_place_of(self, doubted, following)
     if place in (doubted.queue_offset, None):
         return place
-    return doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+    own = doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+    bit(own != place)
+    return own
 
 
 WRONG_NUMBER_BLANKS_ENTRY = Mutant(

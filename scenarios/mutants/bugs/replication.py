@@ -5,7 +5,7 @@ from ....store.formats.replication import encode_frame_header
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.replication.ha_service import HAConnection
 from ...claims.catalogue.clusters import CLUSTER
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 # #36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest
 # slave's too. A master that has lost its tail takes the report of a slave that still has it for an answer to
@@ -16,6 +16,7 @@ _original_take_first_report = HAConnection._take_first_report
 def _believe_first_report(self: HAConnection, report: int) -> bool:
     if report <= self._readable_limit():
         return _original_take_first_report(self, report)
+    bit()
     self._sent.set(report)
     self._began.set(report)
     self._reported.set(report)
@@ -53,6 +54,7 @@ HA_ACK_BEYOND_MASTER = Mutant(
 # blank entries. On a slave that is a number it was sent, and no checksum covers it: one flipped bit, and
 # there is no memory or no disk for the blanks.
 def _check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
+    bit(queue_offset > following)
     if queue_offset < following:
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
 
@@ -61,6 +63,9 @@ SLAVE_DISPATCH_UNBOUNDED = Mutant(
     "slave-dispatch-unbounded",
     "one replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it",
     (Patch(ConsumeQueue, "_check_place", _check_place_from_below),),
-    ("LIVE",),
+    (
+        "LIVE",
+        "QUIET",
+    ),
     CLUSTER.replace(cluster={"flipped_bit_chance": (0.5,)}),
 )

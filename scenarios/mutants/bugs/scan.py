@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from ....store.errors import CorruptFileError
 from ....store.formats import scan
-from ....store.formats.message import PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN
+from ....store.formats.message import PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN, check_record
 from ....store.formats.scan import ScannedRecord, scan_records
 from ....store.log import recovery
 from ....store.log.recovery import Recovery
 from ....store.log.segment import Segment
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #12 foreign-offset-record-accepted: recovery does not compare a record's physicalOffset with where it lies. Behind
@@ -29,6 +29,7 @@ def _scan_foreign_records(
         except CorruptFileError as error:
             if error.field != "physicalOffset":
                 raise
+            bit()
             shift = int(error.found) - at - base_offset
         else:
             return
@@ -66,7 +67,7 @@ def _scan_checking_blanks(
         at += record.size_bytes
     if at < end:
         there = int.from_bytes(view[at + PHYSICAL_OFFSET_AT : at + PHYSICAL_OFFSET_AT + 8], "big")
-        if not base_offset <= there < base_offset + end:
+        if bit(not base_offset <= there < base_offset + end):
             raise CorruptFileError(file, at + PHYSICAL_OFFSET_AT, "physicalOffset", "one in this file", there)
 
 
@@ -92,7 +93,7 @@ def _scan_trusting_lengths(
     while at < end and turns < _TURNS_MAX:
         turns += 1
         size_bytes = int.from_bytes(view[at : at + 4], "big", signed=True)
-        if not 0 <= size_bytes <= end - at:
+        if bit(not 0 <= size_bytes <= end - at):
             raise MemoryError(f"{size_bytes} bytes")
         if size_bytes == 0:
             continue
@@ -102,7 +103,7 @@ def _scan_trusting_lengths(
             return
         yield record
         at, turns = at + size_bytes, 0
-    if at < end:
+    if bit(at < end):
         raise RuntimeError(f"{file} @ {at}: the scan does not get past a length of 0")
 
 
@@ -116,14 +117,19 @@ BAD_LENGTH_TRUSTED = Mutant(
 
 # #40 crc-skipped-on-recovery: recovery believes lengths and magic, and never compares a body with its checksum.
 def _records_without_crc(self: Recovery, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
-    return scan_records(
-        segment.file.view(0, segment.size_bytes),
-        start,
-        segment.size_bytes,
-        file=segment.file.path,
-        base_offset=segment.base_offset,
-        check_crc=False,
-    )
+    view = segment.file.view(0, segment.size_bytes)
+    file, base = segment.file.path, segment.base_offset
+    for record in scan_records(view, start, segment.size_bytes, file=file, base_offset=base, check_crc=False):
+        bit(not _is_whole(view, record.physical_offset - base, file, base))
+        yield record
+
+
+def _is_whole(view: memoryview, at: int, file: str, base_offset: int) -> bool:
+    try:
+        check_record(view, at, len(view), file=file, file_offset=base_offset, check_crc=True)
+    except CorruptFileError:
+        return False
+    return True
 
 
 CRC_SKIPPED_ON_RECOVERY = Mutant(
@@ -145,7 +151,11 @@ CRC_SKIPPED_ON_RECOVERY = Mutant(
 
 # #14 props-outside-crc: the checksum covers the body, and nothing looks at topic and properties behind it. A
 # record whose last sectors were lost passes if its lengths are on the sectors that were not.
+_original_torn_properties = scan.torn_properties
+
+
 def _no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
+    bit(_original_torn_properties(topic, properties, properties_at) is not None)
     return None
 
 
@@ -169,7 +179,7 @@ def _scan_up_to_empty_body(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
     for record in scan_records(view, start, end, file=file, base_offset=base_offset, check_crc=check_crc):
-        if record.size_bytes == RECORD_BYTES_MIN + len(record.topic) + len(record.properties):
+        if bit(record.size_bytes == RECORD_BYTES_MIN + len(record.topic) + len(record.properties)):
             raise CorruptFileError(file, record.physical_offset - base_offset, "bodyLength", "more than 0", 0)
         yield record
 
@@ -186,6 +196,7 @@ SCAN_ENDS_AT_EMPTY_BODY = Mutant(
 # damage-ends-segment, not of the catalogue: recovery gives up a segment at the first damage, although it vouches for
 # what lies behind. Entries that are there stay; where queues are made anew, all behind the damage is hidden.
 def _give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | None:
+    bit()
     self._skipped.add(offset, segment.end_offset)
     return None
 

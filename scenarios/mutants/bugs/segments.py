@@ -6,13 +6,14 @@ from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
 from ....store.log.segment_queue import SegmentQueue
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #44 append-advances-before-write: the write position moves first, the bytes come second. A flush between the
 # two syncs what is not there yet and counts it as durable.
 def _advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
     self.wrote.set(position + len(data))
+    bit()
     self.file.store(position, data)
 
 
@@ -20,7 +21,7 @@ APPEND_ADVANCES_BEFORE_WRITE = Mutant(
     "append-advances-before-write",
     "positions cover bytes that are still to be written",
     (Patch(Segment, "append", _advance_then_append),),
-    ("POS", "STATUS", "DUR", "LIVE", "PREFIX"),
+    ("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"),
     Ranges(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)}),
 )
 
@@ -28,6 +29,7 @@ APPEND_ADVANCES_BEFORE_WRITE = Mutant(
 # #38 no-dir-fsync-on-rollover: a new segment's data and size are synced, its name is not.
 def _sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
     self.world.files.sync(path)
+    bit()
 
 
 NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
@@ -44,7 +46,7 @@ NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
 def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
     path = self.path(base_offset)
     status = self._world.files.status(path)
-    if status is None or status.is_directory or status.size_bytes != self.segment_bytes:
+    if status is None or status.is_directory or bit(status.size_bytes != self.segment_bytes):
         return False
     file = self._world.files.map(path, status.size_bytes)
     expendable = first_nonzero(file.view(0, status.size_bytes)) is None
@@ -70,7 +72,7 @@ def _load_up_to_odd_file(
     for base in self._find_bases():
         path = self.path(base)
         status = files.status(path)
-        if status is None or status.size_bytes != self.segment_bytes:
+        if status is None or bit(status.size_bytes != self.segment_bytes):
             break
         segment = Segment(self._world.tasks, files.map(path, self.segment_bytes), base, self._label)
         segment.set_positions(self.segment_bytes, self.segment_bytes)
@@ -92,7 +94,7 @@ LOAD_STOPS_ON_ODD_FILE = Mutant(
 # keeps RocketMQ from removing it; here nobody reads while a log is cut, so no file is removed at all.
 def _forget_last(self: SegmentQueue) -> bool:
     segment = self.segments[-1]
-    dirty = first_nonzero(segment.file.view(0, segment.size_bytes)) is not None
+    dirty = bit(first_nonzero(segment.file.view(0, segment.size_bytes)) is not None)
     self.segments = self.segments[:-1]
     segment.file.close()
     return dirty

@@ -1,16 +1,17 @@
 """Bugs of side files: the checkpoint, and how progress is replaced on the disk."""
 
+from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from ....store.log.checkpoint import StoreCheckpoint, read_checkpoint
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.side_file import SideFile
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # #39 checkpoint-before-data: the checkpoint says that the queues are durable before they are flushed.
 def _flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
-    if self.last_error is None:
+    if bit(self.last_error is None):
         self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
     self._checkpoint.flush()
     self._queues.make_durable()
@@ -32,7 +33,11 @@ CHECKPOINT_BEFORE_DATA = Mutant(
 # damaged-checkpoint-refused: a checkpoint that is none keeps the store from opening, though all that it says
 # can be had from the log. Found in this store: a time below zero, or a file shorter than three times.
 def _load_or_refuse(self: StoreCheckpoint) -> None:
-    values = read_checkpoint(self._world.files, self._path)
+    try:
+        values = read_checkpoint(self._world.files, self._path)
+    except CorruptFileError:
+        bit()
+        raise
     self.physic_msg_timestamp_ms = values.physic_msg_timestamp_ms
     self.logics_msg_timestamp_ms = values.logics_msg_timestamp_ms
     self.index_msg_timestamp_ms = values.index_msg_timestamp_ms
@@ -53,6 +58,7 @@ DAMAGED_CHECKPOINT_REFUSED = Mutant(
 # synced. After a power cut the name can lead to an empty file, or to half of one.
 def _write_aside_unsynced(self: SideFile, content: bytes) -> None:
     self._files.write(self.temporary_path, content)
+    bit()
 
 
 CONFIG_RENAME_WITHOUT_SYNC = Mutant(
@@ -80,6 +86,7 @@ def _store_in_place(self: SideFile, content: bytes) -> bool:
     files = self._files
     self._make_directory()
     if files.status(self.path) is not None:
+        bit()
         files.write(self.backup_path, files.read(self.path))
         files.sync(self.backup_path)
     files.write(self.path, content)

@@ -1,9 +1,10 @@
 """Invariants, by what they look at. A checker reads, yields every violation, and changes nothing.
 
 CHECKERS judge a store after each recovery. `pos`, `status` and the checkpoint's in `side_files` ask the simulated disk
-as the run goes, `live` and `consumers` judge what users met, `iso` what a second instance does, `clean` also each file
-that retention removes, `side_files` what a start finds beside the log, `rep` slaves and their master. START, IDEMPOTENT
-and what the kernel reports under LIVE are in `scenarios.runs`, ONCE is in its `broker`.
+as the run goes, `live` and `consumers` judge what users met, `quiescence` what is behind when they are done, `iso` what
+a second instance does, `clean` also each file that retention removes, `scan` what a start reads of the log,
+`side_files` what it finds beside that, `rep` slaves and their master. START, IDEMPOTENT and what the kernel reports
+under LIVE are in `scenarios.runs`, ONCE is in its `broker`.
 """
 
 from ..evidence import Invariant
@@ -40,8 +41,10 @@ INVARIANTS: dict[str, str] = {
     "ISO": "a second instance on the same directory is refused, and changes nothing",
     "START": "every crash image can be opened",
     "LIVE": "while nothing is broken, puts are answered and records become visible in time",
+    "QUIET": "once users are done and nothing is broken, every cursor comes to its end, in the time that settings give",
     "READ": "a consumer gets exactly what its subscription matches, in order",
     "META": "progress is read back as it was last durable, or newer, and never ahead of what was reported",
+    "SCAN": "a recovery reads no more of the log than its settings, and what is vouched for, ask",
     "SCHED": "delayed messages are delivered at least once, where they were put, and not before they are due",
     "REDEL": "what is delivered again after a crash is bounded by the last durable progress; a restart repeats nothing",
     "CLEAN": "retention removes the oldest segments only, as many as asked for, and none that is needed",

@@ -9,6 +9,7 @@ counting, which is QOFF's.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ....faults.disk.disk import Disk
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
@@ -16,14 +17,10 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.message import GetMessageStatus
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.retention.cleaning import SEGMENTS_PER_PASS
+from ....store.retention.cleaning import FIRST_CLEAN_MS, SEGMENTS_PER_PASS
 from ..evidence import Evidence, Violation, tried
 from ..ledger import Ledger
 
-_FIRST_PASS_MS_MAX = 100_000
-"""How long queues may lead to what is gone: the first pass of a life comes after a minute, the others every 10 s."""
-_PASS_MS_MAX = 12_000
-"""How long each pass may take that a long log needs beyond that, from the end of the one before."""
 _ASKED_FOR_MAX = 3
 _EVER = 1 << 60
 _HOUR_MS = 3_600_000
@@ -65,9 +62,17 @@ def _held_before(ledger: Ledger, log_offset: int) -> bool:
 # -- as files go -----------------------------------------------------------------------------------
 
 
-def passes_ms_max(store: MessageStore) -> int:
-    """Return how long it may take until all that has expired is gone, in ms: passes remove so many segments each."""
-    return _FIRST_PASS_MS_MAX + _PASS_MS_MAX * (len(store.log.segments) // SEGMENTS_PER_PASS)
+def passes_ms_max(store: MessageStore, work_ms: int) -> int:
+    """Return how long it may take until all that has expired is gone, in ms: passes remove so many segments each.
+
+    The first pass of a life may be as far away as its beginning was from the first, and is in vain where queues are yet
+    to be made durable. work_ms: what the disk takes for one.
+    """
+    config = store.config
+    pauses_ms = SEGMENTS_PER_PASS * config.delete_commit_log_files_interval_ms
+    pauses_ms += len(store.queues.all()) * config.delete_consume_queue_files_interval_ms
+    pass_ms = config.clean_resource_interval_ms + pauses_ms + work_ms
+    return FIRST_CLEAN_MS + pass_ms * (2 + len(store.log.segments) // SEGMENTS_PER_PASS)
 
 
 def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: bool) -> Iterator[Violation]:
@@ -153,6 +158,8 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
         counted_to = store.commit_log.topic_queue_table.get((queue.topic, queue.queue_id))
         if newest is None or queue.topic == SCHEDULE_TOPIC or counted_to != queue.max_offset:
             continue
+        if not is_valid(newest):
+            continue  # numbers that were skipped: nobody knows of which message they are
         if newest.physical_offset < log_min_offset:
             yield _broken(
                 "a queue that leads nowhere was not removed",
@@ -166,8 +173,11 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
 def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
     files, root = store.world.files, store.config.consume_queue_directory
     for topic in files.list_directory(root):
-        for name in files.list_directory(f"{root}/{topic}"):
-            left = files.list_directory(f"{root}/{topic}/{name}")
+        names: list[str] = []
+        with suppress(NotADirectoryError):  # a foreign file is nobody's
+            names = [name for name in files.list_directory(f"{root}/{topic}") if name.isdecimal()]
+        for name in names:
+            left = [one for one in files.list_directory(f"{root}/{topic}/{name}") if one.isdecimal()]
             if left and store.queues.find(topic, int(name)) is None:
                 path = f"{root}/{topic}/{name}/{left[0]}"
                 yield _broken("a queue was removed and a file of it was not", path, "file", "none", "there")

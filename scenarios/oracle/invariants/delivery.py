@@ -4,6 +4,7 @@ After each recovery the copies of delayed messages are held against their record
 the clock when they are given one, and a start compares where consumer groups begin with where they were.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
@@ -11,6 +12,9 @@ from ..evidence import Evidence, Violation, tried
 from ..ledger import Group, Ledger
 from ..put_entry import PutEntry
 from ..recovered import FoundRecord
+
+_OTHER_MS = 40
+"""How long a record that is put meanwhile may take, when it needs a segment: a few syncs on a disk as slow as any."""
 
 
 def check_sched(evidence: Evidence) -> Iterator[Violation]:
@@ -26,7 +30,9 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
     ledger, store = evidence.ledger, evidence.store
     waiting: dict[str, FoundRecord] = {}
     delivered = set(ledger.delivered_into_damage)
+    stored_ms: list[int] = []
     for found in store.records:
+        stored_ms.append(found.record.store_timestamp_ms)
         record = found.record
         if record.topic == SCHEDULE_TOPIC:
             put = ledger.put_of(record)
@@ -48,12 +54,31 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
             early_ms = due_ms - record.store_timestamp_ms
             summary = f"{put.name} was delivered early"
             yield _broken("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
+        yield from _check_late(ledger, found, put, due_ms, stored_ms)
     if waiting:
         tried("SCHED")
     for name, own in waiting.items():
         level = own.record.queue_id + 1
         if own.record.queue_offset < store.delivered_to.get(level, 0) and name not in delivered:
             yield _broken("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
+
+
+def _check_late(
+    ledger: Ledger, found: FoundRecord, put: PutEntry, due_ms: int, stored_ms: list[int]
+) -> Iterator[Violation]:
+    """Yield a copy that was made long after it was due, for no reason; stored_ms: the times of all records up to it.
+
+    It is late from when it was due or its life began. Each record that was put meanwhile may have needed a segment.
+    """
+    delivery = ledger.deliveries[ledger.delivery_of(found.record.physical_offset)] if ledger.deliveries else None
+    if delivery is None or delivery.late_ms_max is None:
+        return
+    since_ms = max(due_ms, delivery.began_ms)
+    meanwhile = len(stored_ms) - bisect_left(stored_ms, since_ms)
+    late_ms, limit_ms = found.record.store_timestamp_ms - since_ms, delivery.late_ms_max + meanwhile * _OTHER_MS
+    if late_ms > limit_ms:
+        summary = f"{put.name} was delivered late"
+        yield _broken("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
 
 
 def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
@@ -122,6 +147,16 @@ def check_groups(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violati
             name, topic, queue_id = group
             summary = f"{name} in {topic}/{queue_id} does not begin where a clean stop left it"
             yield Violation("REDEL", summary, "", -1, "offset", str(offset), str(found[group]))
+
+
+def check_kept(kept: Mapping[Group, int], found: Mapping[Group, int]) -> Iterator[Violation]:
+    """REDEL: yield every consumer group that a crash has taken back further than what had not been persisted yet."""
+    for group, offset in kept.items():
+        tried("REDEL")
+        if found[group] < offset:
+            name, topic, queue_id = group
+            summary = f"{name} in {topic}/{queue_id} is taken back by more than an interval of persisting"
+            yield Violation("REDEL", summary, "", -1, "offset", f">= {offset}", str(found[group]))
 
 
 def _broken(invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:

@@ -6,20 +6,27 @@ Deadlocks, runs without progress and services that die are LIVE violations too; 
 from collections.abc import Sequence
 from dataclasses import fields
 
+from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_MS
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ....store.message_store import MessageStore
+from ....store.queues.dispatch import RETRY_MS as DISPATCH_RETRY_MS
 from ...claims.plan import Plan
 from ..evidence import Violation, tried
 from ..put_entry import PutEntry
 
-DISPATCH_MS_MAX = 2_000
-"""How long the dispatch of everything may take after the last put, in virtual time."""
+_MOMENT_MS = 20
+"""What tasks that wait for each other need beside syncs: on the simulated clock computing takes no time at all."""
+_SYNCS_PER_FILE = 2
+"""Its bytes, and the directory that has its name."""
+_FILES_BESIDE = 10
+"""Checkpoint, marker, side files and their directories."""
 
-FLUSH_MS_MAX = 5_000
-"""How long after the interval of the thorough flush its syncs may take, on a disk without faults."""
+RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
+"""How much longer it may take after errors, which were met in the midst of it and are behind it now: who met one waits
+that long before it tries again."""
 
-RETRY_MS_MAX = 5_000
-"""How much longer it may take after errors, which were met in the midst of it and are behind it now."""
-
+_STEPS_BACK_MAX = 10
+"""How many of the longest steps a clock is never further behind, all taken together."""
 _HARMLESS = {
     "short_write_chance",
     "refused_lock_chance",
@@ -38,9 +45,22 @@ def answer_ms_max(plan: Plan) -> int | None:
     Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may one that overtakes it,
     for which see `overtaken_ms_max`.
     """
-    if _may_slow(plan) or _may_disturb(plan):
-        return None
-    return 20 + plan.sync_ms_max * 8 * (plan.producers + 1) + _slave_ms_max(plan)
+    return calm_answer_ms_max(plan) if is_calm(plan) else None
+
+
+def calm_answer_ms_max(plan: Plan) -> int:
+    """Return the same of a life in which nothing breaks or slows the disk, whatever the plan has for others."""
+    return _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1) + _slave_ms_max(plan)
+
+
+def is_calm(plan: Plan) -> bool:
+    """Return whether nothing in a plan breaks or slows a disk, or makes tasks wait."""
+    return not may_slow(plan) and not may_disturb(plan)
+
+
+def start_ms_max(plan: Plan) -> int:
+    """Return how long a store may take, in ms, from when it has recovered until its services work, or for a file."""
+    return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
 
 
 def _slave_ms_max(plan: Plan) -> int:
@@ -48,25 +68,47 @@ def _slave_ms_max(plan: Plan) -> int:
     return plan.cluster.slave_timeout_ms if plan.cluster.sync_master else 0
 
 
-def _may_slow(plan: Plan) -> bool:
+def may_slow(plan: Plan) -> bool:
     """Return whether anything in a plan fails operations, or makes them wait."""
     faults = plan.faults
     chances = {field.name for field in fields(faults) if field.name.endswith("_chance")} - _HARMLESS
     return plan.memory.error_chance > 0 or any(getattr(faults, name) for name in sorted(chances))
 
 
-def _may_disturb(plan: Plan) -> bool:
+def may_disturb(plan: Plan) -> bool:
     """Return whether anything in a plan makes tasks wait."""
     return not plan.disturbances.is_quiet or plan.starved_steps_max > 0
 
 
-def dispatch_ms_max(plan: Plan) -> int:
-    """Return how long the dispatch of everything may take, in ms.
+def clock_ms_max(plan: Plan) -> int:
+    """Return how much later something may come that is due by the wall clock, in ms: that may have been set back."""
+    disturbances = plan.disturbances
+    return _STEPS_BACK_MAX * disturbances.clock_step_ms_max if disturbances.clock_step_chance else 0
+
+
+def work_ms_max(plan: Plan, store: MessageStore) -> int:
+    """Return how long a store may take to do what is due, in ms, when nothing is broken: a sync of each of its files.
 
     On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow too.
     """
+    index_files = 0 if store.index is None else len(store.index.table.files)
+    files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all()) + index_files
+    return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
+
+
+def delivery_ms_max(plan: Plan) -> int:
+    """Return how late the copy of a delayed message may be in ms, but for what else is put meanwhile.
+
+    It is put as any message is, when the task of delivery has seen the entry of its message; in the beginning that has
+    to start.
+    """
+    return calm_answer_ms_max(plan) + start_ms_max(plan)
+
+
+def held_up_ms_max(plan: Plan) -> int:
+    """Return for how long what is slow or paused in a plan may hold a store up beyond that, in ms."""
     slow_ms = pauses_ms_max(plan)
-    return DISPATCH_MS_MAX + (ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0)
+    return ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0
 
 
 def pauses_ms_max(plan: Plan) -> int:
@@ -79,11 +121,6 @@ def pauses_ms_max(plan: Plan) -> int:
         + 3 * (disturbances.paused_task_chance and disturbances.paused_task_ms_max)
         + 3 * (disturbances.paused_machine_chance and disturbances.paused_machine_ms_max)
     )
-
-
-def durable_ms_max(plan: Plan) -> int:
-    """Return how long it may take until everything that is in the page cache is durable, in ms."""
-    return plan.flush.thorough_interval_ms + FLUSH_MS_MAX
 
 
 def overtaken_ms_max(plan: Plan) -> int:
@@ -119,12 +156,12 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
 
     stopped_ns: when that was. Nothing has paused tasks since, but a pause may have been going on.
     """
-    if _may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
+    if may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
     tried("LIVE")
     disturbances = plan.disturbances
     paused_ms = disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
-    limit_ms = paused_ms + 20 + plan.sync_ms_max * 8 * (plan.producers + 1)
+    limit_ms = paused_ms + _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1)
     took_ms = (put.answered_ns - stopped_ns) // 1_000_000
     if took_ms <= limit_ms:
         return ()
@@ -140,15 +177,3 @@ def _count_overtaking(put: PutEntry, puts: Sequence[PutEntry]) -> int:
             break
         count += other.answered_ns is not None
     return count
-
-
-def late_delivery(behind: str, detail: str = "") -> Sequence[Violation]:
-    """Return delayed messages that are not delivered in a world where nothing is broken; detail: what is known."""
-    summary = "delayed messages are not delivered"
-    return (Violation("LIVE", summary, "", -1, "delivery", "all that is due", behind, detail),)
-
-
-def late_progress(file: str, detail: str = "") -> Sequence[Violation]:
-    """Return a file that does not get the progress it is there for; detail: what is known of it."""
-    summary = "progress is not persisted"
-    return (Violation("LIVE", summary, file, 0, "progress", "durable within an interval", "older", detail),)

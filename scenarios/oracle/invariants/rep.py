@@ -88,11 +88,16 @@ def check_settled(host: str, slave: MessageStore, master: MessageStore, diverged
 
 def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator[Violation]:
     """Yield acknowledged puts that no slave has. To be asked where slaves keep what they report."""
-    found = {record.record.properties: record.body for slave in slaves for record in slave.records}
+    found = {
+        put.name: record.body
+        for slave in slaves
+        for record in slave.records
+        if (put := ledger.put_of(record.record)) is not None
+    }
     for put in ledger.puts:
         if put.knowledge is not Knowledge.ACKNOWLEDGED or not put.wait:
             continue
         tried("DUR")
-        if found.get(put.properties) != put.body:
+        if found.get(put.name) != put.body:
             summary = f"{put.name} was acknowledged, and is gone with its master"
             yield Violation("DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing")

@@ -37,13 +37,14 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     for found, why in log.strays:
         yield _violation(found, why, "record", "one of a transaction", "none")
     for name, transaction in transactions.items():
-        yield from _check_copies(transaction, log.by_name[name], evidence.store)
-        yield from _check_ops(transaction, log.by_name[name])
+        yield from _check_copies(transaction, log.by_name[name], evidence)
+        if evidence.store.min_offset == 0:  # else its copy may have left the log before its op
+            yield from _check_ops(transaction, log.by_name[name])
         yield from _check_times(name, log.by_name[name])
 
 
-def _check_copies(transaction: Transaction, found: FoundTransaction, store: RecoveredStore) -> Iterator[Violation]:
-    name, copies = transaction.name, found.copies
+def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: Evidence) -> Iterator[Violation]:
+    name, copies, store = transaction.name, found.copies, evidence.store
     commits = sum(decision.may_have_copied for decision in transaction.decisions)
     if len(copies) > commits:
         summary = f"{name} is visible more often than commits can have made it"
@@ -63,6 +64,8 @@ def _check_copies(transaction: Transaction, found: FoundTransaction, store: Reco
             yield _violation(copy, summary, "preparedTransactionOffset", wanted, str(prepared))
     ends = {copy.record.physical_offset + copy.record.size_bytes for copy in copies}
     for end in transaction.copies.keys() - ends:
+        if evidence.ledger.has_expired(end - 1, store.min_offset):
+            continue
         yield Violation("TX", f"{name} was committed and is gone", "commitlog", end, "copy", "before this", "none")
 
 
@@ -101,8 +104,14 @@ def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen
 # -- as the run goes -------------------------------------------------------------------------------
 
 
-def check_question(transaction: Transaction | None, record: MessageRecord) -> Iterator[Violation]:
-    """Yield what is wrong with a question; record: the half message as it was put back for it."""
+def check_question(
+    transaction: Transaction | None, record: MessageRecord, *, began_ms: int = 0, late_ms_max: int | None = None
+) -> Iterator[Violation]:
+    """Yield what is wrong with a question; record: the half message as it was put back for it.
+
+    began_ms: when this life began to ask. late_ms_max: how long after it is due the first question may come; None: no
+    matter. A later one may have to wait for half messages in front of it that are too young.
+    """
     tried("TX")
     at = record.physical_offset
     if transaction is None:
@@ -116,6 +125,12 @@ def check_question(transaction: Transaction | None, record: MessageRecord) -> It
     age_ms = record.store_timestamp_ms - record.born_timestamp_ms
     if age_ms < wanted_ms:
         yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
+    late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
+    if transaction.behaviour.immunity_s:  # it was put back meanwhile, behind others that may be too young
+        late_ms -= TRANSACTIONS.transaction_timeout_ms
+    is_first = decode_properties(record.properties).get(_CHECK_TIMES) == "1"
+    if is_first and late_ms_max is not None and late_ms > late_ms_max:
+        yield _question(f"{name} is asked about late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms")
 
 
 def _question(summary: str, at: int, field: str, expected: str, found: str) -> Violation:
@@ -123,11 +138,17 @@ def _question(summary: str, at: int, field: str, expected: str, found: str) -> V
 
 
 def check_answer(
-    decision: TransactionDecision, in_this_life: list[TransactionDecision], disk: Disk, *, can_be_found: bool
+    decision: TransactionDecision,
+    in_this_life: list[TransactionDecision],
+    disk: Disk,
+    *,
+    can_be_found: bool,
+    may_be_slow: bool = False,
 ) -> Iterator[Violation]:
     """Yield what is wrong with the answer to a decision, just given.
 
-    can_be_found: whether the half message was in the log, for everyone to see, when the decision was asked for.
+    may_be_slow: whether something made the store slow, which may then have turned away a put. can_be_found: whether the
+    half message was in the log, for everyone to see, when the decision was asked for.
     """
     tried("TX")
     name, status = decision.transaction.name, decision.status
@@ -138,7 +159,7 @@ def check_answer(
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
-        if not (allowances.errors(disk) or allowances.wants_of_space(disk) or disk.injected["slow sync"]):
+        if not (allowances.errors(disk) or allowances.wants_of_space(disk) or may_be_slow):
             yield _answer(f"{name} could not be committed, without a reason", "status", done.name, status.name)
     elif status not in _ANSWERS and can_be_found:
         yield _answer(f"a sound decision about {name} was turned away", "status", done.name, status.name)

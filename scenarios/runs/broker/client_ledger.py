@@ -2,28 +2,38 @@
 
     a send                     answered SUCCESS: it is where the answer says; answered otherwise: as the code says;
                                not answered: nobody knows, it may be there once for each time it was sent
-    a message that was shown   it is where it was shown
+    a message that was shown   it is where it was shown; it is shown again if the consumer died before dealing with it
+    a commit                   the group is there, or where it has committed since; it may be elsewhere while a commit
+                               that is not answered may still arrive, and after a crash
     a recovery                 what it has found is there for good
+    a message that is to wait  as a half message; it is delivered when its time has come, in each life once at most
     a half message             it is there, in one form or another; once committed, it may be there once for each time
                                that was said; once rolled back, never
 
-After a power cut under ASYNC_FLUSH the first and second hold as far as the log was flushed; otherwise they hold. An
-answer of a life that has ended, which was under way until now, promises what its life did: under ASYNC_FLUSH nothing.
+After a power cut under ASYNC_FLUSH the first and second hold as far as the log was flushed; otherwise they hold, but of
+what was in a buffer only when its process was killed. What a recovery found after a sync that failed may be in the page
+cache alone. An answer of a life that has ended, which was under way until now, promises what its life did: under
+ASYNC_FLUSH nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from ....faults.crashes.profiles import CrashProfile
 from ....store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
+from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...oracle.evidence import Violation, tried
 from ...oracle.put_entry import PLAIN, PutContent, differences
 from ...oracle.recovered import FoundRecord
+from .message_options import EVERYTHING, PLAIN_OPTIONS, MessageOptions, Subscription
 
 _OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)
+_WAITING = (*_OF_HALVES, SCHEDULE_TOPIC)
+"""Where messages are before they come to the topic that they were sent to."""
 _BESIDE_BODY_BYTES_MAX = 400
 """More than a record of a run has beside its body."""
 Queue = tuple[str, int]
@@ -74,8 +84,23 @@ class Send:
     """What it has beside its body, but for the time it was born: each time it is sent that is another."""
     born_ms: list[int] = field(default_factory=list)
     """Those times."""
+    options: MessageOptions = PLAIN_OPTIONS
+    asked_ns: int | None = None
+    """When it was first sent."""
     is_insisted_on: bool = False
     """Whether it was answered when all was well again, so that nothing excuses giving it up."""
+
+
+@dataclass(slots=True, eq=False)
+class Commit:
+    """One request of a consumer to keep an offset."""
+
+    queue: Queue
+    offset: int
+    asked_in: int
+    is_answered: bool = False
+    given_up_in: int | None = None
+    """The life in which nobody waited for its answer any more; None: somebody does."""
 
 
 @dataclass(slots=True)
@@ -83,6 +108,10 @@ class ClientLedger:
     """Invariant: `durable` is there after every recovery to come, `expected` too if the end of this life leaves it."""
 
     sync_flush: bool
+    subscription: Subscription = EVERYTHING
+    """What the group of consumers wants."""
+    has_steady_clock: bool = True
+    """Whether no machine's clock steps, so that nothing may be delivered before its time."""
     hits: Counter[str] = field(default_factory=Counter)
     """What was met of scenarios.marks."""
     life: int = 0
@@ -90,12 +119,14 @@ class ClientLedger:
     sends: dict[str, Send] = field(default_factory=dict)
     durable: dict[MessagePlace, ExpectedMessage] = field(default_factory=dict)
     expected: dict[MessagePlace, ExpectedMessage] = field(default_factory=dict)
+    cached: dict[MessagePlace, ExpectedMessage] = field(default_factory=dict)
+    """What a recovery has found that a failed sync may have kept from the disk: in the page cache at least."""
     halves: dict[str, int] = field(default_factory=dict)
-    """Half messages that were answered, and where in the log they end."""
+    """Half messages, and those that are to wait, that were answered, and where in the log they end."""
     durable_halves: set[str] = field(default_factory=set)
     """Those that a recovery has found."""
-    shown: dict[MessagePlace, str] = field(default_factory=dict)
-    """What consumers were given and no crash has taken."""
+    dealt_with: set[MessagePlace] = field(default_factory=set)
+    """What consumers were given, and lived to deal with, and no crash has taken."""
     seen_until: dict[Queue, int] = field(default_factory=dict)
     """Behind what has ever been shown of a queue."""
     excused_until: dict[Queue, int] = field(default_factory=dict)
@@ -103,7 +134,13 @@ class ClientLedger:
     committed: dict[Queue, int] = field(default_factory=dict)
     """The greatest offset that the group has ever asked to be kept."""
     answered_commits: dict[Queue, int] = field(default_factory=dict)
-    """The newest one whose request was answered, or what the group has asked for since, if that is less."""
+    """The newest one of this life whose request was answered in it."""
+    unanswered_commits: list["Commit"] = field(default_factory=list)
+    """Those that may be carried out at any time: somebody waits for the answer, or has given up in this life."""
+    topics: dict[str, int] = field(default_factory=dict)
+    """Topics that were put to and answered, with the greatest number of a queue: they are durable before."""
+    groups: set[str] = field(default_factory=set)
+    """Groups that were pulled for and answered: likewise."""
     kept_commits: dict[Queue, int] = field(default_factory=dict)
     """The least that a clean stop has kept, and every end since."""
     _last_sent: dict[tuple[int, Queue], int] = field(default_factory=dict)
@@ -119,11 +156,17 @@ class ClientLedger:
         if asked_in == self.life or self.sync_flush:
             self.halves[send.name] = log_offset + len(send.body) + _BESIDE_BODY_BYTES_MAX
 
+    def answer_delayed(self, send: Send, log_offset: int, *, asked_in: int) -> None:
+        """Note that a message was answered SUCCESS that is to wait."""
+        send.answered += 1
+        self.answer_half(send, log_offset, asked_in=asked_in)
+
     def answer(
         self, producer: int, send: Send, place: MessagePlace, log_offset: int, *, asked_in: int
     ) -> Iterator[Violation]:
         """Note that a message was answered SUCCESS that was sent in some life; yield what that contradicts."""
         send.answered += 1
+        self.topics[place.topic] = max(place.queue_id, self.topics.get(place.topic, 0))
         self.hits["late answer"] += asked_in != self.life
         if asked_in != self.life and not self.sync_flush:
             return
@@ -137,68 +180,157 @@ class ClientLedger:
         self._last_sent[key] = place.queue_offset
         yield from self._expect(place, send.name, Why.ANSWERED, log_offset)
 
-    def show(self, place: MessagePlace, body: bytes, log_offset: int, *, asked_in: int) -> Iterator[Violation]:
+    def show(
+        self, place: MessagePlace, body: bytes, log_offset: int, *, asked_in: int, now_ns: int
+    ) -> Iterator[Violation]:
         """Note what a consumer was given that had asked for it in some life; yield what that contradicts."""
         name = name_in(body)
-        self.seen_until[place[:2]] = max(self.seen_until.get(place[:2], 0), place.queue_offset + 1)
+        self.pass_over(place[:2], place.queue_offset + 1)
         send = self.sends.get(name)
         if send is None or send.body != body:
             yield _unsent(place, body)
             return
+        if not self.subscription.wants(send.options):
+            summary = f"{name} was given to a consumer that does not want it"
+            yield Violation("READ", summary, field="filter", expected=self.subscription.text, found=str(send.options))
+        yield from self._check_delay(send, now_ns)
         if asked_in != self.life and not self.sync_flush:
             there = self.durable.get(place) or self.expected.get(place)
             if there is None or there.name != name:
                 self._excuse(place[:2], place.queue_offset + 1)
                 return
-        self.shown[place] = name
         yield from self._expect(place, name, Why.SHOWN, log_offset)
 
-    def answer_commit(self, queue: Queue, offset: int, *, asked_in: int) -> None:
-        """Note that a commit was answered."""
-        if asked_in == self.life:
-            self.answered_commits[queue] = offset
+    def deal_with(self, places: Iterable[MessagePlace]) -> None:
+        """Note that a consumer is done with what it was given."""
+        self.dealt_with.update(places)
 
-    def commit(self, queue: Queue, offset: int) -> None:
-        """Note that an offset is about to be committed."""
+    def _check_delay(self, send: Send, now_ns: int) -> Iterator[Violation]:
+        if not send.options.delay_level or not self.has_steady_clock:
+            return
+        tried("SCHED")
+        assert send.asked_ns is not None, send.name
+        waited_ms = now_ns // 1_000_000 - send.asked_ns // 1_000_000  # store times are whole ms
+        if waited_ms < send.options.delay_ms:
+            summary, expected = f"{send.name} was given to a consumer early", f">= {send.options.delay_ms} ms"
+            yield Violation("SCHED", summary, field="delivery", expected=expected, found=f"{waited_ms} ms")
+
+    def pass_over(self, queue: Queue, until: int) -> None:
+        """Note that a consumer wants what is before an offset no more, whether or not it was given any of that."""
+        self.seen_until[queue] = max(self.seen_until.get(queue, 0), until)
+
+    @contextmanager
+    def committing(self, queue: Queue, offset: int) -> Iterator["Commit"]:
+        """Note that an offset is being committed, and in the end what came of it; its consumer may die meanwhile."""
+        commit = Commit(queue, offset, self.life)
         self.committed[queue] = max(self.committed.get(queue, 0), offset)
-        for known in (self.answered_commits, self.kept_commits):
-            if queue in known:
-                known[queue] = min(known[queue], offset)
+        if queue in self.kept_commits:
+            self.kept_commits[queue] = min(self.kept_commits[queue], offset)
+        self.unanswered_commits.append(commit)
+        try:
+            yield commit
+        finally:
+            commit.given_up_in = self.life
+            if commit.is_answered:
+                self.unanswered_commits.remove(commit)
+                if commit.asked_in == self.life:
+                    self.answered_commits[queue] = offset
+            else:
+                self._forget_commits()
 
-    def check_commit(self, queue: Queue, offset: int) -> Iterator[Violation]:
-        """Yield what is wrong with a committed offset that the broker answers."""
+    def _forget_commits(self) -> None:
+        """Forget those that nobody waits for and that a life which has ended took with it."""
+        left = self.unanswered_commits
+        self.unanswered_commits = [each for each in left if each.given_up_in in (None, self.life)]
+
+    def _least_commit(self, queue: Queue) -> int:
+        """Return the least offset at which a group may be in this life."""
+        least = self.answered_commits.get(queue, self.kept_commits.get(queue, 0))
+        return min([least, *(each.offset for each in self.unanswered_commits if each.queue == queue)])
+
+    def check_commit(self, queue: Queue, offset: int, *, asked_in: int) -> Iterator[Violation]:
+        """Yield what is wrong with a committed offset that the broker answers which was asked for in some life."""
         tried("META")
         low, high = self.kept_commits.get(queue, 0), self.committed.get(queue, 0)
+        if asked_in == self.life:
+            low = self._least_commit(queue)
         if not low <= offset <= high:
             summary = f"the group's offset in {queue[0]}/{queue[1]} is none that was committed"
             yield Violation("META", summary, field="offset", expected=f"{low} to {high}", found=str(offset))
 
+    def check_topic(self, topic: str) -> Iterator[Violation]:
+        """Yield what is wrong with the answer that there is no such topic: it is made before anything is put to it."""
+        tried("META")
+        if topic in self.topics:
+            summary = f"{topic} has messages, and the broker does not know it"
+            yield Violation("META", summary, field="topic", expected=topic, found="no such topic")
+
+    def check_tables(self, topics: Mapping[str, int], groups: Container[str]) -> Iterator[Violation]:
+        """Yield what a broker that was just loaded has forgotten of what it has made for those whom it answered.
+
+        topics: how many queues each has that it knows; groups: those that it knows.
+        """
+        for topic, queue_ids in sorted(self.topics.items()):
+            tried("META")
+            if topics.get(topic, 0) <= queue_ids:
+                summary = f"{topic} was made, and a start does not find it"
+                found = f"{topics[topic]} queues" if topic in topics else "no such topic"
+                yield Violation("META", summary, field="topic", expected=f"queue {queue_ids}", found=found)
+        for group in sorted(self.groups):
+            tried("META")
+            if group not in groups:
+                summary = f"{group} was made, and a start does not find it"
+                yield Violation("META", summary, field="group", expected=group, found="no such group")
+
     # -- lives -------------------------------------------------------------------------------------
 
-    def note_stop(self) -> None:
-        """Note a clean stop, which keeps everything."""
-        self.life += 1
+    def note_stop(self, *, keeps_progress: bool = True) -> None:
+        """Note a clean stop, which keeps everything that a sync could; progress only if the disk let it."""
+        self.cached.clear()
         self.durable_halves |= self.halves.keys()
         self.halves.clear()
         self.durable |= self.expected
         self.expected.clear()
-        self.kept_commits |= self.answered_commits
+        if keeps_progress:
+            self.kept_commits |= {queue: self._least_commit(queue) for queue in self.answered_commits}
+        self._end_life()
 
-    def note_crash(self, profile: CrashProfile, *, flushed_where: int) -> None:
-        """Note a crash, and what it may not take."""
+    def _end_life(self) -> None:
         self.life += 1
         self.answered_commits.clear()
-        if profile.page_cache_survives or self.sync_flush:
+        self._forget_commits()
+
+    def note_crash(
+        self,
+        profile: CrashProfile,
+        *,
+        flushed_where: int,
+        committed_where: int | None = None,
+        cache_is_whole: bool = True,
+    ) -> None:
+        """Note a crash, and what it may not take.
+
+        committed_where: how far the page cache has the log, if puts went to a buffer first. cache_is_whole: not so if a
+        failed sync has taken back what readers had seen in it.
+        """
+        self._end_life()
+        keeps_cache = profile.page_cache_survives and cache_is_whole
+        if not keeps_cache:
+            self.cached.clear()
+        if self.sync_flush or (keeps_cache and committed_where is None):
             return
+        kept_where = flushed_where
+        if keeps_cache and committed_where is not None:
+            kept_where = max(flushed_where, committed_where)
         expected = self.expected.items()
-        self.expected = {place: each for place, each in expected if each.log_end <= flushed_where}
-        self.halves = {name: end for name, end in self.halves.items() if end <= flushed_where}
+        self.expected = {place: each for place, each in expected if each.log_end <= kept_where}
+        self.halves = {name: end for name, end in self.halves.items() if end <= kept_where}
         self._last_sent.clear()
 
     def check_recovery(self, records: list[FoundRecord]) -> Iterator[Violation]:
         """Yield what of the promises a recovery has broken."""
         found = found_places(records)
-        for place, expected in {**self.durable, **self.expected}.items():
+        for place, expected in {**self.cached, **self.durable, **self.expected}.items():
             tried(expected.why.value)
             record = found.get(place)
             if record is None or record.body != self.sends[expected.name].body:
@@ -210,8 +342,8 @@ class ClientLedger:
                 yield Violation(why.value, summary, field="message", expected=name, found=there)
         halves = self.durable_halves | self.halves.keys()
         for name in sorted(halves - {name_in(one.body) for one in records}):
-            summary = f"the half message of {name}, which was answered, is not there"
-            yield Violation("DUR", summary, field="half message", expected=name, found="nothing")
+            summary = f"the waiting message of {name}, which was answered, is not there"
+            yield Violation("DUR", summary, field="waiting message", expected=name, found="nothing")
         copies: Counter[str] = Counter()
         for place, record in found.items():
             tried("ONCE")
@@ -223,25 +355,34 @@ class ClientLedger:
                 yield from _changed(send, record)
         for record in records:
             send = self.sends.get(name_in(record.body))
-            if record.record.topic in _OF_HALVES and send is not None:
+            if record.record.topic in _WAITING and send is not None:
                 yield from _changed(send, record)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())
         for name, count in copies.items():
             send = self.sends[name]
-            if count > send.answered + send.maybe:
+            stored_max = send.answered + send.maybe
+            if send.options.delay_level:  # each life may deliver again what the last one's progress had not passed
+                stored_max *= self.life + 1
+            if count > stored_max:
                 summary = f"{name} is there more often than it was, or may have been, stored"
                 expected_copies = f"at most {send.answered} answered and {send.maybe} not"
                 yield Violation("ONCE", summary, field="copies", expected=expected_copies, found=str(count))
 
-    def note_recovery(self, records: list[FoundRecord]) -> None:
-        """Note what a recovery has found, and what it has not: both are final."""
+    def note_recovery(self, records: list[FoundRecord], *, durable: bool = True) -> None:
+        """Note what a recovery has found, and what it has not: both are final, if what it found is durable."""
         found = found_places(records)
-        names = {place: name_in(record.body) for place, record in found.items()}
-        self.durable = {place: ExpectedMessage(name, Why.ANSWERED, 0) for place, name in names.items()}
+        everything = {place: ExpectedMessage(name_in(record.body), Why.ANSWERED, 0) for place, record in found.items()}
+        halves = {name_in(found.body) for found in records if found.record.topic in _WAITING}
+        if durable:
+            self.durable, self.durable_halves, self.cached = everything, halves, {}
+        else:
+            if self.sync_flush:
+                self.durable |= self.expected
+                self.durable_halves |= self.halves.keys()
+            self.cached = everything
         self.expected.clear()
         self.halves.clear()
-        self.durable_halves = {name_in(found.body) for found in records if found.record.topic in _OF_HALVES}
-        self.shown = {place: name for place, name in self.shown.items() if place in found}
+        self.dealt_with &= found.keys()
         ends: dict[Queue, int] = {}
         for place in found:
             ends[place[:2]] = max(ends.get(place[:2], 0), place.queue_offset + 1)
@@ -250,19 +391,28 @@ class ClientLedger:
                 self._excuse(queue, seen_until)
 
     def check_shown(self, records: list[FoundRecord]) -> Iterator[Violation]:
-        """Yield every message that is there and that consumers, who are past it, have never been given."""
+        """Yield every message that is there, and that consumers are past who have never dealt with it."""
         for place, record in found_places(records).items():
             tried("LIVE")
-            if place not in self.shown and place.queue_offset >= self.excused_until.get(place[:2], 0):
-                summary = f"{name_in(record.body)} at {place} was never given to a consumer"
+            send = self.sends.get(name_in(record.body))
+            if send is not None and not self.subscription.wants(send.options):
+                continue
+            if place not in self.dealt_with and place.queue_offset >= self.excused_until.get(place[:2], 0):
+                summary = f"{name_in(record.body)} at {place} was never given to a consumer that dealt with it"
                 yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
 
     def check_decided(self, records: list[FoundRecord]) -> Iterator[Violation]:
-        """Yield every half message that should have been committed and is neither that nor, if excused, given up."""
+        """Yield every message that waits, now that none may: half ones are committed or, if excused, given up."""
         committed = {name_in(found.body) for found in records if is_of_users(found.record.topic)}
         given_up = {name_in(found.body) for found in records if found.record.topic == GIVEN_UP_TOPIC}
         for name in sorted(self.durable_halves | self.halves.keys()):
             send = self.sends[name]
+            if send.options.delay_level:
+                tried("SCHED")
+                if name not in committed:
+                    summary = f"{name} was to be delivered"
+                    yield Violation("SCHED", summary, field="delivery", expected="delivered", found="waiting")
+                continue
             tried("TX")
             is_decided = name in committed or (name in given_up and not send.is_insisted_on)
             if send.commits and not is_decided:

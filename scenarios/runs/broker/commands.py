@@ -1,6 +1,7 @@
 """Requests of simulated clients, as RocketMQ's client sends them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ....store.broker.requests import RequestCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
@@ -8,17 +9,27 @@ from ....store.formats.message import MessageRecord, decode_record
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
 from ...oracle.put_entry import PutContent
+from .message_options import MessageOptions, Subscription
 
 PRODUCER_GROUP = "producers"
 CONSUMER_GROUP = "consumers"
+HEARTBEAT_MS = 1_000
+"""Between two signs of life; RocketMQ's clients take 30 s, and are missed after 120."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 
 
 def send_command(
-    topic: str, queue_id: int, queues: int, body: bytes, given: PutContent, *, half_of: str | None = None
+    topic: str,
+    queue_id: int,
+    queues: int,
+    body: bytes,
+    given: PutContent,
+    *,
+    options: MessageOptions,
+    half_of: str | None = None,
 ) -> RemotingCommand:
     """Return a send; the topic is made if there is none. half_of: the name of what is to be a half message."""
-    properties = "WAIT\x01true\x02"
+    properties = f"WAIT\x01true\x02{options.properties}"
     if half_of is not None:
         properties += f"TRAN_MSG\x01true\x02PGROUP\x01{PRODUCER_GROUP}\x02UNIQ_KEY\x01{half_of}\x02"
     fields = {
@@ -54,16 +65,29 @@ def end_transaction_command(
     return RemotingCommand(RequestCode.END_TRANSACTION, 0, ext_fields=fields)
 
 
-def heartbeat_command(client_id: str) -> RemotingCommand:
+def producer_heartbeat(client_id: str) -> RemotingCommand:
     """Return a producer's sign of life."""
-    said = {"clientID": client_id, "producerDataSet": [{"groupName": PRODUCER_GROUP}], "consumerDataSet": []}
+    return _heartbeat(client_id, producers=[{"groupName": PRODUCER_GROUP}])
+
+
+def consumer_heartbeat(client_id: str, topics: Iterable[str], wanted_of_each: Subscription) -> RemotingCommand:
+    """Return a consumer's sign of life."""
+    expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": 0}
+    wanted = [{"topic": topic, **expression} for topic in topics]
+    return _heartbeat(client_id, consumers=[{"groupName": CONSUMER_GROUP, "subscriptionDataSet": wanted}])
+
+
+def _heartbeat(
+    client_id: str, *, producers: Sequence[Mapping[str, Any]] = (), consumers: Sequence[Mapping[str, Any]] = ()
+) -> RemotingCommand:
+    said = {"clientID": client_id, "producerDataSet": list(producers), "consumerDataSet": list(consumers)}
     return RemotingCommand(RequestCode.HEART_BEAT, 0, body=encode_json_body(said))
 
 
 def pull_command(
-    topic: str, queue_id: int, offset: int, *, most: int, suspend_ms: int, commit: bool
+    topic: str, queue_id: int, offset: int, wanted: Subscription, *, most: int, suspend_ms: int, commit: bool
 ) -> RemotingCommand:
-    """Return a pull of everything from an offset on, which may be held; commit: the offset along with it."""
+    """Return a pull of what is wanted from an offset on, which may be held; commit: the offset along with it."""
     fields = {
         "consumerGroup": CONSUMER_GROUP,
         "topic": topic,
@@ -73,9 +97,9 @@ def pull_command(
         "sysFlag": str(_SUSPEND | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0)),
         "commitOffset": str(offset if commit else 0),
         "suspendTimeoutMillis": str(suspend_ms),
-        "subscription": "*",
+        "subscription": wanted.text,
         "subVersion": "0",
-        "expressionType": "TAG",
+        "expressionType": wanted.kind,
     }
     return RemotingCommand(RequestCode.PULL_MESSAGE, 0, ext_fields=fields)
 

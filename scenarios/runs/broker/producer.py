@@ -18,11 +18,13 @@ from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...workload.options import draw_given
+from ...workload.skew import EVEN, Skew
 from .client_ledger import ClientLedger, MessagePlace, Send, body_of, topic_of_users
-from .commands import end_transaction_command, heartbeat_command, send_command
+from .client_machine import ClientMachine
+from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat, send_command
+from .message_options import draw_options
 
 _RETRY_MS = 50
-_HEARTBEAT_MS = 1_000
 _ANSWER_MS = 3_000
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
@@ -74,8 +76,8 @@ class TransactionListener:
     def _beat(self) -> None:
         while True:
             with suppress(OSError):
-                self.client.invoke(heartbeat_command(self._client_id), _ANSWER_MS)
-            self._world.tasks.sleep(_HEARTBEAT_MS)
+                self.client.invoke(producer_heartbeat(self._client_id), _ANSWER_MS)
+            self._world.tasks.sleep(HEARTBEAT_MS)
 
     def _answer(self) -> None:
         while True:
@@ -87,97 +89,118 @@ class TransactionListener:
 
 
 class Producer:
-    """Sends what it is given."""
+    """Sends what it is given. Its machine may die in the midst of a send; on the next one it sends that again."""
 
     def __init__(
         self,
         plan: Plan,
         number: int,
-        world: World,
-        host: str,
+        machine: ClientMachine,
         address: str,
         ledger: ClientLedger,
         stream: Stream,
         headers: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a producer on a host, for a broker at an address. headers: from which flags and times are drawn."""
+        """Make a producer, for a broker at an address. headers: from which flags and times are drawn."""
         self.insists = False
         """Whether it gives nothing up any more."""
         self.answered_us: list[int] = []
         """How long each send took that was answered SUCCESS."""
         self._plan = plan
         self._number = number
-        self._world = world
-        self._listener: TransactionListener | None = None
-        if plan.transactions.chance:
-            self._listener = TransactionListener(world, address, f"producer-{number}", ledger)
-        self._client = RemotingClient(world, address) if self._listener is None else self._listener.client
+        self._machine = machine
+        self._address = address
         self._ledger = ledger
         self._stream = stream
         self._headers = headers
-        self._host = Host.of_address(f"{host}:0")
+        self._host = Host.of_address(f"{machine.host}:0")
         self._broker_host = Host.of_address(address)
         self._report = report
         self._names: deque[str] = deque()
-        self._busy = False
-        self._more = world.tasks.signal(f"producer {number}")
+        """What is to be sent."""
+        self._next: tuple[Send, str, int | None, Stream] | None = None
+        """The first of these, if it has been begun with."""
+        self._skew = EVEN
         self._turn = number
+        machine.begin = self._begin
+        machine.switch_on()
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether everything it was given is answered or given up."""
-        return not self._names and not self._busy
+    def waiting(self) -> int:
+        """Return how many messages it was given that are neither answered nor given up."""
+        return len(self._names)
 
-    def give(self, names: Iterable[str]) -> None:
-        """Have more messages sent."""
+    def give(self, names: Iterable[str], skew: Skew) -> None:
+        """Have more messages sent, and all from now on with that skew; without any, queues take turns."""
         self._names += names
+        self._skew = skew
         self._more.notify()
 
-    def run(self) -> None:
-        """Send, for ever."""
-        if self._listener is not None:
+    def _begin(self, world: World) -> None:
+        """Send from a new machine."""
+        self._world = world
+        self._more = world.tasks.signal(f"producer {self._number}")
+        self._listener: TransactionListener | None = None
+        if self._plan.transactions.chance:
+            self._listener = TransactionListener(world, self._address, f"producer-{self._number}", self._ledger)
             self._listener.start()
+        self._client = RemotingClient(world, self._address) if self._listener is None else self._listener.client
+        world.tasks.spawn("send", self._run)
+
+    def _run(self) -> None:
         while True:
             while not self._names:
-                self._busy = False
                 self._more.wait(None)
-            self._busy = True
-            self._send(self._names.popleft())
+            if self._next is None:
+                self._next = self._drawn(self._names[0])
+            self._send(*self._next)
+            self._names.popleft()
+            self._next = None
 
-    def _send(self, name: str) -> None:
+    def _drawn(self, name: str) -> tuple[Send, str, int | None, Stream]:
+        """Return a message, its topic, its queue if none has its turn, and what is left to chance; pause maybe."""
         plan, stream, tasks = self._plan, self._stream.within(name), self._world.tasks
         if stream.chance(plan.pauses.chance, "pause"):
             tasks.sleep(stream.between(1, plan.pauses.ms_max, "ms of a pause"))
-        topic = topic_of_users(stream.below(plan.topics, "topic"))
+        topic_number, queue_id = self._skew.place(stream, plan)
+        topic = topic_of_users(topic_number)
         size_bytes = plan.messages.body_bytes_max
         if not plan.messages.equal_sizes:
             size_bytes = stream.between(0, plan.messages.body_bytes_max, "body bytes")
         is_half = stream.chance(plan.transactions.chance, "is a half message")
         commits = is_half and not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
         send = self._ledger.begin(name, body_of(name, size_bytes), is_half=is_half, commits=commits)
+        send.options = draw_options(stream, plan, is_half=is_half)
         given = draw_given(self._headers.within(name), 0, one_size=True)
         send.given = given._replace(born_host=self._host, store_host=self._broker_host)
-        tries = 0
-        while not self._try(send, topic, stream):
-            tries += 1
-            if tries >= plan.broker.sends_max and not self.insists:
-                return
-            tasks.sleep(_RETRY_MS)
+        return send, topic, None if self._skew == EVEN else queue_id, stream
 
-    def _try(self, send: Send, topic: str, stream: Stream) -> bool:
-        """Send a message once, to the queue whose turn it is; return whether it was answered SUCCESS."""
+    def _send(self, send: Send, topic: str, queue_id: int | None, stream: Stream) -> None:
+        tries = 0
+        while not self._try(send, topic, queue_id, stream):
+            tries += 1
+            if tries >= self._plan.broker.sends_max and not self.insists:
+                return
+            self._world.tasks.sleep(_RETRY_MS)
+
+    def _try(self, send: Send, topic: str, queue_id: int | None, stream: Stream) -> bool:
+        """Send a message once, to a queue or to the one whose turn it is; return whether it was answered SUCCESS."""
         queues, clock = self._plan.queues_per_topic, self._world.clock
-        queue_id, self._turn = self._turn % queues, self._turn + 1
+        if queue_id is None:
+            queue_id, self._turn = self._turn % queues, self._turn + 1
         half_of = send.name if send.is_half else None
         # a half message is asked about by its age
         ago_ms = 0 if send.is_half else -send.given.born_timestamp_ms
         given = send.given._replace(born_timestamp_ms=clock.now_ms() - ago_ms)
         send.born_ms.append(given.born_timestamp_ms)
-        command = send_command(topic, queue_id, queues, send.body, given, half_of=half_of)
+        command = send_command(topic, queue_id, queues, send.body, given, options=send.options, half_of=half_of)
         asked_in, may_be_there = self._ledger.life, not send.is_half
         send.maybe += may_be_there  # from now on
         began_ns = clock.monotonic_ns()
+        if send.asked_ns is None:
+            send.asked_ns = began_ns
+        self._machine.may_die("in a send")
         try:
             response = self._client.invoke(command, self._plan.broker.send_timeout_ms)
         except OSError:
@@ -197,6 +220,9 @@ class Producer:
             if not stream.chance(_WAITS_CHANCE, "waits to be asked"):
                 assert self._listener is not None, "there are half messages"
                 self._listener.decide(send.name, place.queue_offset, log_offset, asked=False)
+            return True
+        if send.options.delay_level:
+            self._ledger.answer_delayed(send, log_offset, asked_in=asked_in)
             return True
         self._report(self._ledger.answer(self._number, send, place, log_offset, asked_in=asked_in))
         return True

@@ -3,8 +3,9 @@
     draw a plan → lives: the broker starts, producers are given messages, it ends → heal: everything must be answered,
     shown to consumers, and found after a clean stop
 
-Clients outlive the broker: what a life ends in the midst of, they send again to the next. A director, a machine that
-nothing happens to, conducts all this. Disks are honest here; what disks do to stores is the matter of other runs.
+Clients outlive the broker: what a life ends in the midst of, they send again to the next. Their machines may die, too.
+A director, a machine that nothing happens to, conducts all this. The broker's disk may fail until all is to be well; it
+does not lie, nor lose what it holds: that is the matter of other runs.
 """
 
 from collections import Counter
@@ -13,28 +14,44 @@ from functools import partial
 from itertools import product
 
 from ....faults.crashes.profiles import PROFILES
-from ....faults.disk.disk import Disk
 from ....faults.network import NetworkFaults
 from ....sim.disturbances import Disturbances
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
-from ....store.world import World
-from ...claims.plan import Life, LifeEnding
+from ....store.broker.remoting_client import CONNECT_MS
+from ....store.log.transient_pool import BufferedSegmentQueue
+from ...claims.machine import DELAYS_MS
+from ...claims.plan import Life, LifeEnding, Plan
+from ...oracle import allowances
+from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
 from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
 from .client_ledger import ClientLedger, topic_of_users
-from .consumer import BrokerConsumer
+from .client_machine import ClientMachine
+from .consumer import PATIENCE_MS, BrokerConsumer
+from .message_options import draw_subscription
 from .producer import Producer
 
-PRODUCERS_HOST, CONSUMERS_HOST = "10.0.0.2", "10.0.0.3"
+PRODUCERS_NET, CONSUMERS_NET = 10, 30
+"""The last parts of the first such client's address."""
 TIME_LIMIT_NS = 7_200 * 1_000_000_000
-SETTLE_MS_MAX = 90_000
-"""How long clients may take, once all is well, until everything is answered and shown: an answer that never comes is
-waited for a little longer than a pull may be held, and a connection that was lost is found out by then."""
 DECIDED_MS = 20 * TRANSACTION_MS
 """How long half messages are given until they are decided or given up: they are asked about 15 times."""
+DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
+"""How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
+
+
+def _step_ms_max(plan: Plan) -> int:
+    """Return how long clients may take for one step forward, in ms, once all is well.
+
+    A producer may pause first. What was asked of the life before may never be answered, and is waited for as long as
+    its client waits for any answer. What is asked then goes over a new connection, and may have to wait for its flush.
+    """
+    broker, pauses = plan.broker, plan.pauses
+    patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + PATIENCE_MS) + CONNECT_MS
+    return (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
 
 
 class BrokerRun(Execution):
@@ -46,8 +63,10 @@ class BrokerRun(Execution):
         self._network = SimNetwork(self._kernel, self._links, buffer_bytes=plan.broker.buffer_bytes)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._director = self._kernel.machine("director")
-        self._clients = ClientLedger(plan.sync_flush)
-        self._broker = BrokerNode(plan, self._judge, self._settling, self._clients)
+        subscription = draw_subscription(choices.stream("group"), plan)
+        self._clients = ClientLedger(plan.sync_flush, subscription, not plan.disturbances.clock_step_chance)
+        self._broker = BrokerNode(plan, self._kernel, self._judge, self._settling, self._clients)
+        self._client_machines: list[ClientMachine] = []
         self._producers: list[Producer] = []
         self._consumers: list[BrokerConsumer] = []
         self._lasting = self.simulation.lifecycle(faults=plan.faults, timing=timing_of(plan))
@@ -57,7 +76,8 @@ class BrokerRun(Execution):
             self._kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
 
     def _injected(self) -> Iterable[Counter[str]]:
-        return [self._links.injected, self._disturbances.injected]
+        machines = [machine.injected for machine in self._client_machines]
+        return [self._links.injected, self._disturbances.injected, *machines]
 
     def _count_puts(self) -> None:
         outcome = self._outcome
@@ -79,26 +99,38 @@ class BrokerRun(Execution):
 
     def _start_clients(self) -> None:
         plan, report = self._plan, self._judge.report
-        sending = self._client("producers", PRODUCERS_HOST)
-        pulling = self._client("consumers", CONSUMERS_HOST)
         for number in range(plan.producers):
+            machine = self._client_machine(f"producer-{number}", PRODUCERS_NET + number)
             stream = self._choices.stream(f"producer-{number}")
             headers = self._choices.stream(f"producer-{number}/headers")
-            hosts = (PRODUCERS_HOST, ADDRESS)
-            producer = Producer(plan, number, sending, *hosts, self._clients, stream, headers, report)
+            producer = Producer(plan, number, machine, ADDRESS, self._clients, stream, headers, report)
             self._producers.append(producer)
-            sending.tasks.spawn(f"producer-{number}", producer.run)
         queues = list(product(map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)))
         for number in range(plan.consumers):
             own = queues[number :: plan.consumers]
-            consumer = BrokerConsumer(plan, pulling, ADDRESS, self._clients, own, report)
+            machine = self._client_machine(f"consumer-{number}", CONSUMERS_NET + number)
+            consumer = BrokerConsumer(plan, machine, ADDRESS, self._clients, own, report)
+            machine.on_death = partial(self._hand_over, consumer)
             self._consumers.append(consumer)
-            consumer.start()
 
-    def _client(self, name: str, host: str) -> World:
-        machine = self._kernel.machine(name)
-        disk = Disk(self._kernel, self._choices.stream(f"{name}/disk"))
-        return World(machine.clock, machine.tasks, disk.mount(machine), self._network.join(machine, host))
+    def _client_machine(self, name: str, host_number: int) -> ClientMachine:
+        machine = ClientMachine(
+            self._kernel,
+            self._director,
+            self._network,
+            self._choices.stream(f"{name}/machine"),
+            name=name,
+            host=f"10.0.0.{host_number}",
+            death_chance=self._plan.broker.client_death_chance,
+        )
+        self._client_machines.append(machine)
+        return machine
+
+    def _hand_over(self, dead: BrokerConsumer) -> None:
+        """Let another member of the group take over from one that has died, if chance has it so."""
+        others = [each for each in self._consumers if each is not dead]
+        if others and self._choices.stream("group").chance(0.5, "another takes over"):
+            dead.hand_over(self._choices.stream("group").pick(others, "who takes over"))
 
     # -- lives -------------------------------------------------------------------------------------
 
@@ -109,11 +141,17 @@ class BrokerRun(Execution):
         self._give(number, life.messages_each)
         while self._broker.is_alive and self._unanswered():
             self._director.tasks.sleep(_LOOK_MS)
+        rest = self._choices.stream("rests")
+        due_ns = self._kernel.now_ns + rest.between(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
+        while self._broker.is_alive and self._kernel.now_ns < due_ns:
+            self._director.tasks.sleep(_LOOK_MS)
         self._finish(life)
 
     def _give(self, number: int, messages_each: int) -> None:
+        skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
         for index, producer in enumerate(self._producers):
-            producer.give(message_names(self._plan, number, index, messages_each))
+            names = message_names(self._plan, number, index, messages_each)
+            producer.give(skew.taken(index, names), skew)
 
     def _boot(self, number: int, life: Life | None) -> None:
         """Switch the broker's machine on and start it; life: what it is to end in."""
@@ -124,7 +162,10 @@ class BrokerRun(Execution):
             endpoint.dies_silently = life.profile != "process-kill"
             if life.ending == LifeEnding.CRASH_IN_LOAD:
                 self._arm(disk)
+        disk.capacity_bytes = None
         self._run_on(machine, "boot", partial(self._broker.boot, machine, disk, endpoint))
+        if life is not None and self._plan.capacity_bytes:
+            disk.capacity_bytes = self._plan.capacity_bytes
         if life is not None and life.ending != LifeEnding.CRASH_IN_LOAD:
             self._arm(disk)
 
@@ -141,18 +182,25 @@ class BrokerRun(Execution):
             endpoint.dies_silently = False
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
-            self._clients.note_stop()
-            self._lasting.leave_after_stop(disk)
+            self._clients.note_stop(keeps_progress=broker.has_kept_progress)
+            self._lasting.leave_after_stop(disk, power_cut=self._power_cut_after_stop(life))
             return
         profile = PROFILES[life.profile]
         self._note_crash()
         self._kernel.kill(machine)
         self._marks.note_end(life, disk, crashed=True, recovered=broker.store is not None)
-        flushed_where = 0
+        flushed_where, committed_where = 0, None
         if broker.store is not None:
             self._judge.claims(broker.store, disk)
             flushed_where = broker.store.log.flushed_where.get()
-        self._clients.note_crash(profile, flushed_where=flushed_where)
+            if isinstance(broker.store.log, BufferedSegmentQueue):
+                committed_where = broker.store.log.committed_where
+        self._clients.note_crash(
+            profile,
+            flushed_where=flushed_where,
+            committed_where=committed_where,
+            cache_is_whole=not allowances.has_reverted(disk),
+        )
         self._lasting.leave_after_crash(disk, profile)
 
     # -- in the end --------------------------------------------------------------------------------
@@ -164,6 +212,8 @@ class BrokerRun(Execution):
         if self._plan.heals:
             self._network.heal()
             self._boot(number, None)
+            for client_machine in self._client_machines:
+                client_machine.spare()
             for producer in self._producers:
                 producer.insists = True
             for consumer in self._consumers:
@@ -172,7 +222,10 @@ class BrokerRun(Execution):
             self._await(self._unanswered, "sends are not answered", "producers", "all done")
             if self._plan.transactions.chance:
                 self._director.tasks.sleep(DECIDED_MS)
+            if self._plan.delay.chance:
+                self._director.tasks.sleep(DELIVERED_MS)
             self._await(self._behind, "consumers do not catch up", "delivery", "all queues")
+            self._come_to_rest()
             self._finish(HEAL)
         machine = self._kernel.machine("after")
         disk = self._lasting.find("after", faulty=False)
@@ -181,21 +234,32 @@ class BrokerRun(Execution):
         self._run_on(machine, "look", partial(self._broker.look, machine, disk, settled=settled, shown=shown))
 
     def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
-        """Wait until nothing is left; a broken promise if something still is after SETTLE_MS_MAX."""
-        deadline_ns = self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000
+        """Wait until nothing is left; a broken promise if what is left stays the same for longer than a step takes."""
+        step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
         while found := left():
-            if self._kernel.now_ns > deadline_ns:
+            if found != before:
+                before, since_ns = found, self._kernel.now_ns
+            if self._kernel.now_ns > since_ns + step_ns:
                 self._judge.broken("LIVE", summary, field, expected, found)
             self._director.tasks.sleep(_LOOK_MS)
 
+    def _come_to_rest(self) -> None:
+        """Wait until the broker has nothing left to do."""
+        store, (_, disk, _) = self._broker.store, self._broker.running
+        assert store is not None, "it has been loaded"
+        self._settling.come_to_rest(store, disk, self._broker.cursors, sleep=self._director.tasks.sleep)
+
     def _unanswered(self) -> str:
-        count = sum(not producer.is_idle for producer in self._producers)
-        return f"{count} not" if count else ""
+        counts = [producer.waiting for producer in self._producers]
+        return f"{counts} not" if any(counts) else ""
 
     def _behind(self) -> str:
-        """Return the queues of which consumers have not been given everything."""
+        """Return what is not visible yet, or else the queues of which consumers have not been given everything."""
         store = self._broker.store
         assert store is not None, "it has been loaded"
+        reput_from = store.dispatch.reput_from.get()
+        if store.log.max_offset < store.log.put_offset or reput_from < store.dispatch.readable_limit():
+            return f"the log from {reput_from} on"
         return ", ".join(
             f"{topic}/{queue_id} {position} of {end}"
             for consumer in self._consumers

@@ -8,7 +8,7 @@ traffic comes back while there is. One referee, a machine that nothing happens t
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
 from ....faults.network import NetworkFaults
 from ....sim.choices import Stream
+from ....sim.disturbances import Disturbances
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.config import BrokerRole
@@ -28,16 +29,14 @@ from ....store.world import World
 from ...claims.machine import world_of
 from ...claims.plan import Life, LifeEnding
 from ...oracle import guarantees
-from ...oracle.invariants import rep
+from ...oracle.invariants import quiescence, rep
+from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL, Execution
 from .node import Node, PoweredOn, nodes_of
 from .witness import ReplicationWitness
 
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
-SETTLE_MS_MAX = 60_000
-"""How long a slave may take to catch up, or to find that it cannot, once the network is well: a connection that was
-lost is found out in 20 s, another is made within 5, and two heartbeats say that a master has nothing more."""
 _GATHER_MS_MAX = 8_000
 _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
@@ -58,13 +57,17 @@ class ClusterRun(Execution):
         self._referee = self._kernel.machine("referee")
         self._witness = ReplicationWitness(self._judge)
         self._master, *self._slaves = nodes_of(plan, self.simulation)
+        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
 
     def _play(self) -> None:
         with self._judge.judged_errors():
-            self._kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+            try:
+                self._kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+            finally:
+                self._disturbances.stop()
 
     def _injected(self) -> Iterable[Counter[str]]:
-        return [self._links.injected]
+        return [self._links.injected, self._disturbances.injected]
 
     @property
     def _nodes(self) -> list[Node]:
@@ -91,7 +94,9 @@ class ClusterRun(Execution):
                 self._boot(node, number, life if node is victim else None)
         if self._plan.cluster.gathers:
             self._gather()
+        self._disturbances.start()
         self._let_users_work(number, life, victim)
+        self._disturbances.stop()
         self._finish(victim, life)
 
     def _arm_crash(self, node: Node, life: Life) -> None:
@@ -116,12 +121,16 @@ class ClusterRun(Execution):
         if not self._master.is_alive:
             return
         store, disk, machine = self._master.running
-        traffic = self._traffic(number, store, disk)
+        traffic = self._users(number, store, disk)
         if self._plan.cluster.sync_master:
             traffic.on_answer = partial(rep.check_answer, store, self._witness.replicas)
 
         def work() -> None:
             traffic.run(life.messages_each)
+            if life is HEAL:
+                self._settle_users(store, disk, traffic)
+            if traffic.transactions is not None:
+                traffic.transactions.shutdown()
             self._settling.catch_up(store, disk)
             self._judge.claims(store, disk)
 
@@ -135,9 +144,11 @@ class ClusterRun(Execution):
     def _finish(self, node: Node, life: Life) -> None:
         """End a machine that has not died of itself, and keep what it leaves."""
         if node.is_alive and life.is_stop and self._stops(node):
-            node.lasting.leave_after_stop(node.life.disk)
+            power_cut = self._power_cut_after_stop(life, f" of {node.name}")
+            node.lasting.leave_after_stop(node.life.disk, power_cut=power_cut)
             if node.is_master:
                 self._marks.note_end(life, node.life.disk, crashed=False, recovered=True)
+                self._ledger.progress_is_final = self._progress.is_persisted
                 guarantees.note_stop(self._ledger)
             return
         if node.is_alive:
@@ -149,6 +160,8 @@ class ClusterRun(Execution):
         store, disk, machine = node.running
 
         def stop() -> None:
+            if node.is_master:
+                self._progress.shutdown()
             node.service.shutdown()
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
@@ -165,6 +178,7 @@ class ClusterRun(Execution):
         self._note_crash()
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
+            self._ledger.progress_is_final = False
             self._judge.crash(node.store, disk, profile)
             self._judge.note_damage(node.config, disk.damage)
         else:
@@ -186,11 +200,14 @@ class ClusterRun(Execution):
             self._arm_crash(node, life)
         if node.is_master:
             self._ledger.begin_life()
+            self._progress.begin_life()
         self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, endpoint)).join(None)
 
     def _start(self, node: Node, machine: Machine, disk: Disk, endpoint: Network) -> None:
         """Load a store, judge what recovery made of the last life, and start it and its replication."""
         store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
+        if node.is_master:
+            self._progress.start(store)
         self._start_store(store, disk, machine)
         node.ha = HAService(store, listen_host=node.host)
         node.ha.start()
@@ -201,7 +218,11 @@ class ClusterRun(Execution):
         else:
             world = World(machine.clock, machine.tasks, disk.mount(machine), network)
         store = MessageStore(world, node.config)
-        self._load_store(store, disk, machine)
+        if node.is_master:
+            self._progress.attach(store)
+            self._load_store(store, disk, machine, partial(self._progress.load, store))
+        else:
+            self._load_store(store, disk, machine)
         node.store = store
         if network is not None and not node.is_master and self._plan.recover_whole_log:
             # the next load finds the record's place again; one that trusts the checkpoint would not look
@@ -238,26 +259,28 @@ class ClusterRun(Execution):
 
     def _await_settled(self, slave: Node) -> None:
         """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""
-        deadline_ns = self._kernel.now_ns + SETTLE_MS_MAX * 1_000_000
-        store, _, machine = slave.running
-        master, _, _ = self._master.running
-        while slave.client.diverged is None and not self._has_settled(slave):
-            if self._kernel.now_ns > deadline_ns:
-                behind = f"{master.log.max_offset - store.log.max_offset} bytes, {slave.client.state}"
-                summary = f"{slave.name} does not catch up"
-                self._judge.broken("LIVE", summary, "replication", "0 bytes", behind)
-            self._referee.tasks.sleep(_LOOK_MS)
+        store, disk, machine = slave.running
+        self._settling.come_to_rest(
+            store,
+            disk,
+            partial(self._following, slave),
+            sleep=self._referee.tasks.sleep,
+            gives_up=lambda: slave.client.diverged is not None,
+            known=lambda: slave.client.state,
+        )
         self._judge.services(store, machine, slave.client)
         self._judge.report(self._witness.check_settled(slave, self._master))
 
-    def _has_settled(self, slave: Node) -> bool:
-        """Return whether a slave leads to all it has, and has all, as the master of now, no earlier one, has heard."""
+    def _following(self, slave: Node) -> Iterator[Cursor]:
+        """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard."""
         store, end = slave.running[0], self._master.running[0].log.max_offset
-        if store.dispatch.reput_from.get() < store.dispatch.readable_limit() or store.log.max_offset != end:
-            return False
+        within_ms = quiescence.following_ms_max(store, self._plan, end)
         # what was reported first: reading it is a scheduling point
         own, connections = f"{slave.host}:", self._master.service.connections
-        return any(each.reported == end and each.remote_address.startswith(own) for each in connections)
+        reports = [each.reported for each in connections if each.remote_address.startswith(own)]
+        name = slave.client.name
+        yield Cursor(f"log of {slave.name}", name, store.log.max_offset, end, within_ms)
+        yield Cursor(f"report of {slave.name}", name, end if end in reports else -1, end, within_ms)
 
     def _take_over(self) -> None:
         """Open what every machine has left, alone: a slave as the master that it may have to be."""

@@ -167,7 +167,9 @@ class StoreSession:
 
     def flush(self) -> bool:
         """Wait until all that was put is durable."""
-        return self._step(lambda: self._settling.flush(self._opened()))
+        disk = self._disk
+        assert disk is not None, "it is running"
+        return self._step(lambda: self._settling.flush(self._opened(), disk))
 
     def catch_up(self) -> bool:
         """Wait until all that is durable is visible, and judge what consumers were given."""

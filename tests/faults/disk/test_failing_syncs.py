@@ -8,6 +8,7 @@ import pytest
 
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image
 from tornlog.faults.plan import FAILING_SYNCS, FaultPlan
+from tornlog.sim.choices import Choices, decisions_of
 
 Rig = Callable[..., Any]
 PAGE = 4096
@@ -246,3 +247,71 @@ def test_without_a_chance_no_sync_fails_and_nothing_is_drawn(make_rig: Rig) -> N
 def test_a_variant_that_is_not_known_is_refused() -> None:
     with pytest.raises(ValueError, match=r"failing_sync: expected one of ext4-ordered, .*, found zfs"):
         FaultPlan(failing_sync="zfs")
+
+
+WRITE_BACK = FaultPlan(failed_write_back_chance=1.0)
+
+
+def of_write_back(make_rig: Rig, **faults: str) -> Any:
+    """Return a disk whose second page of /log cannot be written back."""
+    plan = FaultPlan(failed_write_back_chance=1.0, **faults)  # type: ignore[arg-type]
+    second = {"disk": [["page of a failed write-back /log", 1, 3, 2]]}
+    return make_rig(image=LOG, faults=plan, choices=Choices.replaying(decisions_of(second)))
+
+
+@pytest.mark.parametrize("variant", AT_ONCE)
+def test_a_failed_write_back_is_reported_by_a_sync_of_another_part_of_the_file_and_once(
+    make_rig: Rig, variant: str
+) -> None:
+    rig = of_write_back(make_rig, failing_sync=variant)
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"first")
+    mapped.store(PAGE, b"second")
+    fail(rig, lambda: mapped.msync(0, PAGE))
+    assert rig.injected == {"failed write-back": 1}
+
+    with rig.disk.with_faults(failed_write_back_chance=0.0):
+        mapped.msync(0, 2 * PAGE)
+    content = rig.disk.settle().files["/log"].content
+    assert content[:6] == b"firsto"
+    assert content[PAGE : PAGE + 6] == b"oooooo"
+
+
+def test_btrfs_takes_back_the_page_whose_write_back_failed(make_rig: Rig) -> None:
+    rig = of_write_back(make_rig, failing_sync="btrfs")
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"first")
+    mapped.store(PAGE, b"second")
+    fail(rig, lambda: mapped.msync(0, PAGE))
+
+    assert bytes(mapped.view(0, 5)) == b"first"
+    assert bytes(mapped.view(PAGE, PAGE + 6)) == b"oooooo"
+    assert rig.disk.damage == [DamagedRange("/log", PAGE, 2 * PAGE, "failed write-back")]
+
+
+def test_a_page_that_was_written_again_since_its_write_back_failed_is_not_lost(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=WRITE_BACK, choices=Choices.replaying([]))
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"again")
+    fail(rig, lambda: mapped.msync(0, PAGE))
+    with rig.disk.with_faults(failed_write_back_chance=0.0):
+        mapped.msync(0, PAGE)
+
+    assert rig.disk.settle().files["/log"].content[:5] == b"again"
+
+
+def test_the_next_process_hears_of_a_write_back_that_failed_under_the_last_one(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=WRITE_BACK)
+    rig.files.map("/log", 2 * PAGE).store(0, b"doomed")
+    rig.kernel.kill(rig.machine)
+    again = rig.disk.mount(rig.kernel.machine("again"))
+
+    fail(rig, lambda: again.map("/log", 2 * PAGE).msync(PAGE, 2 * PAGE))
+
+
+def test_a_file_with_nothing_to_be_written_back_cannot_fail(make_rig: Rig) -> None:
+    rig = make_rig(image=LOG, faults=WRITE_BACK)
+    rig.files.map("/log", 2 * PAGE).msync(0, PAGE)
+
+    assert not rig.injected
+    assert rig.choices.stream("disk").drawn == 0

@@ -32,13 +32,15 @@ def elapsed_ns(rig: Any, use: Callable[[Any], Any], times: int = 1) -> list[int]
 
 
 @pytest.mark.parametrize("use", USES)
-def test_slow_io_takes_a_while_now_and_then_a_long_one(make_rig: Callable[..., Any], use: str) -> None:
+def test_slow_io_takes_from_a_ms_to_what_the_fault_says_and_no_decade_is_rare(
+    make_rig: Callable[..., Any], use: str
+) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
     taken = sorted(elapsed_ns(rig, USES[use], 200))
 
     assert rig.injected["slow IO"] == 200
-    assert MS <= taken[0] <= taken[100] < 3 * MS
-    assert 20 * MS < taken[-1] <= 1000 * MS
+    assert MS <= taken[0] <= taken[40] < 10 * MS
+    assert 100 * MS < taken[160] <= taken[-1] <= 1000 * MS
 
 
 def test_a_slow_write_through_a_descriptor_waits_before_it_writes(make_rig: Callable[..., Any]) -> None:

@@ -252,10 +252,10 @@ def test_a_slow_sync_takes_up_to_what_the_fault_says(make_rig: Callable[..., Any
     assert rig.injected == {"slow sync": 200}
 
 
-def test_slow_syncs_have_a_heavy_tail(make_rig: Callable[..., Any]) -> None:
+def test_no_decade_of_slow_syncs_is_rare(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
     slow = sorted(SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(1000))
 
-    assert slow[0] >= 1_000_000  # an eighth of what they take at most
-    assert 1_600_000 < slow[500] < 2_000_000
-    assert sum(latency_ns > 4_000_000 for latency_ns in slow) > 100
+    assert slow[0] >= 20  # as long as any sync at least
+    assert 6_000 < slow[500] < 30_000
+    assert sum(latency_ns > 800_000 for latency_ns in slow) > 100

@@ -109,6 +109,16 @@ def test_what_happens_while_it_is_off_is_found_and_a_stop_loses_nothing(bench: B
     assert [sorted(image.files) for image in shown] == [["/a", "/b"]]
 
 
+def test_the_power_may_go_right_after_a_stop_and_take_what_was_not_synced(bench: Bench) -> None:
+    first = bench.lasting.find("first", faulty=True)
+    bench.live(first, write_unsynced)
+    bench.lasting.leave_after_stop(first, power_cut=PROFILES["strict-posix"])
+
+    assert b"content" not in bench.found(bench.lasting.find("second", faulty=True)).values()
+    assert bench.lasting.injected["power cut after a stop"] == 1
+    assert bench.lasting.injected["crash"] == 0  # nothing has died
+
+
 def test_rot_reaches_faulty_disks_only() -> None:
     asked: list[str] = []
 

@@ -6,7 +6,8 @@ from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.faults.simulation.simulation import CRASHES, Crash, PromiseBroken, Simulation, SimWorld
 from tornlog.sim.choices import Choices
-from tornlog.sim.errors import TaskFailedError
+from tornlog.sim.errors import NoProgressError, TaskFailedError
+from tornlog.sim.policies.random_walk import draw_policy
 from tornlog.sim.policies.replay import Replay
 
 
@@ -153,6 +154,56 @@ def test_a_process_that_a_fault_kills_leaves_its_page_cache() -> None:
         assert run.live("first", use) is None
         assert run.crashes == ()
         assert run.live("second", lambda world: world.files.read("/a")[:1]) == b"1"
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> None:
+        self.count += 1
+
+
+def tally_up(world: SimWorld) -> int:
+    tally = Tally()
+    for task in [world.tasks.spawn(name, tally.add) for name in "ab"]:
+        task.join(None)
+    return tally.count
+
+
+def test_tasks_switch_at_the_attributes_of_classes_that_are_named_from_then_on() -> None:
+    def counts(*sources: type) -> set[tuple[int | None, int | None]]:
+        found = set()
+        for seed in range(30):
+            choices = Choices(str(seed))
+            run = Simulation(choices, draw_policy(choices.stream("schedule")))
+            with run.kernel:
+                before = run.live("before", tally_up)
+                run.switch_at_attributes(*sources)
+                found.add((before, run.live("after", tally_up)))
+        assert "count" not in vars(Tally)
+        return found
+
+    assert counts(Tally) == {(2, 1), (2, 2)}
+    assert counts() == {(2, 2)}
+
+
+def test_a_run_that_switches_at_attributes_may_take_more_steps() -> None:
+    def spin(world: SimWorld) -> None:
+        for _ in range(150):
+            world.tasks.sleep(0)
+
+    for points in (True, False):
+        run = Simulation(Choices("1"), Replay(), step_limit=100)
+        if points:
+            run.switch_at_attributes(Tally)
+            run.switch_at_attributes(Tally)
+        with run.kernel:
+            if points:
+                run.live("life", spin)
+            else:
+                with pytest.raises(NoProgressError):
+                    run.live("life", spin)
 
 
 def test_a_broken_promise_tells_the_promise_and_what_was_found() -> None:

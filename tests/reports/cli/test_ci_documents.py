@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 from tornlog.reports.cli.ci_documents import mutants_document, runs_document, write_junit
-from tornlog.scenarios.campaigns.mutation_run import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
@@ -129,11 +129,13 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scen
 
 def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Path) -> None:
     survivor = "my.bugs:off-by-one"
+    find = Find("anything-goes", 2, "DUR", 3, 0.5)
     mutant_results = [
-        MutantResult("found", True, "DUR", 3, 0.5, ""),
-        MutantResult("lives", False, "", 500, 9.0, ""),
-        MutantResult("clean", True, "DUR", 3, 0.5, "DUR: gone"),
-        MutantResult(survivor, False, "", 500, 9.0, ""),
+        MutantResult("found", (find,), 3, 0.5, reached=2, bit=1),
+        MutantResult("lives", (), 500, 9.0, reached=0, bit=0),
+        MutantResult("clean", (find,), 3, 0.5, reached=2, bit=1, clean_violation="DUR: gone"),
+        MutantResult("broken", (), 1, 0.5, reached=2, bit=1, error="Traceback\nKeyError: 3"),
+        MutantResult(survivor, (), 500, 9.0, reached=0, bit=0),
     ]
     file = tmp_path / "junit.xml"
 
@@ -141,9 +143,22 @@ def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Pa
 
     root = parsed(file)
     found = {name: [child.tag for child in case] for name, case in cases(root).items()}
-    assert found == {"found": [], "lives": ["failure"], "clean": ["failure"], survivor: ["skipped"]}
-    assert "tornlog mutants lives" in (cases(root)["lives"].findtext("failure") or "")
-    assert root.get("failures") == "2"
+    expected = {"found": [], "lives": ["failure"], "clean": ["failure"], "broken": ["error"], survivor: ["skipped"]}
+    assert found == expected
+    text = cases(root)["lives"].findtext("failure") or ""
+    assert "not found in 500 seeds: never reached" in text
+    assert "tornlog mutants lives" in text
+    assert (root.get("failures"), root.get("errors")) == ("2", "1")
+    properties = {one.get("name"): one.get("value") for one in root[0].iter("property")}
+    assert properties == {
+        "scenario": "anything-goes",
+        "invariant": "DUR",
+        "seeds": "3",
+        "reached": "2",
+        "bit": "1",
+        "expected": "True",
+        "core-seconds": "0.500",
+    }
 
 
 def test_the_command_that_hunts_mutants_writes_it_too(tornlog: Tornlog, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tornlog.reports.bench.workplace import BenchSettings
 from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutants as mutants_command
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.mutation_run import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
@@ -29,6 +29,7 @@ from tornlog.scenarios.runs.marks import MARKS
 
 NAME = "sync-flush-survives-power-loss"
 OTHER = "clean-stop-loses-nothing"
+FIND = Find(NAME, 2, "DUR", 3, 1.0)
 BUG = "ack-before-flush"
 
 Tornlog = Callable[..., Result]
@@ -509,7 +510,7 @@ def test_a_mutant_that_is_found_exits_0(tornlog: Tornlog) -> None:
 def test_what_finds_a_mutant_can_be_made_small_and_left(tornlog: Tornlog, tmp_path: Path) -> None:
     result = tornlog("mutants", BUG, "--shrink", "--out", tmp_path, "--json", tmp_path / "mutants.json")
     assert result.exit_code == 0
-    assert re.search(r"by +seeds +seconds +msg +pre +sec", result.stdout)
+    assert "shrunk to 1 messages, " in result.stdout
     (row,) = json.loads((tmp_path / "mutants.json").read_text())
     assert row["shrunk"]["messages"] == 1
     assert row["shrunk"]["tries"] > 1
@@ -521,16 +522,19 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
     result = tornlog("mutants", BUG, BUG, "--json", "-")
     (row,) = json.loads(result.stdout)
     assert (row["id"], row["found"], row["invariant"], row["shrunk"]) == (BUG, True, "STATUS", None)
-    assert row["seeds"] >= 1
-    assert row["seconds"] >= 0
+    assert row["seeds"] >= row["reached"] >= 1
+    assert row["core_seconds"] > 0
+    assert row["scenario"] in SCENARIOS
 
 
 @pytest.mark.parametrize(
     ("mutant_result", "told"),
     [
-        (MutantResult(BUG, False, "", 500, 1.0, ""), ""),
+        (MutantResult(BUG, (), 500, 1.0, reached=0, bit=0), f"{BUG}: never reached"),
+        (MutantResult(BUG, (), 500, 1.0, reached=9, bit=0), f"{BUG}: reached in 9 seeds, never bit"),
+        (MutantResult(BUG, (), 500, 1.0, reached=9, bit=1), f"{BUG}: reached in 9 seeds, bit in 1 seed, not seen"),
         (
-            MutantResult(BUG, True, "DUR", 3, 1.0, "DUR: m1 is gone"),
+            MutantResult(BUG, (FIND,), 3, 1.0, reached=3, bit=2, clean_violation="DUR: m1 is gone"),
             f"{BUG}: without it, too: DUR: m1 is gone",
         ),
     ],
@@ -538,7 +542,7 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
 def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, mutant_result: MutantResult, told: str
 ) -> None:
-    monkeypatch.setattr(mutants_command, "run_mutants", lambda names, seeds, **options: iter([mutant_result]))
+    monkeypatch.setattr(mutants_command, "run_mutants", lambda names, settings, **options: iter([mutant_result]))
     result = tornlog("mutants", BUG)
     assert result.exit_code == 1
     assert result.stderr == ""

@@ -7,10 +7,11 @@ from io import StringIO
 from rich.console import Console
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.cli.present import mutants_table, print_injected, runs_table
+from tornlog.reports.cli.present import mutants_table, print_injected, print_pairs, runs_table
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.print_failure import print_failure
-from tornlog.scenarios.campaigns.mutation_run import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
+from tornlog.scenarios.campaigns.pairs import PairsMet
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
@@ -43,10 +44,15 @@ def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenar
     out, printed = console()
     tallies = [
         Tally(quiet_scenario, injected=first, marks=Counter({"index rolls": 1})),
-        Tally(quiet_scenario, injected=second, marks=Counter({"index rolls": 1})),
+        Tally(
+            quiet_scenario,
+            injected=second,
+            marks=Counter({"index rolls": 1}),
+            pairs=Counter({("batches", "consumers"): 3}),
+        ),
     ]
     print_injected(out, tallies)
-    text = [line.split() for line in lines(printed) if line]
+    *text, of_pairs = [line.split() for line in lines(printed) if line]
     assert text == [
         ["what", "was", "injected"],
         ["torn", "page", "7"],
@@ -57,6 +63,15 @@ def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenar
         f"faults that never did: {', '.join(kind for kind in FAULTS if kind != 'torn page')}".split(),
         f"marks that never did: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
     ]
+    assert of_pairs[:8] == ["pairs", "of", "features", "and", "faults", "that", "never", "did:"]
+
+
+def test_pairs_that_never_met_are_named_by_what_lacks_most() -> None:
+    out, printed = console()
+    print_pairs(out, 2, PairsMet(1_200, [("batches", "consumers"), ("batches", "filters")]))
+    print_pairs(out, 2, PairsMet(3, []))
+    never = "pairs of features and faults that never did:"
+    assert lines(printed) == [f"  {never} 2 of 1,202 that can meet, most of batches (2)"]
 
 
 def told(failure: Failure, *, terminal: bool) -> list[str]:
@@ -118,7 +133,12 @@ def test_a_bug_that_was_not_found_stands_out() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
     coloured.print(
-        mutants_table([MutantResult("bug", False, "", 9, 1.0, ""), MutantResult("ant", True, "DUR", 9, 1.0, "")])
+        mutants_table(
+            [
+                MutantResult("bug", (), 9, 1.0, reached=0, bit=0),
+                MutantResult("ant", (Find("anything-goes", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None),
+            ]
+        )
     )
-    red = [line for line in printed.getvalue().splitlines() if "\x1b[31m" in line]
-    assert ["bug" in line for line in red] == [True]
+    (red,) = [line for line in printed.getvalue().splitlines() if "\x1b[31m" in line]
+    assert "not found" in red

@@ -12,12 +12,13 @@ import pytest
 from tornlog.reports.html.mutation_report import mutation_page
 from tornlog.reports.html.results import FailureLinks, MutationResults
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.mutation_run import MutantResult
+from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.mutants import MUTANTS
 
 Outlined = Callable[[str], Any]
-FOUND = MutantResult("ack-before-flush", True, "STATUS", 3, 0.25, "")
-MISSED = MutantResult("stale-tail-after-truncate", False, "", 500, 9.0, "")
+FIND = Find("anything-goes", 2, "STATUS", 3, 0.25)
+FOUND = MutantResult("ack-before-flush", (FIND,), 3, 0.25, reached=3, bit=None)
+MISSED = MutantResult("stale-tail-after-truncate", (), 500, 9.0, reached=400, bit=7)
 
 
 def results_of(*mutant_results: MutantResult, **survivors: str) -> MutationResults:
@@ -45,14 +46,14 @@ def test_what_a_hunt_leaves_is_a_page_with_every_mutant(mutant_result: Path, out
 
 
 def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> None:
-    left = {failure.signature: FailureLinks(failure, "again")}
+    left = {failure.name_of_mutant: FailureLinks(failure, "again", failure.name_of_mutant)}
     results = replace(results_of(replace(FOUND, failure=failure)), failures=left)
     html = mutation_page(results)
     assert '<div class="verdict held">' in html
     page = outline(html)
     assert "1 of 1 mutant found, and the clean store is silent" in page.text
     assert "missing" not in page.anchors
-    assert failure.signature in page.anchors
+    assert failure.name_of_mutant in page.anchors
 
 
 def test_one_that_is_not_found_is_missing(outline: Outlined) -> None:
@@ -60,7 +61,7 @@ def test_one_that_is_not_found_is_missing(outline: Outlined) -> None:
     assert '<div class="verdict broken">' in html
     page = outline(html)
     assert "Not found: stale-tail-after-truncate" in page.text
-    assert "not found, and nobody knows why it lives" in page.text
+    assert "not found: reached in 400 seeds, bit in 7 seeds, not seen" in page.text
 
 
 def test_one_that_is_known_to_live_is_as_it_should_be(outline: Outlined) -> None:
@@ -82,6 +83,20 @@ def test_a_find_on_a_store_that_breaks_without_it_proves_nothing(outline: Outlin
     page = outline(html)
     assert "The store without the bug broke, too: ack-before-flush" in page.text
     assert "without it, too: DUR: <b>gone</b>" in page.text
+
+
+def test_what_was_found_says_where_and_by_what(outline: Outlined) -> None:
+    twice = replace(FOUND, finds=(FIND, replace(FIND, scenario="rollover-at-a-crash")), is_expected=False)
+    text = outline(mutation_page(results_of(twice))).text
+    assert "STATUS not expected" in text
+    assert "anything-goes, also rollover-at-a-crash" in text
+    assert "core-seconds until found, 95 %" in text
+
+
+def test_a_mutant_that_the_harness_fails_with_is_missing(outline: Outlined) -> None:
+    html = mutation_page(results_of(replace(MISSED, error="Traceback\nKeyError: 3")))
+    assert '<div class="verdict broken">' in html
+    assert "the harness failed: KeyError: 3" in outline(html).text
 
 
 def test_how_small_a_find_became_is_there_if_that_was_asked_for(outline: Outlined) -> None:

@@ -37,7 +37,7 @@ def page_in(directory: Path) -> str:
 
 def results_of(failure: Failure, tally: Tally, **more: Any) -> RunResults:
     row = ViolationKind("STATUS", "answer", 1, {failure.scenario: 1}, (failure,))
-    left = {failure.signature: FailureLinks(failure, "tornlog replay x.json")}
+    left = {failure.signature: FailureLinks(failure, "tornlog replay x.json", failure.signature)}
     return RunResults("tornlog run", [tally], 1.0, [row], failures=left, **more)
 
 
@@ -151,7 +151,7 @@ def test_nothing_that_a_run_says_breaks_out_of_the_page(tally_of: Tallied, failu
     tally.scenario = replace(tally.scenario, name=EVIL, claim=EVIL)
     tally.injected[EVIL] = tally.marks[EVIL] = 1
     tally.errors.append(EVIL)
-    left = {evil.signature: FailureLinks(evil, EVIL, EVIL, EVIL)}
+    left = {evil.signature: FailureLinks(evil, EVIL, EVIL, EVIL, EVIL)}
     results = RunResults(EVIL, [tally], 1.0, [row], EVIL, None, {"faults": [EVIL]}, left)
     html = run_page(results)
     page = outline(html)
@@ -264,7 +264,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(held: Path, broken: Path, muta
 def test_a_page_of_what_really_broke_counts_as_the_tallies_do(tally_of: Tallied, outline: Outlined) -> None:
     tally = tally_of(4, mutant="ack-before-flush")
     rows = broken_promises([tally])
-    left = {one.signature: FailureLinks(one, "again") for one in tally.failures}
+    left = {one.signature: FailureLinks(one, "again", one.signature) for one in tally.failures}
     page = outline(run_page(RunResults("tornlog run", [tally], 1.0, rows, "ack-before-flush", failures=left)))
     assert f"STATUS broken in {tally.violations} of 4 seeds" in page.text
     assert f"{tally.violations} times in 1 scenario" in page.text

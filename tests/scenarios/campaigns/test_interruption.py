@@ -100,7 +100,7 @@ def test_an_interrupted_run_leaves_all_that_it_found(out: Path, tmp_path: Path, 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_hunt_names_the_mutants_it_did_not_get_to(tmp_path: Path, jobs: int) -> None:
     file = tmp_path / "hunts.json"
-    run = Run("mutants", "--jobs", str(jobs), "--seeds", "100000", "--json", str(file))
+    run = Run("mutants", "--narrowed", "--jobs", str(jobs), "--seeds", "100000", "--json", str(file))
     told, noise, seconds = run.interrupt_after(1.0 + 2.0 * jobs)
     assert run.process.returncode == 130
     assert noise == ""

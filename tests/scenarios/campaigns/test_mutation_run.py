@@ -1,15 +1,30 @@
-"""Hunting: one mutant or many, in this process or others, and what a hunt says."""
+"""Mutation runs: one mutant or many, in this process or others, and what is said of each."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from tornlog.scenarios.campaigns import mutation_run
-from tornlog.scenarios.campaigns.mutation_run import run_mutant, run_mutants
-from tornlog.scenarios.campaigns.seeds import SeedResult
+from tornlog.scenarios.campaigns.mutation_run import (
+    Find,
+    Limits,
+    MutantResult,
+    MutationSettings,
+    core_seconds_texts,
+    run_mutant,
+    run_mutants,
+)
+from tornlog.scenarios.campaigns.seeds import SeedResult, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import mutant_named
+from tornlog.scenarios.mutants.mutant import Mutant, Patch, bit
+from tornlog.store.log.flush import GroupCommitService
+from tornlog.store.log.segment import Segment
+from tornlog.store.retention import cleaning
 
 NAMES = [
     "tests.mutation:drop-notice:flush.GroupCommitService.submit#1",
@@ -17,55 +32,201 @@ NAMES = [
     "ack-before-flush",
     "tests.mutation:short-by-one:segment.Segment.set_positions#2",
 ]
+PLAIN, OTHER = SCENARIOS["sync-flush-survives-power-loss"], SCENARIOS["clean-stop-loses-nothing"]
 
 
-def test_a_hunt_that_finds_says_by_what_and_after_how_many_seeds() -> None:
-    mutant_result = run_mutant(mutant_named(NAMES[0]), 50)
-    assert mutant_result.found
-    assert mutant_result.invariant
-    assert 1 <= mutant_result.seeds <= 50
-    assert mutant_result.clean_violation == ""
+def within(seeds: int, *names: str, **options: Any) -> MutationSettings:
+    return MutationSettings(Limits(seeds), tuple(SCENARIOS[name] for name in names) or (PLAIN,), **options)
 
 
-def test_a_hunt_that_finds_nothing_has_run_all_seeds() -> None:
+def of_outside(*patches: Patch, expected: tuple[str, ...] = ()) -> Mutant:
+    return Mutant("of-outside", "a bug of this test", patches, expected)
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Make a mutant known by its id while the test lasts."""
+
+    def make_known(mutant: Mutant) -> Mutant:
+        monkeypatch.setitem(MUTANTS, mutant.id, mutant)
+        return mutant
+
+    return make_known  # type: ignore[return-value]
+
+
+def test_the_shipped_scenarios_are_run_as_they_are_one_seed_of_each_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def held(scenario: Any, seed: int, **_: object) -> SeedResult:
+        assert SCENARIOS[scenario.name] is scenario
+        asked.append((scenario.name, seed))
+        return SeedResult(scenario.name, seed, "held", reached=1)
+
+    monkeypatch.setattr(mutation_run, "run_seed", held)
+    result = run_mutant(MUTANTS["ack-before-flush"], MutationSettings(Limits(2)))
+
+    assert asked[: 2 * len(SCENARIOS)] == [(name, seed) for seed in range(2) for name in SCENARIOS]
+    assert (result.found, result.seeds, result.reached) == (False, 2 * len(SCENARIOS), 2 * len(SCENARIOS))
+
+
+def test_a_run_that_finds_says_in_which_scenario_by_what_and_after_how_much() -> None:
+    result = run_mutant(MUTANTS["ack-before-flush"], within(50, OTHER.name, PLAIN.name))
+    (find,) = result.finds
+    assert (result.scenario, result.invariant) == (find.scenario, find.invariant)
+    assert find.scenario in (OTHER.name, PLAIN.name)
+    assert 1 <= result.seeds == find.seeds <= 100
+    assert 0 < result.core_seconds == find.core_seconds
+    assert 1 <= (result.reached or 0) <= result.seeds
+    assert result.is_expected
+    assert result.clean_violation == ""
+    again = run_seed(SCENARIOS[find.scenario], find.seed, mutant="ack-before-flush")
+    assert again.failure is not None
+    assert again.failure.violations[0].invariant == find.invariant
+
+
+def test_every_scenario_that_finds_it_is_named_if_that_is_asked_for() -> None:
+    settings = within(50, PLAIN.name, OTHER.name, "rollover-at-a-crash", all_scenarios=True)
+    result = run_mutant(MUTANTS["ack-before-flush"], settings)
+    assert {PLAIN.name, "rollover-at-a-crash"} <= {find.scenario for find in result.finds}
+    assert [find.seeds for find in result.finds] == sorted(find.seeds for find in result.finds)
+    assert result.seeds == result.finds[0].seeds
+    assert result.reached is not None
+    assert result.reached <= result.seeds, "what came behind the first find is no part of the figure"
+
+
+def test_a_mutant_that_is_narrowed_is_run_in_one_scenario_of_its_own() -> None:
+    result = run_mutant(mutant_named(NAMES[0]), MutationSettings(Limits(50), scenarios=None))
+    assert result.found
+    assert result.scenario == f"hunt-{NAMES[0]}"
+    assert result.clean_violation == ""
+
+
+def test_a_run_ends_when_its_core_seconds_are_used_up() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
-    mutant_result = run_mutant(equivalent, 30)
-    assert (
-        mutant_result.found,
-        mutant_result.invariant,
-        mutant_result.seeds,
-        mutant_result.clean_violation,
-    ) == (False, "", 30, "")
-    assert mutant_result.to_json()["shrunk"] is None
+    result = run_mutant(equivalent, MutationSettings(Limits(core_seconds=0.2)))
+    assert not result.found
+    assert 0.2 <= result.core_seconds < 5.0
 
 
-def test_hunts_in_several_processes_give_what_one_gives_in_the_order_of_the_names() -> None:
-    def without_times(jobs: int) -> list[dict[str, object]]:
-        found = [mutant_result.to_json() for mutant_result in run_mutants(NAMES, 40, jobs=jobs)]
-        return [{**one, "seconds": 0} for one in found]
+def test_a_run_that_finds_nothing_has_run_all_seeds_of_all_scenarios() -> None:
+    equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
+    result = run_mutant(equivalent, within(15, PLAIN.name, OTHER.name))
+    assert (result.found, result.invariant, result.scenario, result.seeds) == (False, "", "", 30)
+    assert result.clean_violation == ""
+    assert result.to_json()["shrunk"] is None
+
+
+def test_a_mutant_in_code_that_no_run_comes_to_is_never_reached(known: Any) -> None:
+    from tornlog.store.broker.broker import Broker
+
+    result = run_mutant(known(of_outside(Patch(Broker, "shutdown", lambda self: True))), within(3))
+    assert (result.reached, result.missed_because) == (0, "never reached")
+
+
+def test_a_mutant_that_reports_and_has_no_occasion_never_bit(known: Any) -> None:
+    append = Segment.append
+
+    def append_unless_huge(self: Segment, position: int, data: bytes) -> None:
+        if not bit(len(data) > 1 << 30):
+            append(self, position, data)
+
+    result = run_mutant(known(of_outside(Patch(Segment, "append", append_unless_huge))), within(3))
+    assert (result.reached, result.bit, result.differing) == (3, 0, None)
+    assert result.missed_because == "reached in 3 seeds, never bit"
+
+
+def test_a_mutant_that_bites_and_is_not_seen_is_a_bug_that_was_missed(known: Any) -> None:
+    append = Segment.append
+
+    def append_as_ever(self: Segment, position: int, data: bytes) -> None:
+        bit(position > 0)
+        append(self, position, data)
+
+    result = run_mutant(known(of_outside(Patch(Segment, "append", append_as_ever))), within(3))
+    assert result.missed_because == "reached in 3 seeds, bit in 3 seeds, not seen"
+
+
+def test_of_a_mutant_that_reports_nothing_digests_are_compared(known: Any) -> None:
+    submit = GroupCommitService.submit
+
+    def submit_as_ever(self: GroupCommitService, request: Any) -> None:
+        submit(self, request)
+
+    def submit_with_a_breath(self: GroupCommitService, request: Any) -> None:
+        self.world.tasks.sleep(1)
+        submit(self, request)
+
+    inert = run_mutant(known(of_outside(Patch(GroupCommitService, "submit", submit_as_ever))), within(5))
+    slow = run_mutant(known(of_outside(Patch(GroupCommitService, "submit", submit_with_a_breath))), within(5))
+    assert (inert.bit, inert.differing) == (None, (0, inert.reached))
+    assert inert.missed_because.endswith("ran otherwise in 0 of 5 seeds compared")
+    assert (slow.bit, slow.differing) == (None, (5, 5))
+    assert slow.missed_because.endswith("ran otherwise in 5 of 5 seeds compared, not seen")
+
+
+def test_a_constant_has_no_reach_of_its_own(known: Any) -> None:
+    names = [name for name, value in vars(cleaning).items() if isinstance(value, int) and name.isupper()]
+    same = Patch(cleaning, names[0], vars(cleaning)[names[0]])
+    result = run_mutant(known(of_outside(same)), within(3))
+    assert (result.reached, result.bit, result.differing) == (None, None, (0, 3))
+    assert result.missed_because == "ran otherwise in 0 of 3 seeds compared"
+
+
+def test_an_invariant_that_the_mutant_does_not_name_is_a_find_all_the_same(known: Any) -> None:
+    (patch,) = MUTANTS["ack-before-flush"].patches
+    result = run_mutant(known(of_outside(patch, expected=("IDX",))), within(50))
+    assert result.found
+    assert not result.is_expected
+
+
+def test_runs_in_several_processes_give_what_one_gives_in_the_order_of_the_names() -> None:
+    def without_times(jobs: int) -> list[dict[str, Any]]:
+        settings = MutationSettings(Limits(40), scenarios=None)
+        found = [mutant_result.to_json() for mutant_result in run_mutants(NAMES, settings, jobs=jobs)]
+        finds = [[{**find, "core_seconds": 0} for find in one["finds"]] for one in found]
+        return [{**one, "core_seconds": 0, "finds": own} for one, own in zip(found, finds, strict=True)]
 
     alone = without_times(1)
     assert [one["id"] for one in alone] == NAMES
     assert without_times(2) == alone
 
 
-def test_a_fault_of_the_harness_ends_the_hunt(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(scenario: object, seed: int, **_: object) -> SeedResult:
-        return SeedResult("x", seed, "harness-error", error="it broke")
+def test_a_fault_of_the_harness_ends_the_run_of_its_mutant_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(scenario: Any, seed: int, *, mutant: str, **_: object) -> SeedResult:
+        error = "it broke" if mutant == "ack-before-flush" else ""
+        return SeedResult(scenario.name, seed, "harness-error" if error else "held", error=error, reached=1)
 
     monkeypatch.setattr(mutation_run, "run_seed", broken)
-    with pytest.raises(RuntimeError, match="ack-before-flush, seed 0: it broke"):
-        run_mutant(MUTANTS["ack-before-flush"], 3)
+    names = ["ack-before-flush", "stale-tail-after-truncate"]
+    monkeypatch.setattr(mutation_run, "_COMPARED_MAX", 0)
+    first, second = run_mutants(names, within(3))
+    assert (first.error, first.seeds) == (f"{PLAIN.name}, seed 0: it broke", 1)
+    assert (second.error, second.seeds) == ("", 3)
 
 
-def test_what_the_clean_store_breaks_on_the_same_seeds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_clean_store_breaks_on_the_seed_that_found_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tornlog.scenarios.mutants.activity import counting
+
     @contextmanager
-    def nothing(self: object) -> Iterator[None]:
-        yield
+    def nothing(self: object) -> Iterator[Any]:
+        with counting() as activity:
+            yield activity
 
     mutant = MUTANTS["ack-before-flush"]
     with mutant.applied():  # the store is broken without it, too
         monkeypatch.setattr(type(mutant), "applied", nothing)
-        mutant_result = run_mutant(mutant, 20)
-    assert mutant_result.found
-    assert mutant_result.clean_violation.startswith(mutant_result.invariant)
+        result = run_mutant(mutant, within(5))
+    assert not result.found, "a seed that breaks without it proves nothing"
+    assert re.match(rf"{PLAIN.name} --seed \d: STATUS: ", result.clean_violation)
+
+
+def test_figures_over_mutants_count_those_that_were_not_found_as_the_longest() -> None:
+    def found(core_seconds: float) -> MutantResult:
+        find = Find("anything-goes", 0, "DUR", 1, core_seconds)
+        return MutantResult("x", (find,), 1, core_seconds, reached=1, bit=None)
+
+    missed = MutantResult("y", (), 900, 60.0, reached=0, bit=None)
+    most = [found(float(number)) for number in range(1, 20)]
+    assert core_seconds_texts([*most, found(50.0)]) == {"median": "10.0", "95 %": "19.0", "maximum": "50.0"}
+    assert core_seconds_texts([missed, *most]) == {"median": "10.0", "95 %": "19.0", "maximum": "over 60.0"}
+    assert core_seconds_texts([missed]) == dict.fromkeys(("median", "95 %", "maximum"), "over 60.0")

@@ -13,6 +13,7 @@ def test_a_scenario_can_be_narrowed_to_one_disk_and_one_policy(quiet_scenario: S
     assert narrowed.ranges["policy"] == ("pct",)
     assert (narrowed.name, narrowed.claim) == (quiet_scenario.name, quiet_scenario.claim)
     assert quiet_scenario.narrowed() == quiet_scenario
+    assert quiet_scenario.narrowed(attribute_points=True).ranges["attribute_points"] == (True,)
 
 
 def test_every_disk_and_policy_there_is_can_be_asked_for(quiet_scenario: Scenario) -> None:

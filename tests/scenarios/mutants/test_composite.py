@@ -14,8 +14,8 @@ FIRST, SECOND = MUTANTS["ack-before-flush"], MUTANTS["fsync-retry-acks"]
 def test_every_member_is_in_for_as_long_as_the_block_lasts() -> None:
     before = vars(GroupCommitService)["submit"], vars(FlushCommitLogService)["_flush_once"]
     with composed("both", "two bugs", (FIRST, SECOND)).applied():
-        assert vars(GroupCommitService)["submit"] is FIRST.patches[0].replacement
-        assert vars(FlushCommitLogService)["_flush_once"] is SECOND.patches[0].replacement
+        assert vars(GroupCommitService)["submit"].__wrapped__ is FIRST.patches[0].replacement
+        assert vars(FlushCommitLogService)["_flush_once"].__wrapped__ is SECOND.patches[0].replacement
 
     assert (vars(GroupCommitService)["submit"], vars(FlushCommitLogService)["_flush_once"]) == before
 

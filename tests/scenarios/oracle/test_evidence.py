@@ -20,6 +20,7 @@ def test_a_signature_names_the_kind_of_breach_and_not_where_it_was() -> None:
     assert first.signature == second.signature == "pos-positions"
     assert Violation("LIVE", "late", field="answer time").signature == "live-answer-time"
     assert Violation("LIVE", "dead").signature == "live-broken"
+    assert Violation("QUIET", "late", field="queue T0/1").signature == "quiet-queue-t0-1"
 
 
 def test_a_violation_survives_json() -> None:

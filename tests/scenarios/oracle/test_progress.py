@@ -173,23 +173,23 @@ def test_a_manager_that_does_not_persist_in_a_stop_breaks_redel(
     assert first_violation(execute(plan))[0] == "REDEL"
 
 
-def test_a_manager_that_persists_in_stops_only_breaks_live(
+def test_a_manager_that_persists_in_stops_only_breaks_quiet(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "step", lambda self: self.signal.wait(1000) or None)
     (violation,) = execute(plan).violations
 
-    assert (violation.invariant, violation.summary) == ("LIVE", "progress is not persisted")
+    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not come to its end")
     assert violation.file.endswith("consumerOffset.json")
 
 
-def test_delivery_that_persists_in_stops_only_breaks_live(
+def test_delivery_that_persists_in_stops_only_breaks_quiet(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "_persist_now_and_then", lambda self: 1000)
     (violation,) = execute(delayed_plan).violations
 
-    assert (violation.invariant, violation.summary) == ("LIVE", "progress is not persisted")
+    assert (violation.invariant, violation.summary) == ("QUIET", "progress of delivery does not come to its end")
     assert violation.file.endswith("delayOffset.json")
 
 
@@ -225,11 +225,11 @@ def test_the_traffic_of_each_life_commits_to_the_manager_of_that_life(
     assert len({str(managers.index(manager)) for manager in managers}) == 3
 
 
-def test_a_manager_that_never_persists_breaks_live_where_no_stop_shows_it(
+def test_a_manager_that_never_persists_breaks_quiet_where_no_stop_shows_it(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
     crash = Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3)
     (violation,) = execute(replace(plan, lives=(crash,))).violations
 
-    assert (violation.invariant, violation.summary) == ("LIVE", "progress is not persisted")
+    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not come to its end")

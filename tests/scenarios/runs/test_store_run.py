@@ -151,7 +151,7 @@ def test_a_service_that_dies_is_named(put: Put, quiet_plan: Plan, execute: Execu
 
 def test_a_dispatch_that_does_nothing_is_seen(put: Put, quiet_plan: Plan, execute: Execute) -> None:
     put(DispatchService, "dispatch_available", lambda self: False)
-    assert only_violation(execute(quiet_plan)) == ("LIVE", "dispatch does not catch up")
+    assert only_violation(execute(quiet_plan)) == ("QUIET", "dispatch does not come to its end")
 
 
 def test_a_service_that_hangs_is_named_with_what_it_waits_for(put: Put, quiet_plan: Plan, execute: Execute) -> None:
@@ -331,7 +331,7 @@ def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_l
 def test_a_buffer_that_is_never_committed_is_seen(put: Put, busy: Plan, execute: Execute) -> None:
     put(CommitRealTimeService, "commit", lambda self, least_pages: False)
     plan = replace(busy, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 3),))
-    assert only_violation(execute(plan)) == ("LIVE", "puts are not committed")
+    assert only_violation(execute(plan)) == ("QUIET", "commit does not come to its end")
 
 
 def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, Seeker, draw_keys
+from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
 from tornlog.store.index.index_service import QueryMessageResult
@@ -25,7 +26,7 @@ def keyed(quiet_plan: Plan) -> Plan:
 
 def drawn(plan: Plan) -> list[tuple[list[str], str]]:
     stream = Choices("keys").stream("producer")
-    return [draw_keys(stream, plan, "m0") for _ in range(200)]
+    return [draw_keys(stream, plan, "m0", EVEN) for _ in range(200)]
 
 
 def test_some_messages_share_keys_and_some_have_one_of_their_own(keyed: Plan) -> None:
@@ -37,7 +38,7 @@ def test_some_messages_share_keys_and_some_have_one_of_their_own(keyed: Plan) ->
 
 def test_without_a_chance_nothing_is_drawn(quiet_plan: Plan) -> None:
     stream = Choices("keys").stream("producer")
-    assert draw_keys(stream, quiet_plan, "m0") == ([], "")
+    assert draw_keys(stream, quiet_plan, "m0", EVEN) == ([], "")
     assert stream.drawn == 0
 
 

@@ -152,6 +152,8 @@ def test_what_a_task_passed_alone_does_not_race_with_what_comes_later() -> None:
         ("signal s", "notify signal s"),
         ("cell a.b.get", "cell a.b.set"),
         ("cell c.add", "cell c.compare_and_set"),
+        ("attribute C.n.get", "attribute C.n.set"),
+        ("attribute C.table.use", "attribute C.table.use"),
         ("store", "~msync /a file"),
     ],
 )
@@ -168,6 +170,9 @@ def test_two_operations_on_one_object_race(one: str, other: str) -> None:
         ("cell a.get", "cell a.get"),
         ("cell a.set", "cell b.set"),
         ("cell a.set", "store"),
+        ("attribute C.n.get", "attribute C.n.get"),
+        ("attribute C.n.set", "attribute D.n.set"),
+        ("attribute C.n.set", "cell C.n.set"),
         ("sleep", "sleep"),
         ("spawn", "spawn"),
         ("join m/a", "~join m/a"),

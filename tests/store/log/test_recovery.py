@@ -8,6 +8,7 @@ from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.message import MAGIC_AT, decode_record
 from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.message import AppendMessageResult, GetMessageStatus, Message, MessageBatch
@@ -320,6 +321,62 @@ def test_records_behind_a_gap_in_the_numbers_are_kept(
 
     assert found.findings == []
     assert found.bodies["T"] == [*whole(*range(15)), *[None] * gap, *whole(*range(15, 20))]
+
+
+@pytest.mark.parametrize("gap", [1, 4, 6])
+@pytest.mark.parametrize("alone", [8, 15])  # one bit away from 8 + 1 and 8 + 4, several from 15 + 1 and the others
+def test_a_record_alone_between_two_gaps_is_kept_though_its_entry_is_lost(
+    alone: int, gap: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    image = patched(filled.image, "/store/consumequeue/T/0/00000000000000000000", alone * 20, bytes((20 - alone) * 20))
+    for number in range(alone, 20):
+        at, skipped = filled.at(number), gap if number == alone else gap + 2
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + skipped).to_bytes(8, "big"))
+    found = recover(image, config)
+
+    assert found.findings == []
+    assert found.bodies["T"] == [
+        *whole(*range(alone)),
+        *[None] * gap,
+        *whole(alone),
+        None,
+        None,
+        *whole(*range(alone + 1, 20)),
+    ]
+
+
+def test_an_entry_speaks_against_a_wrong_number_that_a_gap_behind_it_seems_to_vouch_for(
+    fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
+    row = image.files[queue].content
+    for number in range(5, 20):
+        at, said = filled.at(number), 7 if number == 5 else number + 2  # 7 is wrong for 5; behind it a gap ends at 8
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, said.to_bytes(8, "big"))
+    found = recover(patched(image, queue, 6 * 20, bytes(40) + row[6 * 20 : 20 * 20]), config)
+
+    assert found.findings == [(log_file(filled.at(5)), filled.at(5) % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == [*whole(*range(6)), None, None, *whole(*range(6, 20))]
+
+
+@pytest.mark.parametrize("blanks", [1, 3])
+def test_blanks_alone_are_no_queue_in_a_log_that_is_there_from_its_beginning(
+    blanks: int, fill: Make, lab: Make, patched: Make, small: Make
+) -> None:
+    """A number that was wrong brought them, and a crash took the record behind them from the log."""
+    filled = fill(small(), 20, abruptly=True, topic=lambda number: "Gone" if number == 19 else "T")
+    queue, at = "/store/consumequeue/Gone/0/00000000000000000000", filled.at(19)
+    entry = filled.image.files[queue].content[:20]
+    image = patched(filled.image, queue, 0, BLANK_ENTRY_BYTES * blanks + entry)
+    bench = lab(patched(image, log_file(at), at % PAIR, bytes(PAIR - at % PAIR)))
+    bench.run(lambda world: MessageStore(world, small()).load())
+
+    assert queue in image.files
+    assert queue not in bench.switch_off().files
 
 
 def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(

@@ -279,7 +279,7 @@ UNCORRECTED_PROGRESS_KEPT = Mutant(
     "uncorrected-progress-kept",
     "progress that was brought back to its queue stays on the disk as it was, for the next crash to skip by",
     (Patch(ScheduleMessageService, "persist_correction", _persist_correction),),
-    ("SCHED", "META"),
+    ("SCHED", "META", "QUIET"),
     Ranges(
         delay={"chance": (1.0,)},
         producers=(1,),
@@ -311,6 +311,6 @@ SHORT_WRITE_UNNOTICED = Mutant(
     "short-write-unnoticed",
     "a commit counts as whole although the write wrote a part of it",
     (Patch(BufferedSegment, "_write", _write),),
-    ("POS", "DUR", "LIVE", "CQ-VALID", "CQ-COMPLETE", "READ"),
+    ("POS", "DUR", "LIVE", "QUIET", "CQ-VALID", "CQ-COMPLETE", "READ"),
     Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}, faults={"short_write_chance": (0.2,)}),
 )

@@ -30,6 +30,9 @@ def test_a_sweep_sums_up_to_what_spark_makes_of_it(spark: SparkSession, tmp_path
     assert sorted(found, key=lambda row: row["scenario"]) == by_spark["detections"]
     times = {row["name"]: row["times"] for row in by_spark["coverage"] if row["times"]}
     assert dict(sums.injected + sums.marks) == times
+    assert dict(sums.pairs) == {
+        (row["first"], row["second"]): row["seeds"] for row in by_spark["pairs"] if row["seeds"]
+    }
     violated = sum(row["violated"] for row in by_spark["pass_rates"])
     assert sums.broken.total() == sums.signatures.total() == violated
     assert bool(violated) == (mutant is not None)

@@ -87,8 +87,9 @@ def test_a_torn_record_keeps_the_one_loss_that_tears_it(shrunk: dict[str, Failur
     torn = shrunk["props-outside-crc"].smallest
     lost = [decision.label for decision in torn.record.decisions if decision.stream.startswith("disk-")]
     assert len(lost) == 1
-    assert lost[0].startswith("bytes not written /store/commitlog/")  # by a crash in a store: no page's loss
-    assert torn.size.sectors == torn.size.faults == 0
+    assert "/store/commitlog/" in lost[0]  # by a crash in a store, or of what a page has of it
+    assert torn.size.sectors <= 1
+    assert torn.size.faults == 0
 
     ground = narrowed_scenario(mutant_named("props-outside-crc"))
     at_rest = replace(

@@ -1,7 +1,7 @@
 """The story of a failure: what concerns it, however much else there was."""
 
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES, story_of
-from tornlog.scenarios.campaigns.mutation_run import run_mutant
+from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, run_mutant
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -79,7 +79,7 @@ def test_a_short_run_is_told_whole() -> None:
 
 
 def test_the_story_of_a_run_has_the_write_of_the_message_that_is_gone() -> None:
-    failure = run_mutant(MUTANTS["no-dir-fsync-on-rollover"], 120).failure
+    failure = run_mutant(MUTANTS["no-dir-fsync-on-rollover"], MutationSettings(Limits(120), scenarios=None)).failure
     assert failure is not None
     breach = failure.original
     assert len(breach.story) <= STORY_LINES

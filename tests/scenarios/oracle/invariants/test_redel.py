@@ -120,6 +120,13 @@ def test_a_group_that_begins_elsewhere_is_found_after_a_clean_stop_only(found: i
     assert (violation.expected, violation.found) == ("4", str(found))
 
 
+@pytest.mark.parametrize(("found", "is_broken"), [(4, False), (7, False), (3, True), (-1, True)])
+def test_a_group_that_a_crash_takes_back_beyond_what_was_persisted_is_found(found: int, is_broken: bool) -> None:
+    violations = list(delivery.check_kept({GROUP: 4}, {GROUP: found}))
+
+    assert [(each.invariant, each.expected) for each in violations] == [("REDEL", ">= 4")] * is_broken
+
+
 def test_a_store_that_delivers_twice_is_found(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:

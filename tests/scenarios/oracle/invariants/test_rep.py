@@ -171,8 +171,9 @@ def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
     has, has_not = stores.slave(stores.data), stores.slave(b"")
     ledger = Ledger()
     put = replace(entry(stores.results[0]), properties=read_store(has).records[0].record.properties)
-    unanswered = replace(entry(stores.results[0]), properties=b"KEYS\1other", status=None)
-    ledger.puts += [put, unanswered]
+    unanswered = replace(entry(stores.results[0]), name="other", properties=b"KEYS\1other", status=None)
+    ledger.ask(put)
+    ledger.ask(unanswered)
 
     assert not list(rep.check_takeover(ledger, [read_store(has_not), read_store(has)]))
     (violation,) = rep.check_takeover(ledger, [read_store(has_not)])

@@ -63,11 +63,11 @@ def test_a_recovery_that_changes_something_each_time_breaks_idempotent(
     assert [violation.invariant for violation in run()] == ["IDEMPOTENT"]
 
 
-def test_a_dispatcher_that_stands_still_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dispatcher_that_stands_still_breaks_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DispatchService, "dispatch_available", lambda service: False)
     (violation,) = run()
 
-    assert (violation.invariant, violation.field) == ("LIVE", "behind")
+    assert (violation.invariant, violation.field) == ("QUIET", "dispatch")
 
 
 def test_a_service_that_dies_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,32 @@ def test_a_copy_that_was_stored_a_ms_before_it_was_due_is_found(delayed_evidence
     assert violation.offset == early.physical_offset
 
 
+@pytest.mark.parametrize(("late_ms", "is_found"), [(100 + 40, False), (100 + 41, True)])
+def test_a_copy_that_was_stored_long_after_it_was_due_is_found_though_it_came(
+    delayed_evidence: Evidence, late_ms: int, is_found: bool
+) -> None:
+    delayed_evidence.ledger.deliveries.clear()
+    delayed_evidence.ledger.begin_delivery(0, {}, late_ms_max=100)
+    copy = delayed_evidence.store.records[-1]
+    copy.record = copy.record._replace(store_timestamp_ms=copy.record.store_timestamp_ms + late_ms)
+
+    found = list(delivery.check_sched(delayed_evidence))
+
+    assert [violation.summary for violation in found] == ["d1 was delivered late"] * is_found
+
+
+def test_a_copy_is_late_from_when_its_life_began_and_not_where_something_held_that_up(
+    delayed_evidence: Evidence,
+) -> None:
+    copy = delayed_evidence.store.records[-1]
+    copy.record = copy.record._replace(store_timestamp_ms=9_000)
+    assert list(delivery.check_sched(delayed_evidence)) == []
+
+    delayed_evidence.ledger.deliveries.clear()
+    delayed_evidence.ledger.begin_delivery(0, {}, began_ms=8_900, late_ms_max=100)
+    assert list(delivery.check_sched(delayed_evidence)) == []
+
+
 def test_a_copy_whose_record_is_not_there_is_found(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[0]
 
@@ -91,15 +117,15 @@ def test_a_store_that_delivers_at_once_is_found(
     assert (violation.invariant, violation.field, violation.expected) == ("SCHED", "delivery", "when due")
 
 
-def test_a_store_that_never_delivers_breaks_live(
+def test_a_store_that_never_delivers_breaks_quiet(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "deliver_due", lambda self: None)
     plan = replace(delayed_plan, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 2),))
     violation = execute(plan).violations[0]
 
-    assert (violation.invariant, violation.summary) == ("LIVE", "delayed messages are not delivered")
-    assert "level" in violation.found
+    assert violation.invariant == "QUIET"
+    assert violation.field.startswith("delay level")
 
 
 @pytest.mark.parametrize(("now_ms", "found"), [(1004, "999 ms"), (1005, None)])

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -176,6 +177,22 @@ def test_a_question_that_comes_early_is_not(history: History, immunity_s: int, l
     transaction = history.prepare("m", immunity_s=immunity_s)
     assert asked(transaction, question(age_ms=limit_ms)) == []
     assert asked(transaction, question(age_ms=limit_ms - 1)) == ["m is asked about early"]
+
+
+@pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300 + 200), (1, 1000 + 300 + 200)])
+def test_a_first_question_that_comes_late_is_not(history: History, immunity_s: int, limit_ms: int) -> None:
+    transaction = history.prepare("m", immunity_s=immunity_s)
+
+    def late(age_ms: int, times: str = "1", began_ms: int = 0) -> list[str]:
+        record = question(age_ms=age_ms)
+        record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{times}")
+        found = tx.check_question(transaction, record, began_ms=began_ms, late_ms_max=200)
+        return [violation.summary for violation in found]
+
+    assert late(limit_ms) == []
+    assert late(limit_ms + 1) == ["m is asked about late"]
+    assert late(limit_ms + 1, times="2") == []
+    assert late(limit_ms + 1, began_ms=9_900) == []
 
 
 @pytest.fixture

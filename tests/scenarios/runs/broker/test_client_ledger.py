@@ -7,7 +7,9 @@ from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, MessagePlace, body_of, name_in
+from tornlog.scenarios.runs.broker.message_options import MessageOptions, Subscription
 from tornlog.store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 
 KILL, POWER = PROFILES["process-kill"], PROFILES["strict-posix"]
 
@@ -113,7 +115,7 @@ def test_what_was_shown_cannot_vanish_where_flushes_are_waited_for() -> None:
     for sync_flush, expected in ((True, ["VIS"]), (False, [])):
         ledger = ClientLedger(sync_flush)
         send = ledger.begin("m0", body_of("m0", 40))
-        assert not list(ledger.show(place(0), send.body, 0, asked_in=0))
+        assert not list(ledger.show(place(0), send.body, 0, asked_in=0, now_ns=0))
         ledger.note_crash(POWER, flushed_where=0)
         assert invariants(ledger) == expected
 
@@ -153,7 +155,7 @@ def test_a_half_message_is_there_and_becomes_what_its_producer_decided() -> None
 def test_everything_is_shown_but_what_took_the_place_of_something_lost() -> None:
     ledger = ClientLedger(sync_flush=False)
     lost = ledger.begin("m0", body_of("m0", 40))
-    assert not list(ledger.show(place(0), lost.body, 0, asked_in=0))
+    assert not list(ledger.show(place(0), lost.body, 0, asked_in=0, now_ns=0))
     ledger.note_crash(POWER, flushed_where=0)
     ledger.note_recovery([])
     records = [answered(ledger, "m1", 0), answered(ledger, "m2", 1)]
@@ -162,38 +164,133 @@ def test_everything_is_shown_but_what_took_the_place_of_something_lost() -> None
     assert "m2" in missing[0].summary
 
 
-def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_a_stop_has_kept() -> None:
+def commit(ledger: ClientLedger, queue: tuple[str, int], offset: int, *, is_answered: bool = True) -> None:
+    with ledger.committing(queue, offset) as one:
+        one.is_answered = is_answered
+
+
+def found_offsets(ledger: ClientLedger, queue: tuple[str, int], offset: int) -> list[str]:
+    return [found.expected for found in ledger.check_commit(queue, offset, asked_in=ledger.life)]
+
+
+def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_the_newest_answer() -> None:
     ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    assert not list(ledger.check_commit(queue, 0))
-    assert [found.invariant for found in ledger.check_commit(queue, 1)] == ["META"]
-    ledger.commit(queue, 3)
-    ledger.answer_commit(queue, 3, asked_in=0)
-    assert not list(ledger.check_commit(queue, 0)), "it may not have been persisted yet"
+    assert not found_offsets(ledger, queue, 0)
+    assert found_offsets(ledger, queue, 1) == ["0 to 0"]
+    commit(ledger, queue, 3)
+    assert found_offsets(ledger, queue, 2) == ["3 to 3"]
+    commit(ledger, queue, 1)
+    assert not found_offsets(ledger, queue, 1), "the group has gone back itself"
+
+
+def test_a_commit_that_nobody_has_an_answer_to_may_arrive_as_long_as_its_life_lasts() -> None:
+    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
+    commit(ledger, queue, 1, is_answered=False)
+    commit(ledger, queue, 3)
+    assert not found_offsets(ledger, queue, 1)
     ledger.note_stop()
-    assert [found.found for found in ledger.check_commit(queue, 2)] == ["2"]
-    assert not list(ledger.check_commit(queue, 3))
-    ledger.commit(queue, 1)
-    assert not list(ledger.check_commit(queue, 1)), "the group has gone back itself"
+    assert found_offsets(ledger, queue, 0) == ["1 to 3"]
+    commit(ledger, queue, 3)
+    assert found_offsets(ledger, queue, 1) == ["3 to 3"]
+
+
+def test_an_answer_of_a_life_that_has_ended_says_of_progress_what_that_life_has_kept() -> None:
+    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
+    commit(ledger, queue, 3)
+    ledger.note_crash(KILL, flushed_where=0)
+    commit(ledger, queue, 2)
+    assert not list(ledger.check_commit(queue, 0, asked_in=0)), "it may not have been persisted yet"
 
 
 def test_what_a_stop_has_kept_of_commits_is_kept_by_later_ends_too() -> None:
     ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    ledger.commit(queue, 5)
-    ledger.answer_commit(queue, 5, asked_in=0)
+    commit(ledger, queue, 5)
     ledger.note_stop()
     ledger.note_crash(KILL, flushed_where=0)
     ledger.note_stop()
 
-    assert [found.found for found in ledger.check_commit(queue, 0)] == ["0"]
-    assert not list(ledger.check_commit(queue, 5))
+    assert found_offsets(ledger, queue, 0) == ["5 to 5"]
+    assert not found_offsets(ledger, queue, 5)
 
 
 def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
     ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    ledger.commit(queue, 5)
-    ledger.answer_commit(queue, 5, asked_in=0)
-    ledger.commit(queue, 3)
+    commit(ledger, queue, 5)
+    commit(ledger, queue, 3, is_answered=False)
     ledger.note_stop()
 
-    assert not list(ledger.check_commit(queue, 3))
-    assert [found.found for found in ledger.check_commit(queue, 2)] == ["2"]
+    assert not found_offsets(ledger, queue, 3)
+    assert found_offsets(ledger, queue, 2) == ["3 to 5"]
+
+
+def test_a_message_that_is_to_wait_is_there_is_not_shown_early_and_is_delivered_once_by_each_life() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    send = ledger.begin("m0", body_of("m0", 40))
+    send.options, send.asked_ns = MessageOptions(delay_level=1), 0
+    ledger.answer_delayed(send, 0, asked_in=0)
+    waiting, delivered = (record(MessagePlace(topic, 0, 0), send.body) for topic in (SCHEDULE_TOPIC, "T0"))
+    assert invariants(ledger) == ["DUR"]
+    assert invariants(ledger, waiting) == []
+    assert [found.invariant for found in ledger.check_decided([waiting])] == ["SCHED"]
+    assert not list(ledger.check_decided([waiting, delivered]))
+
+    early = list(ledger.show(place(0), send.body, 0, asked_in=0, now_ns=999_000_000))
+    assert [found.invariant for found in early] == ["SCHED"]
+    assert not list(ledger.show(place(0), send.body, 0, asked_in=0, now_ns=1_000_000_000))
+
+    again = record(place(1), send.body)
+    assert invariants(ledger, waiting, delivered, again) == ["ONCE"]
+    ledger.note_crash(KILL, flushed_where=0)
+    assert invariants(ledger, waiting, delivered, again) == []
+
+
+def test_a_group_is_owed_what_it_wants_and_nothing_else() -> None:
+    wants_a = Subscription("TAG", "TagA", lambda options: options.tag == "TagA")
+    ledger = ClientLedger(sync_flush=True, subscription=wants_a)
+    records = [answered(ledger, name, offset) for offset, name in enumerate(("m0", "m1"))]
+    ledger.sends["m0"].options = MessageOptions(tag="TagA")
+
+    assert ["m0" in missing.summary for missing in ledger.check_shown(records)] == [True]
+    assert not list(ledger.show(place(0), records[0].body, 0, asked_in=0, now_ns=0))
+    unwanted = list(ledger.show(place(1), records[1].body, 0, asked_in=0, now_ns=0))
+    assert [(found.invariant, found.field) for found in unwanted] == [("READ", "filter")]
+
+
+def test_what_a_recovery_found_after_a_failed_sync_is_in_the_page_cache_at_least() -> None:
+    for profile, expected in ((KILL, ["DUR"]), (POWER, [])):
+        ledger = ClientLedger(sync_flush=False)
+        found = answered(ledger, "m0", 0)
+        ledger.note_recovery([found], durable=False)
+        ledger.note_crash(profile, flushed_where=0)
+        assert invariants(ledger) == expected
+
+
+def test_a_kill_takes_what_was_only_in_a_buffer() -> None:
+    for committed_where, expected in ((0, []), (10_000, ["DUR"])):
+        ledger = ClientLedger(sync_flush=False)
+        answered(ledger, "m0", 0, log_offset=5_000)
+        ledger.note_crash(KILL, flushed_where=0, committed_where=committed_where)
+        assert invariants(ledger) == expected
+
+
+def test_what_a_consumer_died_with_is_to_be_given_again() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    records = [answered(ledger, "m0", 0), answered(ledger, "m1", 1)]
+    for offset, found in enumerate(records):
+        assert not list(ledger.show(place(offset), found.body, 0, asked_in=0, now_ns=0))
+    ledger.deal_with([place(0)])
+
+    assert ["m1" in missing.summary for missing in ledger.check_shown(records)] == [True]
+
+
+def test_what_was_made_for_those_who_were_answered_is_in_the_tables_of_a_start() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    ledger.topics["T0"] = 1
+    ledger.groups.add("consumers")
+
+    assert list(ledger.check_tables({"T0": 2}, {"consumers"})) == []
+    short, missing = ledger.check_tables({"T0": 1}, set())
+    assert (short.invariant, short.field, short.found) == ("META", "topic", "1 queues")
+    assert (missing.invariant, missing.field) == ("META", "group")
+    (gone,) = ledger.check_tables({}, {"consumers"})
+    assert gone.found == "no such topic"

@@ -184,7 +184,7 @@ def test_a_slave_that_gives_up_too_soon_is_found(monkeypatch: pytest.MonkeyPatch
 def test_a_slave_that_does_not_come_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.store.replication.ha_client.RECONNECT_MS", 3_600_000)
 
-    assert summaries(_claim(), 40) == {"replication"}
+    assert summaries(_claim(), 40) == {"log of slave-1"}
 
 
 def test_bytes_that_change_on_the_way_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typer.testing import Result
 
 from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.mutation_run import run_mutant
+from tornlog.scenarios.campaigns.mutation_run import Limits, MutationSettings, run_mutant
 from tornlog.scenarios.campaigns.seeds import digest_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.mutants.known import mutant_named
@@ -21,7 +21,7 @@ NAME = "a-replica-is-a-prefix-of-its-master"
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A failure of a cluster, under its mutant."""
-    mutant_result = run_mutant(mutant_named("ha-ack-beyond-master"), 500)
+    mutant_result = run_mutant(mutant_named("ha-ack-beyond-master"), MutationSettings(Limits(500), scenarios=None))
     assert mutant_result.failure is not None
     assert mutant_result.clean_violation == ""
     path = tmp_path_factory.mktemp("cluster") / "failure.json"

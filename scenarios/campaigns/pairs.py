@@ -1,0 +1,211 @@
+"""Pairs: which features and faults have ever met in a run, and which could have and never did.
+
+A feature took part in a run if the plan switched it on, a fault if it was injected. A bug of two of them shows only
+where both are, so silence says nothing of a pair that never met (Kuhn et al., Software Fault Interactions and
+Implications for Software Testing, IEEE TSE 2004: most failures are of one or two factors).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+from ...faults.kinds import FAULTS, FaultKind
+from ..claims.disk_models import DISK_MODELS
+from ..claims.plan import LifeEnding, Plan
+
+Pair = tuple[str, str]
+"""Two names in the order of the alphabet."""
+
+
+class Feature(NamedTuple):
+    """Something that a plan switches on."""
+
+    meaning: str
+    is_on: Callable[[Plan], object]
+
+
+FEATURES: dict[str, Feature] = {
+    "batches": Feature("several messages are put at once", lambda plan: plan.messages.batch_chance),
+    "unawaited puts": Feature("puts wait for no flush", lambda plan: plan.messages.no_wait_chance),
+    "consumers": Feature("somebody walks queues while there is traffic", lambda plan: plan.consumers),
+    "key index": Feature("messages are found by their keys", lambda plan: plan.index.slots),
+    "key look-ups": Feature("somebody looks messages up while there is traffic", lambda plan: plan.index.seekers),
+    "transient pool": Feature(
+        "puts go to a buffer of the process first", lambda plan: plan.memory.transient_pool and not plan.sync_flush
+    ),
+    "warm files": Feature("new segments are written to before they are used", lambda plan: plan.memory.warm_files),
+    "delayed messages": Feature("messages are delivered later", lambda plan: plan.delay.chance),
+    "transactions": Feature("messages are decided about later", lambda plan: plan.transactions.chance),
+    "light queues": Feature("messages are in further queues", lambda plan: plan.light_queues.chance),
+    "filters": Feature("consumers want some tags only", lambda plan: plan.consumers and plan.consuming.filtered),
+    "group progress": Feature("consumers commit how far they came", lambda plan: plan.consuming.commits_offsets),
+    "retention": Feature("old segments are deleted", lambda plan: plan.retention.deletes_segments),
+    "removal of queues": Feature(
+        "queues that lead nowhere are removed",
+        lambda plan: plan.retention.deletes_segments and plan.retention.deletes_queues,
+    ),
+    "stop under load": Feature(
+        "the store is stopped while users are at it",
+        lambda plan: any(life.ending is LifeEnding.STOP_IN_TRAFFIC for life in plan.lives),
+    ),
+    "slaves": Feature("other machines follow the master", lambda plan: plan.cluster.slaves),
+    "sync master": Feature("puts wait for a slave", lambda plan: plan.cluster.slaves and plan.cluster.sync_master),
+    "broker": Feature("users reach the store over a network", lambda plan: plan.broker.serves),
+}
+"""Every feature by name."""
+SINGLE: Mapping[str, str] = {
+    "removal of queues": "who removes a queue has numbers and consumers begin again: only its own scenario knows where",
+    "damaged record": "its run is one life of plain puts: what a later crash makes of damage before it, no model says",
+    "out of memory": "a service that has ended excuses most of what follows: its own scenario says what is left",
+    "skipped numbers": "another version leaves such holes: beside faults of the disk nobody knows whose a hole is",
+}
+"""Names that are left out of all pairs, and why."""
+NAMES: tuple[str, ...] = tuple(sorted({*FEATURES, *FAULTS} - SINGLE.keys()))
+
+_ALONE, _CLUSTER, _BROKER = "a store alone", "a cluster", "a broker"
+_RUNS = (_ALONE, _CLUSTER, _BROKER)
+_Place = tuple[str, str]
+"""A kind of run and a disk model."""
+
+
+class Limit(NamedTuple):
+    """Where alone some names can take part."""
+
+    names: Collection[str]
+    runs: Collection[str]
+    disks: Collection[str]
+    why: str
+
+
+_SOUND = tuple(name for name, model in DISK_MODELS.items() if model.is_sound)
+_ANY_DISK = tuple(DISK_MODELS)
+_OF_NETWORKS = tuple(kind.value for kind in FaultKind if kind.group == "network")
+LIMITS: tuple[Limit, ...] = (
+    Limit(("slaves", "sync master"), (_CLUSTER,), _SOUND, "slaves are in runs of clusters"),
+    Limit(("broker",), (_BROKER,), _SOUND, "a broker is in runs of brokers"),
+    Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a store alone has no network"),
+    Limit(("flipped bit",), (_CLUSTER,), _SOUND, "it is of a record on its way to a slave"),
+    Limit(
+        ("lying sync", "lie exposed", "late sync error"), (_ALONE,), ("lying-disk",), "the others keep what they sync"
+    ),
+    Limit(
+        (
+            *("lost write", "misdirected write", "garbage sector", "latent sector error"),
+            *("bit rot", "swapped pages"),
+        ),
+        (_ALONE,),
+        ("dying-disk",),
+        "the others give back what they were given",
+    ),
+    Limit(
+        (
+            *("old blocks", "odd size", "stray file", "damaged checkpoint", "lost sector"),
+            *("flipped number", "zeroed sector", "second start"),
+        ),
+        (_ALONE,),
+        _ANY_DISK,
+        "it is done to one directory, or one process, whose store is all there is",
+    ),
+)
+"""What cannot take part everywhere: two that have no place in common never meet."""
+
+
+class Apart(NamedTuple):
+    """What never meets although it has places in common."""
+
+    these: Collection[str]
+    those: Collection[str]
+    why: str
+
+
+APART: tuple[Apart, ...] = (
+    Apart(
+        ("clock step",),
+        ("delayed messages", "transactions"),
+        "these are due by the wall clock: how late after a step, no model says",
+    ),
+    Apart(("flipped number",), ("transactions",), "a decision names its half message by the number"),
+    Apart(
+        ("flipped number",), ("light queues",), "a record has several numbers then, and no model says which is wrong"
+    ),
+    Apart(
+        ("lost sector", "flipped number"),
+        ("retention",),
+        "what a damaged log that has lost its front should lead to, no model says",
+    ),
+    Apart(
+        ("lost sector",),
+        ("clock step",),
+        "a checkpoint that is ahead of a log without its end is caught up with by the clock alone",
+    ),
+)
+"""Names that exclude each other."""
+
+
+@cache
+def _places(name: str) -> frozenset[_Place]:
+    """Return where a name can take part: several machines are judged on sound disks only."""
+    places = {(run, disk) for run in _RUNS for disk in _ANY_DISK if run == _ALONE or disk in _SOUND}
+    for limit in LIMITS:
+        if name in limit.names:
+            places &= {(run, disk) for run in limit.runs for disk in limit.disks}
+    return frozenset(places)
+
+
+def _can_meet(first: str, second: str) -> bool:
+    """Return whether two names can take part in one run."""
+    if _places(first).isdisjoint(_places(second)):
+        return False
+    return not any(
+        (first in apart.these and second in apart.those) or (second in apart.these and first in apart.those)
+        for apart in APART
+    )
+
+
+@cache
+def pairs_that_can_meet() -> frozenset[Pair]:
+    """Return every pair of names that can meet."""
+    return frozenset(pair for pair in combinations(NAMES, 2) if _can_meet(*pair))
+
+
+def features_of(plan: Plan) -> tuple[str, ...]:
+    """Return the features that a plan switches on."""
+    return tuple(name for name, feature in FEATURES.items() if feature.is_on(plan))
+
+
+def pairs_in(features: Iterable[str], injected: Mapping[str, int]) -> Iterable[Pair]:
+    """Return the pairs that met in one run, which had these features and these faults injected so often."""
+    took_part = {*features, *(kind for kind, times in injected.items() if times and kind in FAULTS)} - SINGLE.keys()
+    return combinations(sorted(took_part), 2)
+
+
+class PairsMet(NamedTuple):
+    """How far a campaign got with pairs."""
+
+    met: int
+    """How many of those that can meet did."""
+    never: list[Pair]
+    """The others, in order."""
+
+    @property
+    def can(self) -> int:
+        """Return how many can meet."""
+        return self.met + len(self.never)
+
+    def partners(self) -> dict[str, list[str]]:
+        """Return the pairs that never met by name, each under the one that lacks more, and most lacking first."""
+        lacking = Counter(name for pair in self.never for name in pair)
+        partners: dict[str, list[str]] = {}
+        for first, second in self.never:
+            worse, other = (first, second) if lacking[first] >= lacking[second] else (second, first)
+            partners.setdefault(worse, []).append(other)
+        return dict(sorted(partners.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def pairs_met(pairs: Mapping[Pair, int]) -> PairsMet:
+    """Return how far runs got in which pairs met so often."""
+    can = pairs_that_can_meet()
+    never = sorted(pair for pair in can if not pairs.get(pair))
+    return PairsMet(len(can) - len(never), never)

@@ -1,0 +1,176 @@
+"""Bugs of brokers: what a broker keeps of its clients' progress, whom it asks, and where it sends them."""
+
+from ....store.broker.parts import BrokerParts
+from ....store.broker.processors import pull
+from ....store.broker.processors.pull import PullMessageProcessor
+from ....store.broker.requests import ExtFields, ResponseCode
+from ....store.broker.router import Channel
+from ....store.broker.versioned_table import DataVersion, VersionedTable
+from ....store.delivery.half_message import EndTransaction, committed
+from ....store.delivery.transaction_service import (
+    EndTransactionResult,
+    EndTransactionStatus,
+    TransactionalMessageService,
+)
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.side_json import encode_side_json
+from ....store.message import GetMessageResult, GetMessageStatus
+from ....store.side_file import SideFile
+from ...claims.catalogue.brokers import BROKER
+from ..mutant import Mutant, Patch
+
+_LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
+
+_original_pull = PullMessageProcessor._pull
+
+
+# offset-committed-at-delivery: a group's offset moves when messages are given out, and not when they are dealt with.
+# Whoever takes over from a consumer that died with them in hand begins behind them.
+def _pull_commits_what_it_gives(
+    self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
+) -> RemotingCommand | None:
+    response = _original_pull(self, request, channel, may_hold=may_hold)
+    if response is not None and response.body:
+        fields = ExtFields(request.ext_fields)
+        queue = fields.text("topic"), fields.int32("queueId")
+        following = int(response.ext_fields["nextBeginOffset"])
+        self._parts.offsets.commit_offset(fields.text("consumerGroup"), *queue, following)
+    return response
+
+
+OFFSET_COMMITTED_AT_DELIVERY = Mutant(
+    "offset-committed-at-delivery",
+    "a group's offset moves when its consumer is given messages, whether or not it ever deals with them",
+    (Patch(PullMessageProcessor, "_pull", _pull_commits_what_it_gives),),
+    ("META", "LIVE", "QUIET"),
+    _LIVELY,
+)
+
+
+# gone-group-loses-progress: when the last member of a group goes, the broker forgets the group, and where it was. All
+# of its members may be gone for a moment: who comes next begins with what the group has had long ago.
+_original_unregister_filters = BrokerParts._unregister_filters
+
+
+def _forget_group(self: BrokerParts, group: str) -> None:
+    _original_unregister_filters(self, group)
+    self.offsets.remove_group(group)
+
+
+GONE_GROUP_LOSES_PROGRESS = Mutant(
+    "gone-group-loses-progress",
+    "a group whose last member has gone begins again from the start",
+    (Patch(BrokerParts, "_unregister_filters", _forget_group),),
+    ("META", "QUIET"),
+    _LIVELY.replace(broker={"client_death_chance": (0.05,)}),
+)
+
+
+# side-file-failed-once: a side file remembers what it is to hold before it holds it. A version that could not be
+# written once is never written again unless it changes.
+_original_store = SideFile.store
+
+
+def _store_or_believe(self: SideFile, content: bytes) -> bool:
+    try:
+        return _original_store(self, content)
+    except OSError:
+        self._content = content
+        raise
+
+
+SIDE_FILE_FAILED_ONCE = Mutant(
+    "side-file-failed-once",
+    "a side file that could not be written is taken for written the next time",
+    (Patch(SideFile, "store", _store_or_believe),),
+    ("META", "QUIET"),
+    _LIVELY.replace(
+        endings=("stop",),
+        faults={"failed_write_chance": (0.3,)},
+        broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2_000,)},
+    ),
+)
+
+
+# topic-seen-before-durable: a topic is in use before it is on the disk. If the disk fails, its producer is refused, and
+# the next one is answered; a crash takes the topic, and consumers are answered that there is none.
+def _store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+    self.version, self._table = version, table
+    self.file.store(encode_side_json(self._members_of(version, table)))
+
+
+TOPIC_SEEN_BEFORE_DURABLE = Mutant(
+    "topic-seen-before-durable",
+    "a topic that could not be written is used all the same",
+    (Patch(VersionedTable, "_store", _store_seen_first),),
+    ("META", "LIVE"),
+    _LIVELY.replace(faults={"failed_write_chance": (0.3,)}),
+)
+
+
+# failed-commit-is-a-decision: a commit whose message could not be put is noted as decided like one that could.
+def _commit_whatever(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
+    half = self._claimed(request)
+    if isinstance(half, EndTransactionStatus):
+        return EndTransactionResult(half)
+    message = committed(half)
+    put = None if message is None else self._store.put_message(message)
+    return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
+
+
+FAILED_COMMIT_IS_A_DECISION = Mutant(
+    "failed-commit-is-a-decision",
+    "a half message is done with although the message that it was to become was refused",
+    (Patch(TransactionalMessageService, "commit", _commit_whatever),),
+    ("TX",),
+    BROKER.replace(
+        heals=(True,),
+        messages_each=(12,),
+        messages={"body_bytes_max": (300, 900)},
+        commit_log_bytes=(2048,),
+        transactions={"chance": (1.0,)},
+        faults={"failed_creation_chance": (0.3,)},
+    ),
+)
+
+
+# no-match-skips-to-end: a pull that finds nothing its group wants in one file of the queue is sent behind the queue's
+# last message, and not behind what was looked at.
+_original_answer = pull._answer
+
+
+def _answer_with_end(
+    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
+) -> RemotingCommand:
+    if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
+        result.next_begin_offset = result.max_offset
+    return _original_answer(request, code, broker_id, result)
+
+
+NO_MATCH_SKIPS_TO_END = Mutant(
+    "no-match-skips-to-end",
+    "a consumer that is given nothing passes over messages that nobody has looked at",
+    (Patch(pull, "_answer", _answer_with_end),),
+    ("LIVE",),
+    _LIVELY.replace(consume_queue_bytes=(100,), consuming={"filtered": (True,)}),
+)
+
+
+# no-match-waits: a pull that finds nothing its group wants is held like one that finds nothing. It is carried out again
+# when something arrives, from where it began, and answered that there is nothing, for ever.
+_original_code_of = pull._code_of
+
+
+def _code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
+    if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
+        return ResponseCode.PULL_NOT_FOUND
+    return _original_code_of(result, offset)
+
+
+NO_MATCH_WAITS = Mutant(
+    "no-match-waits",
+    "a consumer never gets past messages that its group does not want",
+    (Patch(pull, "_code_of", _code_that_waits),),
+    ("LIVE",),
+    _LIVELY.replace(consume_queue_bytes=(100,), consuming={"filtered": (True,)}),
+)

@@ -1,0 +1,106 @@
+"""Bugs of what tasks share in plain attributes: tables, rows and lists whose change is not one step any more.
+
+Between two steps of these no call reaches the world, so they show only where tasks switch at attributes.
+"""
+
+from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
+from ....store.log.flush import GroupCommitRequest, GroupCommitService
+from ....store.log.segment import Segment
+from ....store.log.segment_queue import SegmentQueue
+from ....store.queues.consumer_offsets import ConsumerOffsetManager
+from ...claims.ranges import Ranges
+from ..mutant import Mutant, Patch
+
+
+# A request that is done with is taken out of the table without the lock: deleting is one step.
+def _take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
+    with self._lock:
+        request = self._register(base_offset, 2)
+        assert request is not None, "there is no end of the budget"
+        self._register(base_offset + self._queue.segment_bytes, 1)
+    self.signal.notify()
+    if request.segment is None and request.error is None:
+        request.done.wait(WAIT_MS)
+    if request.segment is None and request.error is None:
+        return None
+    del self._requests[base_offset]
+    return request.segment
+
+
+ALLOCATE_TABLE_WITHOUT_LOCK = Mutant(
+    "allocate-table-without-lock",
+    "a put takes its segment out of the table while the service looks through it for what is to be made next",
+    (Patch(AllocateMappedFileService, "take", _take_out_without_lock),),
+    ("LIVE",),
+    Ranges(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,)),
+)
+
+
+# The row is looked at four times: a local name for it looked like clutter.
+def _find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
+    if not self.segments:
+        return None
+    index = (offset - self.segments[0].base_offset) // self.segment_bytes
+    return self.segments[index] if 0 <= index < len(self.segments) else None
+
+
+ROW_READ_BY_INDEX = Mutant(
+    "row-read-by-index",
+    "a reader that computes an index in a row finds another segment there once retention has removed the first",
+    (Patch(SegmentQueue, "find", _find_in_changing_row),),
+    ("LIVE", "STATUS", "CLEAN", "POS"),
+    Ranges(
+        attribute_points=(True,),
+        retention={"deletes_segments": (True,)},
+        commit_log_bytes=(2048,),
+        consumers=(2,),
+        messages={"body_bytes_max": (300, 900)},
+        messages_each=(16,),
+        pauses={"chance": (0.5,)},
+        sync_ms_max=(10,),
+        disturbances={"paused_task_chance": (1.0,)},
+        starved_steps_max=(500,),
+    ),
+)
+
+
+# The requests of a round are copied and the list is cleared, each in one step, and the lock was for the swap.
+def _submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
+    if self._closed:
+        request.complete(self.flush_to(request.end_offset))
+    else:
+        self._requests.append(request)
+        self.signal.notify()
+
+
+def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
+    taken = list(self._requests)
+    self._requests.clear()
+    return taken
+
+
+GROUP_COMMIT_COPIES_THEN_CLEARS = Mutant(
+    "group-commit-copies-then-clears",
+    "a put that is added to the requests of a round after they were copied is cleared with them, and never answered",
+    (
+        Patch(GroupCommitService, "submit", _submit_without_lock),
+        Patch(GroupCommitService, "take_requests", _copy_then_clear),
+    ),
+    ("LIVE", "STATUS"),
+    Ranges(attribute_points=(True,), sync_flush=(True,), producers=(3,)),
+)
+
+
+# What a group has committed goes into a new table, so that whoever persists the old one needs no lock.
+def _commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
+    key = f"{topic}@{group}"
+    self._offsets = {**self._offsets, key: {**self._offsets.get(key, {}), queue_id: offset}}
+
+
+COMMIT_TO_STALE_TABLE = Mutant(
+    "commit-to-stale-table",
+    "of two groups that commit at once, one is in the table that the other's replaces",
+    (Patch(ConsumerOffsetManager, "commit_offset", _commit_in_new_table),),
+    ("REDEL", "META"),
+    Ranges(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",)),
+)

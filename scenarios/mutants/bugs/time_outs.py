@@ -1,0 +1,105 @@
+"""Bugs of time: a clock that falls, and waits that change what an answer means once they have been too long."""
+
+from weakref import WeakKeyDictionary
+
+from ....store.log.commit_log import CommitLog, EncodedPut
+from ....store.log.flush import GroupCommitService
+from ....store.message import AppendMessageResult, PutMessageStatus
+from ....store.replication.group_transfer import GroupTransfer, GroupTransferRequest
+from ...claims.catalogue.clusters import TROUBLED
+from ...claims.ranges import Ranges
+from ..mutant import Mutant, Patch
+
+
+# store-time-falls-with-the-clock: a record's store time is what the wall clock says, as in RocketMQ. Recovery begins at
+# the newest segment whose first record is older than the checkpoint's times, less a margin. Once the clock was set back
+# by more than that, this may be a segment whose entries nobody has synced, or one behind such.
+def _append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
+    with self._put_lock:
+        if self._closed:
+            return PutMessageStatus.SERVICE_NOT_AVAILABLE
+        now_ms = self._world.clock.now_ms()
+        self.begin_time_in_lock_ms = now_ms
+        self.last_store_timestamp_ms = min(self.last_store_timestamp_ms, now_ms)
+        try:
+            return self._append_locked(encoded, now_ms)
+        finally:
+            self.begin_time_in_lock_ms = 0
+
+
+STORE_TIME_FALLS_WITH_THE_CLOCK = Mutant(
+    "store-time-falls-with-the-clock",
+    "when the clock is set back, records behind others have earlier store times, and recovery begins too late",
+    (Patch(CommitLog, "append", _append_at_wall_time),),
+    ("PREFIX", "CQ-COMPLETE", "CKPT", "DUR"),
+    Ranges(
+        recover_whole_log=(False,),
+        disturbances={"clock_step_chance": (0.5,)},
+        commit_log_bytes=(2048,),
+        messages_each=(16,),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        flush={"thorough_interval_ms": (2000,)},
+        lives=(1, 2),
+    ),
+)
+
+
+# sync-timeout-degrades: a put that gave up waiting has shown that the disk is slow; those that come until it has caught
+# up are answered without it. Semi-synchronous replication of databases falls back like that, and says so.
+_original_wait_durable = GroupCommitService.wait_durable
+_slow_to = WeakKeyDictionary[GroupCommitService, int]()
+
+
+def _wait_durable_but_once(self: GroupCommitService, end_offset: int, *, wait: bool) -> PutMessageStatus:
+    if self.queue.flushed_where.get() < _slow_to.get(self, 0):
+        self.signal.notify()
+        return PutMessageStatus.PUT_OK
+    status = _original_wait_durable(self, end_offset, wait=wait)
+    if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
+        _slow_to[self] = end_offset
+    return status
+
+
+SYNC_TIMEOUT_DEGRADES = Mutant(
+    "sync-timeout-degrades",
+    "once a put has waited too long for the disk, others are answered without it until it has caught up",
+    (Patch(GroupCommitService, "wait_durable", _wait_durable_but_once),),
+    ("STATUS", "DUR"),
+    Ranges(
+        sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (200,)}, producers=(2, 3)
+    ),
+)
+
+
+# slave-timeout-degrades: the same of a sync master, whose puts go on without slaves until one is there again.
+_original_submit = GroupTransfer.submit
+_original_wait = GroupTransfer.wait
+_without_slave_to = WeakKeyDictionary[GroupTransfer, int]()
+
+
+def _submit_without_slave(self: GroupTransfer, start_offset: int, end_offset: int) -> GroupTransferRequest:
+    behind = _without_slave_to.get(self, 0)
+    request = _original_submit(self, start_offset, end_offset)
+    if behind and not any(replica.has(behind - 1, behind) for replica in self.replicas):
+        with self._lock:
+            waits = request in self._requests
+            self._requests = [each for each in self._requests if each is not request]
+        if waits:
+            request.complete(PutMessageStatus.PUT_OK)
+    return request
+
+
+def _wait_but_once(self: GroupTransfer, request: GroupTransferRequest) -> PutMessageStatus:
+    status = _original_wait(self, request)
+    if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
+        _without_slave_to[self] = request.end_offset
+    return status
+
+
+SLAVE_TIMEOUT_DEGRADES = Mutant(
+    "slave-timeout-degrades",
+    "once a put has waited too long for a slave, others are answered without any until one has caught up",
+    (Patch(GroupTransfer, "submit", _submit_without_slave), Patch(GroupTransfer, "wait", _wait_but_once)),
+    ("REP", "STATUS"),
+    TROUBLED.replace(cluster={"sync_master": (True,), "gathers": (True,), "slave_timeout_ms": (200,)}),
+)

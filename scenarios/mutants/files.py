@@ -1,0 +1,111 @@
+"""Mutants brought from outside: a Python file that nobody has to install.
+
+A file has `MUTANTS`, a mapping or a sequence of mutants, or else each `Mutant` at its top level is one of them. Their
+names are `FILE.py:ID`; `FILE.py` alone will do for the only one. FILE is a path as it was given, so every process of a
+run finds it from the same working directory, and so does whoever replays a failure file that names one.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+
+from .mutant import Mutant, Patch, PatchError
+
+_NAME = re.compile(r"(?P<file>.+\.py)(?::(?P<id>.+))?", re.DOTALL)
+
+
+class MutantFileError(LookupError):
+    """A file without mutants that can be put in, or without the one that was named."""
+
+
+def is_in_file(name: str) -> bool:
+    """Return whether a name is one of mutants in a file, whether or not there is such a file."""
+    return _NAME.fullmatch(name) is not None
+
+
+def names_in_file(name: str) -> list[str]:
+    """Return the full names that a name stands for: all of a file's if it names no more than that.
+
+    Raises MutantFileError.
+    """
+    file, id_ = _parts(name)
+    return [mutant_in_file(name).id] if id_ else list(_mutants_of(file))
+
+
+def mutant_in_file(name: str) -> Mutant:
+    """Return the mutant of a name; its id is the full name. Raises MutantFileError."""
+    file, id_ = _parts(name)
+    mutants = _mutants_of(file)
+    if not id_ and len(mutants) == 1:
+        return next(iter(mutants.values()))
+    if name not in mutants:
+        raise MutantFileError(f"{name}: expected one of {', '.join(mutants)}")
+    return mutants[name]
+
+
+def _parts(name: str) -> tuple[str, str | None]:
+    found = _NAME.fullmatch(name)
+    assert found is not None, name
+    return found["file"], found["id"]
+
+
+def _mutants_of(file: str) -> dict[str, Mutant]:
+    """Return the mutants of a file by their full names. Raises MutantFileError."""
+    named = {f"{file}:{mutant.id}": mutant for mutant in _read(file, Path(file).resolve())}
+    return {name: replace(mutant, id=name) for name, mutant in named.items()}
+
+
+@cache
+def _read(file: str, place: Path) -> tuple[Mutant, ...]:
+    """Run a file, once for each spelling and place, and return its mutants."""
+    module = _run(file, place)
+    found = getattr(module, "MUTANTS", None)
+    if found is None:
+        found = [value for value in vars(module).values() if isinstance(value, Mutant)]
+    mutants = tuple(found.values() if isinstance(found, Mapping) else found if isinstance(found, Iterable) else ())
+    if not mutants or not all(isinstance(mutant, Mutant) for mutant in mutants):
+        raise MutantFileError(f"{file}: expected MUTANTS, or a Mutant at the top level, found none")
+    if len({mutant.id for mutant in mutants}) < len(mutants):
+        raise MutantFileError(f"{file}: two of its mutants have the same id")
+    for mutant in mutants:
+        _check(file, mutant)
+    return mutants
+
+
+def _run(file: str, place: Path) -> ModuleType:
+    """Return a file as a module. Raises MutantFileError with the line at which it cannot be one."""
+    if not place.is_file():
+        raise MutantFileError(f"{file}: no such file")
+    name = f"mutants in {place}"
+    spec = spec_from_file_location(name, place)
+    assert spec is not None, "its name ends in .py"
+    assert spec.loader is not None, "its name ends in .py"
+    module = sys.modules[name] = module_from_spec(spec)  # dataclasses look for their module there
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise MutantFileError(f"{file}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(place)]
+        where = f", line {lines[-1]}" if lines else ""
+        raise MutantFileError(f"{file}{where}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _check(file: str, mutant: Mutant) -> None:
+    """Raise MutantFileError if a mutant cannot be put in as it stands."""
+    patches = mutant.patches if isinstance(mutant.patches, tuple) else ()
+    if not patches or not all(isinstance(patch, Patch) for patch in patches):
+        raise MutantFileError(f"{file}: {mutant.id}: patches: expected a tuple of Patch, found {mutant.patches!r}")
+    if isinstance(mutant.expected, str):
+        raise MutantFileError(f"{file}: {mutant.id}: expected: a tuple of invariants, found {mutant.expected!r}")
+    try:
+        mutant.check()
+    except PatchError as error:
+        raise MutantFileError(f"{file}: {error}") from error

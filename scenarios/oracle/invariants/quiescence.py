@@ -1,0 +1,207 @@
+"""QUIET: once users are done and nothing is broken, every cursor that the store drives comes to its end, in time.
+
+    cursor             its end                                 how long it may take, by the settings
+    commit             what was put                            an interval of committing
+    dispatch           what readers may see                    no interval: it is woken
+    flush              what readers may see                    an interval of the thorough flush, under ASYNC_FLUSH
+    queues, checkpoint what is dispatched, and its times       an interval of the thorough flush of queues, then
+    index              the last record that has a key          as dispatch
+    delay level        the end of its queue                    its delay
+    delayOffset.json   each level                              an interval of persisting, then
+    consumerOffset.json each group                             an interval of persisting
+    half, op           the ends of their queues                two passes of the check, then the flush
+    slave              its master's log, and has said so       until a silence is noticed, another connection made
+
+It begins when the end has moved last. To each comes the time that the work itself takes on the disk. Whoever waits lets
+time pass; nothing here does. What of a disk's errors excuses a cursor is for whoever asks: in a world that has healed
+nothing does.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ....faults.disk.disk import Disk
+from ....store.config import FlushDiskType
+from ....store.delivery.half_message import QUEUE_ID
+from ....store.delivery.schedule import encoded_offsets
+from ....store.delivery.transaction_check import CHECK_GROUP, TransactionConfig
+from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES, decode_checkpoint
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.formats.side_json import encode_side_json
+from ....store.log.segment import Segment
+from ....store.message_store import MessageStore
+from ....store.queues.consumer_offsets import ConsumerOffsetManager
+from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS
+from ...claims.plan import Plan
+from ..evidence import Violation, services_text, tried
+from ..ledger import HALF_TOPIC, OP_TOPIC
+from ..reader import LogRecord, UnreadableError, indexed_keys, walk
+from . import live
+
+
+class Cursor(NamedTuple):
+    """One of them, at one moment."""
+
+    name: str
+    service: str
+    """The task that drives it."""
+    at: object
+    end: object
+    within_ms: int
+    """How long it may take from when its end is what it is now."""
+    file: str = ""
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether it is elsewhere than at its end."""
+        return self.at != self.end
+
+
+def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
+    """Yield a cursor that is still behind after its time; detail: what else is known of it."""
+    summary = f"{cursor.name} does not come to its end"
+    known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
+    facts = cursor.file, -1 if not cursor.file else 0, cursor.name, str(cursor.end), str(cursor.at)
+    yield Violation("QUIET", summary, *facts, known)
+
+
+# -- the log and what leads into it ------------------------------------------------------------------
+
+
+def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int) -> Iterator[Cursor]:
+    """Yield what stands between a put and its readers: commit and dispatch, which may be further than these ends."""
+    tried("QUIET")
+    work_ms = live.work_ms_max(plan, store)
+    config = store.config
+    if store.commit is not None:
+        committed, within_ms = store.log.max_offset, work_ms + 2 * config.commit_interval_commit_log_ms
+        yield Cursor("commit", store.commit.name, min(committed, put_end), put_end, within_ms)
+    dispatched = min(store.dispatch.reput_from.get(), readable_end)
+    yield Cursor("dispatch", store.dispatch.name, dispatched, readable_end, work_ms)
+
+
+def flushing(store: MessageStore, plan: Plan) -> Iterator[Cursor]:
+    """Yield the flush of the log: of all that readers may see, or under SYNC_FLUSH of its last record.
+
+    Blanks of puts that were refused may be behind that. They wait for the next put, for nobody waits for them.
+    """
+    end, flushed = store.log.max_offset, store.log.flushed_where.get()
+    if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
+        last = _last_record(store)
+        end = 0 if last is None else last.physical_offset + last.size_bytes
+    yield Cursor("flush", store.flush.name, min(flushed, end), end, _durable_ms_max(store, plan))
+
+
+def _durable_ms_max(store: MessageStore, plan: Plan) -> int:
+    config, work_ms = store.config, live.work_ms_max(plan, store)
+    if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+        return work_ms
+    committed_ms = 0 if store.commit is None else 2 * config.commit_interval_commit_log_ms
+    return committed_ms + config.flush_commit_log_thorough_interval_ms + config.flush_interval_commit_log_ms + work_ms
+
+
+def leading(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
+    """Yield queues, checkpoint and index: what a recovery begins with instead of the whole log."""
+    config = store.config
+    work_ms, interval_ms = live.work_ms_max(plan, store), config.flush_consume_queue_thorough_interval_ms
+    queues_ms = interval_ms + config.flush_interval_consume_queue_ms + work_ms
+    service = store.flush_queues.name
+    for queue in store.queues.all():
+        row = queue.queue
+        if row.segments:
+            name = f"queue {queue.topic}/{queue.queue_id}"
+            yield Cursor(name, service, row.flushed_where.get(), row.max_offset, queues_ms)
+    last = _last_record(store)
+    if last is not None and store.dispatch.passed_over is None:
+        raw = disk.content(config.checkpoint_path)[:CHECKPOINT_FILE_BYTES]
+        log_ms, queues_at_ms, _ = decode_checkpoint(raw, file=config.checkpoint_path)
+        known_ms, path = last.store_timestamp_ms, config.checkpoint_path
+        within_ms = _durable_ms_max(store, plan) + queues_ms
+        # A log that lost its end is behind its checkpoint, until its records are as young again.
+        yield Cursor("physicMsgTimestamp", service, min(log_ms, known_ms), known_ms, within_ms, path)
+        yield Cursor("logicsMsgTimestamp", service, min(queues_at_ms, known_ms), known_ms, within_ms, path)
+    if store.index is not None:
+        keyed = _last_record(store, keyed=True)
+        end = 0 if keyed is None else keyed.physical_offset
+        indexed = min(store.index.last_update[1], end)  # it has been further if retention took what it led to
+        yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
+
+
+def _last_record(store: MessageStore, *, keyed: bool = False) -> LogRecord | None:
+    """Return the last record of a log, or the last that the index has to lead to."""
+    for segment in reversed(store.log.segments):
+        found = [record for record in _records(segment) if not keyed or indexed_keys(record)]
+        if found:
+            return found[-1]
+    return None
+
+
+def _records(segment: Segment) -> Iterator[LogRecord]:
+    path, base_offset = segment.file.path, segment.base_offset
+    try:
+        for record, _ in walk(
+            segment.file.view(0, segment.size_bytes), segment.readable.get(), file=path, base_offset=base_offset
+        ):
+            yield record
+    except UnreadableError:
+        return  # PREFIX says what is wrong there
+
+
+# -- what is kept beside the log ---------------------------------------------------------------------
+
+
+def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
+    """Yield the levels of delayed delivery, and their progress on the disk."""
+    schedule, work_ms = store.schedule, live.work_ms_max(plan, store)
+    for queue in store.queues.all():
+        if queue.topic == SCHEDULE_TOPIC and queue.queue_id + 1 in store.delays_ms:
+            level = queue.queue_id + 1
+            at = max(schedule.offsets.get(level, 0), queue.min_offset)
+            due_ms = store.delays_ms[level] + work_ms + live.clock_ms_max(plan)
+            yield Cursor(f"delay level {level}", schedule.name, at, queue.max_offset, due_ms)
+    if schedule.offsets:
+        path, within_ms = schedule.file.path, _durable_ms_max(store, plan) + work_ms
+        wanted, found = encoded_offsets(schedule.offsets), disk.content(path)
+        within_ms += store.config.flush_delay_offset_interval_ms
+        yield Cursor("progress of delivery", schedule.name, found, wanted, within_ms, path)
+
+
+def consuming(
+    store: MessageStore, plan: Plan, disk: Disk, offsets: ConsumerOffsetManager, interval_ms: int
+) -> Iterator[Cursor]:
+    """Yield the progress of consumer groups on the disk, which is persisted every so often."""
+    path, found = offsets.file.path, disk.content(offsets.file.path)
+    if any(offsets.members.values()):
+        within_ms = interval_ms + live.work_ms_max(plan, store)
+        wanted = encode_side_json(offsets.members)
+        yield Cursor("progress of groups", offsets.name, found, wanted, within_ms, path)
+
+
+def deciding(
+    store: MessageStore, plan: Plan, offsets: ConsumerOffsetManager, config: TransactionConfig
+) -> Iterator[Cursor]:
+    """Yield the check of transactions, none of which is open any more: it is through with half messages and ops."""
+    within_ms = 2 * config.transaction_check_interval_ms + _durable_ms_max(store, plan) + live.work_ms_max(plan, store)
+    within_ms += live.clock_ms_max(plan)
+    for topic, name in ((HALF_TOPIC, "half messages"), (OP_TOPIC, "ops")):
+        end = store.get_max_offset_in_queue(topic, QUEUE_ID)
+        if end and store.log.min_offset == 0:  # else the check may have nothing left to look for, and stays
+            at = offsets.query_offset(CHECK_GROUP, topic, QUEUE_ID)
+            yield Cursor(f"check of {name}", "transaction check", at, end, within_ms)
+
+
+# -- beside a master ---------------------------------------------------------------------------------
+
+
+def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:
+    """Return how long a slave may take to catch up with its master, or to find that it cannot, in ms.
+
+    A connection that was lost is found out by its silence. Another is made when that one, and an attempt that was under
+    way, are given up; two heartbeats then say that a master has nothing more. What comes may be synced frame by frame.
+    """
+    config = slave.config
+    frames = master_end // plan.cluster.transfer_batch_bytes + len(slave.log.segments)
+    noticed_ms = config.ha_housekeeping_interval_ms + CONNECT_MS + RECONNECT_MS
+    latency_ms = plan.network.latency_us_max // 1_000
+    work_ms = live.work_ms_max(plan, slave) + frames * (plan.sync_ms_max + latency_ms)
+    return noticed_ms + 2 * config.ha_send_heartbeat_interval_ms + work_ms

@@ -1,0 +1,98 @@
+"""SCAN: a recovery reads no more of the log than its settings, and what is vouched for, ask.
+
+    what there is      where the scan begins
+    recoverWholeLog    at the log's beginning
+    a clean exit       with the last three segments
+    a crash            with the newest segment whose first record is older than the checkpoint says, less its margin
+    an index, too      with the record that the last of the files ends with which are kept, if that is further in front:
+                       all of them after a clean exit, after a crash those at the front that are full and vouched for
+
+Entries that are missing in front of that are a reason to read all, and so is what somebody did to files while the
+store was off: whether there was any such thing is for whoever asks to know.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ....faults.disk.disk import Disk
+from ....store.config import StoreConfig
+from ....store.formats.checkpoint import (
+    CHECKPOINT_BYTES,
+    SAFETY_MARGIN_MS,
+    CheckpointValues,
+    decode_checkpoint,
+    is_unborn,
+)
+from ....store.message_store import MessageStore
+from ..evidence import Violation, tried
+from ..reader import UnreadableError, walk
+
+_SEGMENTS_AFTER_CLEAN_EXIT = 3
+
+
+class Vouched(NamedTuple):
+    """What a store is about to find that spares it the reading of its log."""
+
+    is_clean: bool
+    """Whether the last life has ended with a clean exit."""
+    checkpoint: CheckpointValues
+
+
+def vouched(disk: Disk, config: StoreConfig) -> Vouched:
+    """Return it. To be asked before the store is loaded."""
+    raw = disk.content(config.checkpoint_path)
+    checkpoint = CheckpointValues(0, 0, 0)
+    if len(raw) >= CHECKPOINT_BYTES and not is_unborn(raw):
+        checkpoint = decode_checkpoint(raw, file=config.checkpoint_path)
+    is_running = disk.is_durable(config.abort_path, 0, 0)  # of no bytes that says that there is a file
+    return Vouched(not is_running, checkpoint)
+
+
+def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
+    """Yield a load that has begun to read in front of where it had to."""
+    report, segments = store.last_recovery, store.log.segments
+    if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
+        return
+    if segments[0].base_offset > 0 and not store.config.clean_file_forcibly_enable:
+        return  # a slave that began with its master's last segments: what is in front of its queues is missing
+    tried("SCAN")
+    wanted = _first_segment(store, before)
+    begin = segments[wanted].base_offset
+    if report.start_offset < begin:
+        ending = "a clean stop" if before.is_clean else "a crash"
+        summary = f"recovery after {ending} reads what is vouched for"
+        yield Violation("SCAN", summary, "commitlog", 0, "scan from", f">= {begin}", str(report.start_offset))
+
+
+def _first_segment(store: MessageStore, before: Vouched) -> int:
+    """Return the number of the segment that the scan may begin with at the earliest."""
+    segments, number = store.log.segments, 0
+    if before.is_clean:
+        number = max(0, len(segments) - _SEGMENTS_AFTER_CLEAN_EXIT)
+    else:
+        vouched_ms = min(before.checkpoint[:2]) - SAFETY_MARGIN_MS
+        for each in range(len(segments)):
+            stored_ms = _first_stored_ms(store, each)
+            if 0 < stored_ms <= vouched_ms:
+                number = each
+    if store.index is None:
+        return number
+    end = -1
+    for file in store.index.table.files:
+        is_vouched_for = file.is_full and file.end_timestamp_ms <= before.checkpoint.index_msg_timestamp_ms
+        if not before.is_clean and not is_vouched_for:
+            break
+        end = file.end_physical_offset
+    return min(number, max(end - segments[0].base_offset, 0) // store.log.segment_bytes)
+
+
+def _first_stored_ms(store: MessageStore, number: int) -> int:
+    """Return the store time of a segment's first record, 0 if it has none that can be read."""
+    segment = store.log.segments[number]
+    view, end = segment.file.view(0, segment.size_bytes), segment.wrote.get()
+    try:
+        for record, _ in walk(view, end, file=segment.file.path, base_offset=segment.base_offset):
+            return record.store_timestamp_ms
+    except UnreadableError:
+        return 0
+    return 0

@@ -1,0 +1,95 @@
+"""A client's machine: it may die at the moments that matter to what runs on it, and another one comes in its place.
+
+A client outlives its machines as an application does that is started again elsewhere: what it has written down, such as
+messages that are yet to be sent, is still there; what it only remembered, such as how far it had read, is gone.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from ....faults.disk.disk import Disk
+from ....sim.choices import Stream
+from ....sim.kernel import Kernel
+from ....sim.machine import Machine, SimTask
+from ....sim.network.hosts import HostNetwork, SimNetwork
+from ....store.world import World
+from ...claims.machine import world_of
+
+CLIENT_DEATH = "client death"
+_UNTIL_DEATH_MS = (0, 0, 1, 10, 100, 1_000)
+"""0: at the next scheduling point, maybe before the request that it was about to make."""
+_OFF_MS = (1, 100, 2_000, 10_000)
+
+
+class ClientMachine:
+    """One client's machine, whichever that is at the time. Invariant: while it is off, a task is under way to begin it.
+
+    The director is a machine that nothing happens to.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        director: Machine,
+        network: SimNetwork,
+        stream: Stream,
+        *,
+        name: str,
+        host: str,
+        death_chance: float,
+    ) -> None:
+        """death_chance: at each moment at which it may die."""
+        self.begin: Callable[[World], None] = lambda world: None
+        """Called with the world of each new machine, the first too: starts the client."""
+        self.on_death: Callable[[], None] = lambda: None
+        self.host = host
+        self.injected: Counter[str] = Counter()
+        self._kernel = kernel
+        self._director = director
+        self._network = network
+        self._stream = stream
+        self._name = name
+        self._death_chance = death_chance
+        self._disk = Disk(kernel, stream.within("disk"))
+        self._lives = 0
+        self._life: tuple[Machine, HostNetwork] | None = None
+        self._death: SimTask | None = None
+        """What kills it, and begins it again: under way, or over."""
+
+    def switch_on(self) -> None:
+        """Have the client run on a new machine."""
+        self._lives += 1
+        machine = self._kernel.machine(self._name if self._lives == 1 else f"{self._name}#{self._lives}")
+        endpoint = self._network.join(machine, self.host)
+        self._life = machine, endpoint
+        self.begin(world_of(machine, self._disk, endpoint))
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether its machine is on."""
+        return self._life is not None and self._life[0].alive
+
+    def may_die(self, moment: str) -> None:
+        """Let it die now or a little later, if chance has it so: it is in the midst of something."""
+        is_dying = self._death is not None and not self._death.ended
+        if not is_dying and self._stream.chance(self._death_chance, f"dies {moment}"):
+            self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._die)
+
+    def spare(self) -> None:
+        """Let it live from now on; returns when it does."""
+        self._death_chance = 0.0
+        if self._death is not None:
+            self._death.join(None)
+
+    def _die(self) -> None:
+        stream, sleep = self._stream, self._director.tasks.sleep
+        if until_ms := stream.pick(_UNTIL_DEATH_MS, "ms until death"):
+            sleep(until_ms)
+        assert self._life is not None, "it has been switched on"
+        machine, endpoint = self._life
+        endpoint.dies_silently = stream.chance(0.5, "falls silent")
+        self._kernel.kill(machine)
+        self.injected[CLIENT_DEATH] += 1
+        self.on_death()
+        sleep(stream.pick(_OFF_MS, "ms off"))
+        self.switch_on()

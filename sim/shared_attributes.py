@@ -1,0 +1,128 @@
+"""Shared attributes: which plain attributes of some classes can race, read off their source.
+
+An attribute can race if it may change while several tasks know its object: if a method other than a constructor assigns
+it, or if it holds a container, which is changed in place. Objects that are not `self` have no known class: where any
+function assigns `x.size`, every class with a `size` of its own is taken to change it. That is too many rather than too
+few. It is also the same in every process, whatever was imported and run before.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from types import ModuleType
+from typing import NamedTuple
+
+_CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
+"""What these assign, also of the parts they put together, no other task knows yet."""
+_CONTAINERS = frozenset({"bytearray", "Counter", "defaultdict", "deque", "dict", "list", "OrderedDict", "set"})
+_DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
+_UNCHANGING = (tuple, Enum, BaseException)
+Source = type | ModuleType
+
+
+class SharedAttribute(NamedTuple):
+    """One attribute of a class and of all that inherit from it."""
+
+    owner: type
+    name: str
+    is_container: bool
+    """Whether it holds what is changed in place, so that who reads it may be about to do that."""
+
+
+@cache
+def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
+    """Return what can race of some classes and of all those that some modules define.
+
+    Raises ValueError naming a source that cannot be read.
+    """
+    modules = dict.fromkeys(_module_of(source) for source in sources)
+    trees = {module: _tree_of(module) for module in modules}
+    by_others = {name for tree in trees.values() for name, is_own in _assigned_later(tree) if not is_own}
+    own: dict[type, dict[str, bool]] = {}
+    by_itself: dict[type, set[str]] = {}
+    for module, tree in trees.items():
+        for owner, node in _classes_in(module, tree):
+            if module in sources or owner in sources:
+                own[owner] = _attributes_in(node)
+                by_itself[owner] = {name for name, is_own in _assigned_later(node) if is_own}
+    found: dict[tuple[type, str], bool] = {}
+    for owner, attributes in own.items():
+        for name, is_container in attributes.items():
+            if is_container or name in by_others | by_itself[owner]:
+                # A class that assigns what it has inherited has no attribute of its own by that.
+                first = [base for base in owner.__mro__ if name in own.get(base, ())][-1]
+                found[first, name] = found.get((first, name), False) or is_container
+    return tuple(
+        SharedAttribute(owner, name, is_container)
+        for (owner, name), is_container in found.items()
+        if not isinstance(vars(owner).get(name), property)
+    )
+
+
+def _module_of(source: Source) -> ModuleType:
+    module = inspect.getmodule(source)
+    if module is None:
+        raise ValueError(f"{source.__name__}: it is of no module whose source could be read")
+    return module
+
+
+def _tree_of(module: ModuleType) -> ast.Module:
+    try:
+        return ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise ValueError(f"{module.__name__}: its source cannot be read: {error}") from error
+
+
+def _classes_in(module: ModuleType, tree: ast.Module) -> Iterator[tuple[type, ast.ClassDef]]:
+    for node in tree.body:
+        owner = vars(module).get(node.name) if isinstance(node, ast.ClassDef) else None
+        if isinstance(owner, type) and isinstance(node, ast.ClassDef):
+            parameters = getattr(owner, "__dataclass_params__", None)
+            is_value = parameters is not None and parameters.eq
+            is_protocol = getattr(owner, "_is_protocol", False)
+            if not (issubclass(owner, _UNCHANGING) or is_value or is_protocol):
+                yield owner, node
+
+
+def _assigned_later(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+    """Yield the attributes that functions assign, constructors left out, each with whether it is one of `self`."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef) and node.name in _CONSTRUCTORS:
+            continue
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield node.attr, _is_self(node.value)
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
+    """Return the attributes of a class's objects by name, each with whether it holds a container."""
+    found: dict[str, bool] = {}
+    for field in node.body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):  # of a dataclass
+            found[field.target.id] = _is_container(field)
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign | ast.AnnAssign):
+            for target in each.targets if isinstance(each, ast.Assign) else [each.target]:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Attribute) and _is_self(name.value):
+                        found[name.attr] = found.get(name.attr, False) or (name is target and _is_container(each))
+    return found
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _is_container(node: ast.Assign | ast.AnnAssign) -> bool:
+    """Return whether what is assigned is a container, by what makes it or by its annotation."""
+    if isinstance(node.value, _DISPLAYS):
+        return True
+    kinds = [node.value.func] if isinstance(node.value, ast.Call) else []
+    if isinstance(node, ast.AnnAssign):
+        kinds.append(node.annotation)
+    plain = [kind.value if isinstance(kind, ast.Subscript) else kind for kind in kinds]
+    return any(isinstance(kind, ast.Name) and kind.id in _CONTAINERS for kind in plain)

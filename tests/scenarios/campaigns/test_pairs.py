@@ -1,0 +1,86 @@
+"""Which features and faults met in runs, and which could have."""
+
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.kinds import FAULTS
+from tornlog.scenarios.campaigns.pairs import (
+    APART,
+    FEATURES,
+    LIMITS,
+    NAMES,
+    SINGLE,
+    features_of,
+    pairs_in,
+    pairs_met,
+    pairs_that_can_meet,
+)
+from tornlog.scenarios.campaigns.runner import Tally
+from tornlog.scenarios.campaigns.seeds import draw, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+
+SEEDS = 6
+
+
+def test_every_name_of_a_rule_is_a_feature_or_a_fault() -> None:
+    named = {name for limit in LIMITS for name in limit.names}
+    named |= {name for apart in APART for name in (*apart.these, *apart.those)}
+    assert named <= set(NAMES)
+    assert set(NAMES) | SINGLE.keys() == {*FEATURES, *FAULTS}
+    assert not FEATURES.keys() & FAULTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("pair", "can"),
+    [
+        (("delayed messages", "failed sync"), True),
+        (("delayed messages", "transactions"), True),
+        (("partition", "slaves"), True),
+        (("broker", "partition"), True),
+        (("broker", "slaves"), False),
+        (("bit rot", "lying sync"), False),
+        (("bit rot", "slaves"), False),
+        (("partition", "second start"), False),
+    ],
+)
+def test_a_pair_can_meet_where_both_have_a_place(pair: tuple[str, str], can: bool) -> None:
+    assert (pair in pairs_that_can_meet()) == can
+
+
+def test_a_fault_that_was_not_injected_takes_no_part() -> None:
+    found = list(pairs_in(["slaves", "consumers"], {"failed sync": 2, "bit rot": 0, "crash": 1, "crash xfs": 1}))
+    assert found == [("consumers", "failed sync"), ("consumers", "slaves"), ("failed sync", "slaves")]
+
+
+def test_what_never_met_stands_under_what_lacks_most() -> None:
+    met = dict.fromkeys(pairs_that_can_meet(), 1)
+    del met["batches", "consumers"], met["batches", "key index"], met["clock step", "retention"]
+    found = pairs_met(met)
+    assert found.met == found.can - 3 == len(met)
+    assert found.partners() == {"batches": ["consumers", "key index"], "clock step": ["retention"]}
+
+
+def test_every_feature_is_drawn_by_some_scenario() -> None:
+    drawn = {
+        name for scenario in SCENARIOS.values() for seed in range(40) for name in features_of(draw(scenario, seed)[1])
+    }
+    assert drawn == set(FEATURES)
+
+
+def test_whatever_met_in_a_run_is_a_pair_that_can_meet() -> None:
+    for scenario in SCENARIOS.values():
+        tally = Tally(scenario)
+        for seed in range(SEEDS):
+            tally.add(run_seed(scenario, seed))
+        assert tally.pairs.keys() <= pairs_that_can_meet(), scenario.name
+
+
+def test_a_tally_counts_a_pair_once_a_seed() -> None:
+    scenario = SCENARIOS["a-replica-is-a-prefix-of-its-master"]
+    result = run_seed(scenario, 0)
+    tally = Tally(scenario)
+    for _ in range(2):
+        tally.add(replace(result, features=("batches", "slaves"), injected={"failed sync": 9}))
+    assert set(tally.pairs.values()) == {2}
+    assert len(tally.pairs) == 3

@@ -1,0 +1,60 @@
+"""The swarm: a seed draws first what takes part, then what it is."""
+
+from collections import Counter
+
+import pytest
+
+from tornlog.scenarios.campaigns.pairs import features_of
+from tornlog.scenarios.campaigns.seeds import draw, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
+from tornlog.sim.choices import Choices
+
+SWARM = [name for name, scenario in SCENARIOS.items() if scenario.ranges.optional]
+BOTH = Ranges(delay={"chance": (0.0,)}).with_optional(
+    delays={"delay": {"chance": (0.5,)}}, pool={"memory": {"transient_pool": (True,)}, "sync_flush": (False,)}
+)
+
+
+def test_what_is_optional_takes_part_in_half_of_the_seeds_each_on_its_own() -> None:
+    plans = [draw_plan(Choices(str(seed)).stream("plan"), BOTH) for seed in range(200)]
+    met = Counter((plan.delay.chance > 0, plan.memory.transient_pool) for plan in plans)
+    assert set(met) == {(delayed, pooled) for delayed in (False, True) for pooled in (False, True)}
+    assert min(met.values()) > 25
+    assert all(not plan.sync_flush for plan in plans if plan.memory.transient_pool)
+
+
+def test_what_is_narrowed_is_not_optional_any_more() -> None:
+    narrowed = BOTH.replace(delay={"chance": (0.25,)}, sync_flush=(True,))
+    assert dict(narrowed.optional) == {"pool": {"memory.transient_pool": (True,)}}
+    assert narrowed != BOTH
+    for seed in range(20):
+        plan = draw_plan(Choices(str(seed)).stream("plan"), narrowed)
+        assert (plan.delay.chance, plan.sync_flush) == (0.25, True)
+
+
+def test_ranges_with_nothing_optional_draw_nothing_for_it() -> None:
+    assert Ranges().taking_part(Choices("any").stream("plan")) == Ranges()
+    with pytest.raises(ValueError, match=r"delay\.wait: no knob"):
+        Ranges().with_optional(delays={"delay": {"wait": (1,)}})
+
+
+@pytest.mark.parametrize("name", SWARM)
+def test_seeds_of_a_swarm_differ_in_what_takes_part(name: str) -> None:
+    drawn = [frozenset(features_of(draw(SCENARIOS[name], seed)[1])) for seed in range(60)]
+    assert len(set(drawn)) > 50
+    times = Counter(feature for one in drawn for feature in one)
+    assert 8 < times["light queues"] < 45
+    assert 8 < times["transactions"] < 45
+
+
+def test_features_of_a_store_meet_slaves() -> None:
+    wanted = {"delayed messages", "transactions", "light queues", "group progress"}
+    scenario = SCENARIOS["any-mix-keeps-a-cluster-whole"]
+    tried: set[str] = set()
+    for seed in range(60):
+        if wanted <= {*features_of(draw(scenario, seed)[1])}:
+            result = run_seed(scenario, seed)
+            assert result.outcome == "held"
+            tried |= {*result.tried}
+    assert {"REP", "SCHED", "TX"} <= tried

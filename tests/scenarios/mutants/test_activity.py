@@ -1,0 +1,130 @@
+"""Reached and bit: calls of what a mutant puts in are counted, and so is what it reports itself."""
+
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchError, bit
+
+
+class Base:
+    def inherited(self) -> str:
+        return "base"
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @staticmethod
+    def doubled(number: int) -> int:
+        return 2 * number
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.__name__
+
+
+class Derived(Base):
+    LIMIT = 7
+
+    def own(self) -> str:
+        return "own"
+
+
+class Sibling(Base):
+    pass
+
+
+def mutant_of(*patches: Patch) -> Mutant:
+    return Mutant("of-this-test", "", patches, ())
+
+
+def helper() -> None:
+    bit()
+
+
+def reports_by_helper(self: Any) -> str:
+    helper()
+    return "helped"
+
+
+def reports_nothing(self: Any) -> str:
+    return "silent"
+
+
+def test_calls_of_functions_properties_and_both_kinds_of_methods_of_classes_are_counted() -> None:
+    mutant = mutant_of(
+        Patch(Derived, "own", lambda self: "other"),
+        Patch(Base, "size", property(lambda self: 2)),
+        Patch(Base, "doubled", staticmethod(lambda number: 3 * number)),
+        Patch(Base, "name", classmethod(lambda cls: f"other {cls.__name__}")),
+    )
+    with mutant.applied() as activity:
+        one = Derived()
+        assert (one.own(), one.size, one.doubled(2), Derived.name()) == ("other", 2, 6, "other Derived")
+        assert one.own() == "other"
+        assert activity.reached == 5
+    one.own()
+    assert (one.own(), one.size, one.doubled(2), Derived.name()) == ("own", 1, 4, "Derived")
+    assert activity.reached == 5
+
+
+def test_each_application_counts_anew() -> None:
+    mutant = mutant_of(Patch(Derived, "own", reports_by_helper))
+    counts = []
+    for calls in (2, 1):
+        with mutant.applied() as activity:
+            for _ in range(calls):
+                Derived().own()
+        counts.append((activity.reached, activity.bit))
+    assert counts == [(2, 2), (1, 1)]
+
+
+def test_a_bite_outside_of_any_mutant_is_nobodys() -> None:
+    assert bit()
+    assert not bit(False)
+
+
+def test_a_constant_is_replaced_and_has_no_reach() -> None:
+    mutant = mutant_of(Patch(Derived, "LIMIT", 8))
+    assert not mutant.has_reach
+    with mutant.applied() as activity:
+        assert Derived().LIMIT == 8
+    assert (Derived.LIMIT, activity.reached) == (7, 0)
+
+
+def test_an_inherited_attribute_is_overridden_in_its_class_alone_and_the_override_goes() -> None:
+    with mutant_of(Patch(Derived, "inherited", lambda self: "derived")).applied():
+        assert (Derived().inherited(), Sibling().inherited(), Base().inherited()) == ("derived", "base", "base")
+    assert "inherited" not in vars(Derived)
+    assert Derived().inherited() == "base"
+
+
+def test_an_override_goes_when_the_block_fails() -> None:
+    with pytest.raises(ZeroDivisionError), mutant_of(Patch(Derived, "size", property(lambda self: 3))).applied():
+        raise ZeroDivisionError
+    assert "size" not in vars(Derived)
+
+
+@pytest.mark.parametrize("name", ["gone", "__eq__"])
+def test_what_neither_a_class_nor_a_base_of_its_own_has_is_an_error(name: str) -> None:
+    with pytest.raises(PatchError, match=f"of-this-test: Derived has no {name}"):
+        mutant_of(Patch(Derived, name, lambda self: "")).check()
+
+
+def test_a_mutant_reports_if_its_code_or_that_of_its_module_does() -> None:
+    def closure() -> Any:
+        inner = helper
+        return lambda self: inner()
+
+    assert mutant_of(Patch(Derived, "own", reports_by_helper)).reports_bites
+    assert mutant_of(Patch(Derived, "own", closure())).reports_bites
+    assert mutant_of(Patch(Derived, "own", lambda self: [bit() for _ in "a"])).reports_bites
+    assert not mutant_of(Patch(Derived, "own", reports_nothing)).reports_bites
+    assert not mutant_of(Patch(Derived, "LIMIT", 9)).reports_bites
+
+
+def test_most_of_the_catalogue_reports() -> None:
+    silent = [name for name, mutant in MUTANTS.items() if not mutant.reports_bites]
+    assert len(silent) <= len(MUTANTS) * 0.4, silent

@@ -1,0 +1,151 @@
+"""Mutants of a file: found by its path in every process and from a failure file, and wrong ones say what is wrong."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from tornlog.scenarios.mutants.files import MutantFileError, names_in_file
+from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, names_meant
+from tornlog.scenarios.testing.catalogued import scenario_wanted
+from tornlog.scenarios.testing.mark_arguments import MarkArguments, WrongMark
+from tornlog.store.queues.consume_queue import QueueSegments
+
+Tornlog = Callable[..., Result]
+BROUGHT = Path(__file__).with_name("brought.py")
+HEAD = """\
+from tornlog.scenarios.mutants.mutant import Mutant, Patch
+from tornlog.store.log.segment import Segment
+"""
+
+
+def file_of(directory: Path, text: str) -> str:
+    path = directory / "bugs.py"
+    path.write_text(HEAD + text)
+    return str(path)
+
+
+def test_every_mutant_of_a_file_is_known_by_its_path_and_its_own_id() -> None:
+    names = names_meant(str(BROUGHT))
+    assert [name.rpartition(":")[2] for name in names] == [
+        "queue-flush-ends-at-a-roll",
+        "offset-committed-one-too-far",
+        "recovered-queue-one-short",
+        "huge-records-are-forgotten",
+    ]
+    assert all((mutant := find_mutant(name)) is not None and mutant.id == name for name in names)
+
+
+def test_a_file_with_one_mutant_at_its_top_level_is_a_name_by_itself(tmp_path: Path) -> None:
+    name = file_of(tmp_path, 'BUG = Mutant("bug", "", (Patch(Segment, "append", lambda self, at, data: None),), ())\n')
+    mutant = find_mutant(name)
+    assert mutant is not None
+    assert mutant.id == f"{name}:bug"
+    assert names_in_file(name) == [f"{name}:bug"]
+
+
+def test_a_path_is_looked_for_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file_of(tmp_path, 'BUG = Mutant("bug", "", (Patch(Segment, "append", lambda self, at, data: None),), ())\n')
+    monkeypatch.chdir(tmp_path)
+    assert names_meant("bugs.py") == ["bugs.py:bug"]
+    monkeypatch.chdir("/")
+    with pytest.raises(MutantFileError, match=r"^bugs\.py: no such file$"):
+        find_mutant("bugs.py:bug")
+
+
+def test_an_override_of_a_file_is_in_for_as_long_as_the_block_lasts() -> None:
+    name = names_meant(str(BROUGHT))[0]
+    with applied_mutant(name):
+        assert "flush" in vars(QueueSegments)
+    assert "flush" not in vars(QueueSegments)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("def broken(:\n", "bugs.py, line 3: invalid syntax"),
+        ("Segment.flsh\n", "bugs.py, line 3: AttributeError: type object 'Segment' has no attribute 'flsh'"),
+        ("import nothing_of_this_name\n", "bugs.py, line 3: ModuleNotFoundError: No module named"),
+        ("", "bugs.py: expected MUTANTS, or a Mutant at the top level, found none"),
+        ("MUTANTS = 3\n", "bugs.py: expected MUTANTS, or a Mutant at the top level, found none"),
+        ('BUG = Mutant("bug", "", (Patch(Segment, "flsh", 1),), ())\n', "bugs.py: bug: Segment has no flsh"),
+        ('BUG = Mutant("bug", "", Patch(Segment, "flush", 1), ())\n', "bugs.py: bug: patches: expected a tuple of"),
+        ('BUG = Mutant("bug", "", (), ())\n', "bugs.py: bug: patches: expected a tuple of Patch, found ()"),
+        ('BUG = Mutant("bug", "", (Patch(Segment, "flush", 1),), "DUR")\n', "bugs.py: bug: expected: a tuple of"),
+        ('ONE = Mutant("bug", "", (Patch(Segment, "flush", 1),), ())\nMUTANTS = [ONE, ONE]\n', "have the same id"),
+    ],
+)
+def test_a_file_that_cannot_be_put_in_says_why(tornlog: Tornlog, tmp_path: Path, text: str, wrong: str) -> None:
+    name = file_of(tmp_path, text)
+    with pytest.raises(MutantFileError, match=re.escape(wrong)):
+        find_mutant(name)
+    commands = (("mutants", "--mutant"), ("run", "anything-goes", "--mutant"), ("fuzz", "commitlog", "--mutant"))
+    for command in ((*words, name) for words in commands):
+        result = tornlog(*command)
+        assert result.exit_code == 2
+        assert wrong[-20:] in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_name_that_a_file_does_not_have_is_answered_with_those_that_it_has(tornlog: Tornlog) -> None:
+    result = tornlog("mutants", "--mutant", f"{BROUGHT}:of-nobody")
+    assert result.exit_code == 2
+    assert "expected one of" in result.stderr
+    assert "queue-flush-ends-at-a-roll" in result.stderr
+
+
+def test_a_run_takes_one_mutant_and_says_so_of_a_file_with_several(tornlog: Tornlog) -> None:
+    result = tornlog("run", "anything-goes", "--mutant", BROUGHT)
+    assert result.exit_code == 2
+    assert "expected one of" in result.stderr
+
+
+def test_a_mutant_of_a_file_is_run_in_other_processes(tornlog: Tornlog) -> None:
+    result = tornlog("mutants", "--mutant", BROUGHT, "--seeds", 2, "--jobs", 2, "--json", "-")
+    rows = {row["id"].rpartition(":")[2]: row for row in json.loads(result.stdout)}
+    assert result.exit_code == 1
+    assert rows["queue-flush-ends-at-a-roll"]["found"]
+    assert rows["queue-flush-ends-at-a-roll"]["expected"]
+    forgotten = rows["huge-records-are-forgotten"]
+    assert not forgotten["found"]
+    assert (forgotten["reached"] > 0, forgotten["bit"]) == (True, 0)
+    assert forgotten["missed_because"].endswith("never bit")
+
+
+def test_fuzzing_takes_a_mutant_of_a_file(tornlog: Tornlog) -> None:
+    result = tornlog("fuzz", "commitlog", "--mutant", f"{BROUGHT}:huge-records-are-forgotten", "--inputs", 5)
+    assert result.exit_code == 0
+
+
+def test_a_mark_of_pytest_says_what_is_wrong_with_a_file() -> None:
+    with pytest.raises(WrongMark, match=r"mutant: gone\.py: no such file"):
+        scenario_wanted(MarkArguments(scenario="anything-goes", mutant="gone.py"))
+
+
+def test_what_it_breaks_replays_from_the_failure_file_alone(tornlog: Tornlog, tmp_path: Path) -> None:
+    name = f"{BROUGHT}:recovered-queue-one-short"
+    assert tornlog("run", "rollover-at-a-crash", "--mutant", name, "--seeds", 10, "--out", tmp_path).exit_code == 1
+    assert tornlog("mutants", "--mutant", name, "--seeds", 2, "--out", tmp_path).exit_code == 0
+    failures = sorted((tmp_path / "failures").iterdir())
+    assert len(failures) >= 2
+    for failure in failures:
+        replayed = tornlog("replay", failure, "--json", "-")
+        assert replayed.exit_code == 1
+        assert json.loads(replayed.stdout)["same"]
+
+
+def test_a_failure_file_whose_mutant_is_gone_says_so(tornlog: Tornlog, tmp_path: Path) -> None:
+    moved = tmp_path / "bugs.py"
+    moved.write_text(BROUGHT.read_text())
+    name = f"{moved}:recovered-queue-one-short"
+    assert tornlog("mutants", "--mutant", name, "--seeds", 2, "--out", tmp_path).exit_code == 0
+    moved.rename(tmp_path / "elsewhere.py")
+    (failure,) = (tmp_path / "failures").iterdir()
+    from tornlog.scenarios.mutants import files
+
+    files._read.cache_clear()
+    result = tornlog("replay", failure)
+    assert result.exit_code == 2
+    assert "no such file" in " ".join(result.stderr.split())

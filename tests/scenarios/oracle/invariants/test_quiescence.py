@@ -1,0 +1,79 @@
+"""QUIET: each cursor of a store that has nothing left to do is at its end, and one that is not is named."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
+from tornlog.scenarios.oracle.invariants import quiescence
+from tornlog.scenarios.oracle.invariants.quiescence import Cursor
+from tornlog.sim.choices import Choices
+from tornlog.store.message_store import MessageStore
+
+_REST_MS = 2_000
+"""More than the interval at which queues are flushed."""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return draw_plan(Choices("quiet").stream("plan"), Ranges())
+
+
+def cursors(store: MessageStore, plan: Plan, disk: Disk) -> dict[str, Cursor]:
+    """Return all cursors of a store's log and of what leads into it, by name."""
+    put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
+    reading = quiescence.reading(store, plan, put_end=put_end, readable_end=readable_end)
+    return {
+        cursor.name: cursor
+        for found in (reading, quiescence.flushing(store, plan), quiescence.leading(store, plan, disk))
+        for cursor in found
+    }
+
+
+def test_every_cursor_of_a_store_at_rest_is_at_its_end(on_an_indexed_store: Callable[..., object], plan: Plan) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[Cursor]:
+        store.flush_queues.hurry()
+        store.world.tasks.sleep(_REST_MS)
+        found = cursors(store, plan, disk)
+        assert {"dispatch", "flush", "queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp", "index"} <= found.keys()
+        return [cursor for cursor in found.values() if cursor.is_behind]
+
+    assert on_an_indexed_store(body) == []
+
+
+def test_queues_and_checkpoint_are_behind_until_their_interval_is_over(
+    on_an_indexed_store: Callable[..., object], plan: Plan
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> set[str]:
+        return {name for name, cursor in cursors(store, plan, disk).items() if cursor.is_behind}
+
+    behind = on_an_indexed_store(body)
+    assert behind == {"queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp"}
+
+
+def test_an_index_that_misses_the_last_record_is_behind(
+    on_an_indexed_store: Callable[..., object], plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> bool:
+        assert store.index is not None
+        monkeypatch.setattr(type(store.index), "last_update", (0, 0))
+        return cursors(store, plan, disk)["index"].is_behind
+
+    assert on_an_indexed_store(body) is True
+
+
+def test_a_cursor_that_is_late_is_named_with_its_service_and_the_causes_known(
+    on_an_indexed_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> None:
+        late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
+        (violation,) = quiescence.check(late, store, "a cause")
+        assert str(violation) == (
+            "QUIET: queue T0/0 does not come to its end (/store/consumequeue/T0/0 @ 0): "
+            "queue T0/0: expected 60, found 0"
+        )
+        assert violation.detail == "flush-consume-queue: last error: none\na cause"
+
+    on_an_indexed_store(body)

@@ -1,0 +1,57 @@
+"""SCAN: a start that reads more of the log than it has to is found, and one that has a reason to is not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import scan
+from tornlog.store.log.recovery import Recovery
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+
+MESSAGES = 40
+"""As many as take more segments than a start after a clean exit reads."""
+_LATER_MS = 5_000
+"""Longer than the margin of the checkpoint."""
+
+
+def loaded_again(store: MessageStore, disk: Disk, *, stops: bool, whole: bool = False) -> list[Violation]:
+    """Fill a store, end it and load another on its files; return what is wrong with how that has read the log."""
+    for _ in range(2):
+        for _ in range(MESSAGES // 2):
+            assert store.put_message(Message("T0", bytes(100), 0, "KEYS\1k")).append is not None
+        store.world.tasks.sleep(_LATER_MS)
+    store.flush_queues.flush_thoroughly()
+    if stops:
+        assert store.shutdown()
+    else:
+        store.close()
+    config = replace(store.config, recover_whole_log=whole)
+    again = MessageStore(store.world, config)
+    before = scan.vouched(disk, config)
+    assert before.is_clean is stops
+    again.load()
+    assert len(again.log.segments) > 3
+    return list(scan.check(again, before))
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_start_that_reads_what_is_not_vouched_for_holds(on_a_store: Callable[..., object], stops: bool) -> None:
+    assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=stops)) == []
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_start_that_reads_all_is_found(
+    on_a_store: Callable[..., object], stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recovery, "trusted_segments", lambda recovery: 0)
+    found = on_a_store(lambda store, disk: loaded_again(store, disk, stops=stops))
+    (violation,) = found  # type: ignore[misc]
+    assert (violation.invariant, violation.field, violation.found) == ("SCAN", "scan from", "0")
+
+
+def test_a_start_that_is_to_read_all_may(on_a_store: Callable[..., object]) -> None:
+    assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=False, whole=True)) == []

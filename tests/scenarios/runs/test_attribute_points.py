@@ -1,0 +1,86 @@
+"""Runs in which tasks switch at the store's plain attributes, too."""
+
+from dataclasses import replace
+
+import pytest
+
+from tornlog.faults.simulation.record import replay
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.replay import is_same_run, run_plan
+from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
+from tornlog.scenarios.campaigns.search import search_schedules
+from tornlog.scenarios.campaigns.seeds import digest_of, draw, run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.runs.shared_modules import shared_modules
+from tornlog.sim.shared_attributes import shared_attributes
+
+KINDS = ("anything-goes", "retries-explain-every-duplicate", "sync-replication-survives-a-lost-master")
+RACE = "group-commit-copies-then-clears"
+
+
+def with_points(name: str, *options: bool) -> Scenario:
+    scenario = SCENARIOS[name]
+    return replace(scenario, ranges=scenario.ranges.replace(attribute_points=options or (True,)))
+
+
+def found_race(seeds: int = 120) -> Failure:
+    """Return a failure that a race on a plain attribute has made."""
+    scenario = Scenario("race", "no put is forgotten", MUTANTS[RACE].ranges)
+    results = (run_seed(scenario, seed, mutant=RACE) for seed in range(seeds))
+    return next(result.failure for result in results if result.failure is not None)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_clean_store_holds_and_every_run_comes_out_the_same_twice(name: str) -> None:
+    for seed in range(6):
+        result = run_seed(with_points(name), seed, check_determinism=True)
+        assert (result.outcome, result.error) == ("held", "")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_runs_have_several_times_the_points(name: str) -> None:
+    def steps(scenario: Scenario) -> int:
+        return sum(run_seed(scenario, seed).steps for seed in range(8))
+
+    assert 1.5 < steps(with_points(name)) / steps(with_points(name, False)) < 5.0
+
+
+def test_a_knob_that_is_off_draws_nothing() -> None:
+    scenario = SCENARIOS["every-key-is-found"]
+    unnamed = replace(scenario, ranges=scenario.ranges.replace(attribute_points=None))
+    assert digest_of(with_points(scenario.name, False), 3) == digest_of(unnamed, 3)
+
+
+def test_a_share_of_the_runs_of_scenarios_with_much_traffic_has_them() -> None:
+    sharing = [name for name, scenario in SCENARIOS.items() if any(scenario.ranges["attribute_points"])]
+    assert {*KINDS, "retention-takes-only-the-oldest"} <= set(sharing)
+    drawn = [draw(SCENARIOS["anything-goes"], seed)[1].attribute_points for seed in range(200)]
+    assert 0.1 < sum(drawn) / len(drawn) < 0.4
+
+
+def test_a_failure_says_that_it_had_them_replays_and_shrinks() -> None:
+    failure = Failure.from_json(found_race().to_json())
+    record = failure.original.record
+    assert record.setup.attribute_points
+    with MUTANTS[RACE].applied():
+        assert is_same_run(replay(run_plan, record), failure.original)
+    small = shrink_failure(failure, tries_max=150).failure.smallest
+    assert small.record.setup.attribute_points, "without them the promise holds"
+    assert len(small.record.schedule) < len(record.schedule)
+    assert any(switch.label.startswith("attribute ") for switch in small.record.schedule)
+
+
+def test_schedules_are_searched_at_attributes() -> None:
+    small = MUTANTS[RACE].ranges.replace(lives=(1,), endings=("stop",), messages_each=(3,), heals=(False,))
+    found = search_schedules(Scenario("small", "no put is forgotten", small), 0, 1, "preemptions", limit=30)
+    assert (found.schedules, found.violated) == (30, 0)
+
+
+def test_the_modules_of_a_broker_count_only_where_there_is_one() -> None:
+    lone, all_of_them = shared_modules(broker=False), shared_modules(broker=True)
+    assert set(lone) < set(all_of_them)
+    assert not any(".broker" in module.__name__ for module in lone)
+    owners = {each.owner.__name__ for each in shared_attributes(*lone)}
+    assert {"SegmentQueue", "CommitLog", "ConsumeQueueTable", "StoreCheckpoint", "AllocateMappedFileService"} <= owners

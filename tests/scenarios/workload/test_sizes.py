@@ -1,0 +1,51 @@
+from collections import Counter
+from dataclasses import replace
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.workload.sizes import draw_body_bytes
+from tornlog.sim.choices import Choices
+from tornlog.store.formats.message import BLANK_BYTES
+
+OTHER_BYTES = 150
+
+
+def sizes(plan: Plan, log_end: int | None, count: int = 2_000) -> Counter[int]:
+    stream = Choices("sizes").stream("producer")
+    return Counter(draw_body_bytes(stream, plan, log_end, OTHER_BYTES) for _ in range(count))
+
+
+def sized(plan: Plan, most: int, limit: int = 0) -> Plan:
+    messages = replace(plan.messages, body_bytes_max=most, limit_bytes=limit)
+    return replace(plan, commit_log_bytes=2048, messages=messages)
+
+
+def test_sizes_are_at_their_ends_and_anywhere_between(quiet_plan: Plan) -> None:
+    drawn = sizes(sized(quiet_plan, 300), None)
+
+    assert min(drawn[0], drawn[300]) > 100
+    assert len(drawn) > 250
+
+
+def test_records_fill_the_segment_but_for_the_shortest_blank_and_miss_that_by_a_byte(quiet_plan: Plan) -> None:
+    drawn = sizes(sized(quiet_plan, 300), 10 * 2048 + 1700)
+
+    filling = 2048 - 1700 - BLANK_BYTES - OTHER_BYTES
+    assert min(drawn[filling + by] for by in (-1, 0, 1)) > 60
+
+
+def test_bodies_are_as_long_as_settings_admit_and_a_byte_longer(quiet_plan: Plan) -> None:
+    drawn = sizes(sized(quiet_plan, 300, limit=200), None)
+
+    assert min(drawn[limit] for limit in (199, 200, 201)) > 60
+
+
+def test_what_is_out_of_bounds_is_not_drawn(quiet_plan: Plan) -> None:
+    drawn = sizes(sized(quiet_plan, 20, limit=200), 10)
+
+    assert set(drawn) == set(range(21))
+
+
+def test_the_plain_draw_is_an_empty_body(quiet_plan: Plan) -> None:
+    stream = Choices.replaying([]).stream("producer")
+
+    assert draw_body_bytes(stream, sized(quiet_plan, 300), 1700, OTHER_BYTES) == 0

@@ -1,0 +1,75 @@
+from collections import Counter
+from dataclasses import replace
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.workload.options import SHARED_KEYS
+from tornlog.scenarios.workload.skew import EVEN, Skew, draw_skew
+from tornlog.sim.choices import Choices
+
+NAMES = [f"m0.0.{number}" for number in range(9)]
+
+
+def crowded(plan: Plan) -> Plan:
+    return replace(plan, topics=2, queues_per_topic=2, producers=3, index=replace(plan.index, keys_chance=0.5))
+
+
+def skews(plan: Plan) -> list[Skew]:
+    return [draw_skew(Choices(str(seed)).stream("skew"), plan) for seed in range(400)]
+
+
+def places(skew: Skew, plan: Plan) -> Counter[tuple[int, int]]:
+    stream = Choices("places").stream("producer")
+    return Counter(skew.place(stream, plan) for _ in range(400))
+
+
+def test_every_skew_comes_and_so_does_none(quiet_plan: Plan) -> None:
+    drawn = skews(crowded(quiet_plan))
+
+    assert 80 < sum(skew == EVEN for skew in drawn) < 250
+    assert len({skew.hot for skew in drawn}) == len({skew.silent for skew in drawn}) == 5
+    assert {skew.lazy for skew in drawn} == {-1, 0, 1, 2}
+    assert {skew.same_key % len(SHARED_KEYS) for skew in drawn if skew.same_key >= 0} == set(range(len(SHARED_KEYS)))
+    assert not any(skew.hot and skew.silent for skew in drawn)
+
+
+def test_where_there_is_one_of_everything_nothing_is_drawn(quiet_plan: Plan) -> None:
+    stream = Choices("alone").stream("skew")
+
+    assert draw_skew(stream, replace(quiet_plan, topics=1, queues_per_topic=1, producers=1)) == EVEN
+    assert stream.drawn == 0
+
+
+def test_the_plain_draw_is_even(quiet_plan: Plan) -> None:
+    assert draw_skew(Choices.replaying([]).stream("skew"), crowded(quiet_plan)) == EVEN
+
+
+def test_even_queues_are_all_as_likely(quiet_plan: Plan) -> None:
+    found = places(EVEN, crowded(quiet_plan))
+
+    assert len(found) == 4
+    assert min(found.values()) > 70
+
+
+def test_most_messages_go_to_the_hot_queue_and_some_to_the_others(quiet_plan: Plan) -> None:
+    found = places(Skew(hot=(1, 0)), crowded(quiet_plan))
+
+    assert found[1, 0] > 300
+    assert len(found) == 4
+
+
+def test_no_message_goes_to_the_silent_queue(quiet_plan: Plan) -> None:
+    for silent in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        found = places(Skew(silent=silent), crowded(quiet_plan))
+        assert set(found) == {(0, 0), (0, 1), (1, 0), (1, 1)} - {silent}
+
+
+def test_a_lazy_producer_puts_a_few_of_its_messages() -> None:
+    assert list(Skew(lazy=1).taken(1, NAMES)) == [NAMES[0], NAMES[4], NAMES[8]]
+    assert Skew(lazy=1).taken(0, NAMES) == EVEN.taken(1, NAMES) == NAMES
+
+
+def test_all_who_share_a_key_share_the_same_one() -> None:
+    stream = Choices("keys").stream("producer")
+
+    assert {Skew(same_key=7).key(stream, SHARED_KEYS) for _ in range(50)} == {SHARED_KEYS[7 % len(SHARED_KEYS)]}
+    assert {EVEN.key(stream, SHARED_KEYS) for _ in range(200)} == set(SHARED_KEYS)

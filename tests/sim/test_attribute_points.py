@@ -1,0 +1,281 @@
+"""Attributes as scheduling points: what can race is read off the source, and is a point within a block only."""
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from tornlog.sim.attribute_points import attribute_points
+from tornlog.sim.choices import Choices
+from tornlog.sim.errors import MachineDied
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import Machine
+from tornlog.sim.policies import Policy
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.sim.policies.replay import Labelling, Replay
+from tornlog.sim.schedule import Switch
+from tornlog.sim.search import explore_schedules
+from tornlog.sim.shared_attributes import shared_attributes
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+        self.name = "never assigned again"
+        self.seen: list[int] = []
+        self.closed_by = ""
+
+    def add(self) -> None:
+        self.count += 1
+
+    def forget(self) -> None:
+        del self.count
+
+
+class NamedCounter(Counter):
+    limit = 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = []
+        self.names = deque[str]()
+
+    @property
+    def twice(self) -> int:
+        return 2 * self.count
+
+    def raise_limit(self) -> None:
+        self.limit = 9
+
+
+class Slotted:
+    __slots__ = ("before", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def change(self) -> None:
+        self.before = self.value
+        self.value += 1
+
+
+@dataclass
+class Measured:
+    size: int = 0
+    parts: list[int] = field(default_factory=list)
+
+    def grow(self) -> None:
+        self.size += 1
+
+
+@dataclass(eq=False)
+class Shelf:
+    size: int = 0
+    parts: list[int] = field(default_factory=list)
+
+
+def close(counter: Counter) -> None:
+    counter.closed_by = "somebody"
+
+
+THIS = sys.modules[__name__]
+CLASSES = (Counter, NamedCounter, Slotted, Shelf)
+
+
+@contextmanager
+def points_of(kernel: Kernel, *classes: type) -> Iterator[None]:
+    with attribute_points(kernel, shared_attributes(*classes)):
+        yield
+
+
+def names_of(*classes: type) -> set[str]:
+    return {f"{each.owner.__name__}.{each.name}" for each in shared_attributes(*classes)}
+
+
+def walk(seed: int) -> RandomWalk:
+    return RandomWalk(Choices(str(seed)).stream("policy"), 2)
+
+
+def count_together(policy: Policy) -> tuple[int, Kernel]:
+    """Let two tasks count in one object; return what it comes to."""
+    kernel = Kernel(policy)
+    machine = kernel.machine("m")
+
+    def body() -> int:
+        counter = Counter()
+        for task in [machine.tasks.spawn(name, counter.add) for name in "ab"]:
+            task.join(None)
+        return counter.count
+
+    with kernel, points_of(kernel, Counter):
+        return kernel.run(machine, body, time_limit_ns=0), kernel
+
+
+# What can race
+
+
+def test_what_methods_assign_and_what_is_a_container_can_race() -> None:
+    assert names_of(Counter) == {"Counter.count", "Counter.seen", "Counter.closed_by"}
+
+
+def test_an_attribute_is_of_the_class_that_has_it_first() -> None:
+    assert names_of(Counter, NamedCounter) == names_of(Counter) | {"NamedCounter.limit", "NamedCounter.names"}
+
+
+def test_a_container_is_known_by_what_it_begins_as_or_is_annotated_to_be() -> None:
+    containers = {each.name for each in shared_attributes(Counter, NamedCounter, Shelf) if each.is_container}
+    assert containers == {"names", "parts", "seen"}
+
+
+def test_dataclasses_that_compare_by_value_are_values() -> None:
+    assert names_of(Measured, Shelf) == {"Shelf.parts"}
+
+
+def test_of_a_module_all_classes_count() -> None:
+    assert {each.owner for each in shared_attributes(THIS)} == set(CLASSES)
+
+
+def test_a_class_without_source_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"its source cannot be read|no module whose source"):
+        shared_attributes(int)
+
+
+# Within the block, and outside of it
+
+
+def test_tasks_switch_between_reading_and_assigning_within_the_block_only() -> None:
+    assert {count_together(walk(seed))[0] for seed in range(40)} == {1, 2}
+
+    kernel = Kernel(walk(1))
+    machine = kernel.machine("m")
+    counter = Counter()
+    before = kernel.steps
+    counter.add()
+    assert (kernel.steps, machine.alive) == (before, True)
+
+
+def test_classes_are_as_they_were_behind_the_block() -> None:
+    before = [dict(vars(owner)) for owner in CLASSES]
+    kernel = Kernel(Replay())
+    with points_of(kernel, *CLASSES):
+        assert [dict(vars(owner)) for owner in CLASSES] != before
+    assert [dict(vars(owner)) for owner in CLASSES] == before
+
+
+def labels_of(body: Callable[[Machine], object], *classes: type) -> list[str]:
+    """Return the labels of the points that a task passes."""
+    labels: list[str] = []
+
+    class Listening(Replay):
+        def on_uncontested_point(self, current: object, label: str) -> None:
+            labels.append(label)
+
+        def quantum(self, chosen: object, step: int) -> int:
+            return 0
+
+    kernel = Kernel(Listening())
+    machine = kernel.machine("m")
+    with kernel, points_of(kernel, *classes):
+        kernel.run(machine, lambda: body(machine), time_limit_ns=0)
+    return [label for label in labels if label.startswith("attribute")]
+
+
+def test_reads_assignments_and_containers_have_labels_and_a_constructor_has_none() -> None:
+    def body(machine: Machine) -> None:
+        counter = Counter()
+        counter.add()
+        counter.seen.append(counter.count)
+
+    assert labels_of(body, Counter) == [
+        "attribute Counter.count.get",
+        "attribute Counter.count.set",
+        "attribute Counter.seen.use",
+        "attribute Counter.count.get",
+    ]
+
+
+def test_slots_defaults_of_a_class_and_deletions_work_as_ever() -> None:
+    def body(machine: Machine) -> None:
+        slotted, named = Slotted(), NamedCounter()
+        with pytest.raises(AttributeError):
+            slotted.before  # noqa: B018
+        slotted.change()
+        assert (slotted.before, slotted.value, named.limit) == (0, 1, 5)
+        named.raise_limit()
+        assert (named.limit, NamedCounter().limit, named.twice) == (9, 5, 0)
+        named.forget()
+        with pytest.raises(AttributeError, match="count"):
+            named.count  # noqa: B018
+
+    assert len(labels_of(body, *CLASSES)) == 14
+
+
+def test_one_block_at_a_time() -> None:
+    kernel = Kernel(Replay())
+    with points_of(kernel, Counter), pytest.raises(AssertionError, match="one block at a time"):
+        points_of(kernel, Counter).__enter__()
+    assert "count" not in vars(Counter)
+
+
+# What decides a run
+
+
+def test_the_same_schedule_comes_to_the_same_digest_under_any_policy(policy_of: Callable[[int], Policy]) -> None:
+    for seed in range(10):
+        once, again = (count_together(policy_of(seed)) for _ in range(2))
+        assert (once[0], once[1].digest()) == (again[0], again[1].digest())
+
+
+def test_a_lost_count_is_a_decision_at_an_attribute_and_replays_by_its_label() -> None:
+    seed = next(seed for seed in range(40) if count_together(walk(seed))[0] == 1)
+    lost, kernel = count_together(walk(seed))
+    labelling = Labelling(kernel.schedule)
+    assert count_together(labelling)[0] == lost
+    assert any(switch.label.startswith("attribute Counter.count.") for switch in labelling.labelled)
+    assert count_together(Replay(labelling.labelled))[1].digest() == kernel.digest()
+
+    by_hand = Replay([Switch("m/a", "attribute Counter.count.set", 1, "m/b")])
+    assert count_together(by_hand)[0] == 1
+    assert not by_hand.unmet
+
+
+def test_a_search_of_schedules_finds_it_with_one_preemption() -> None:
+    search = explore_schedules(lambda policy: count_together(policy)[0], bound=1)
+    assert {run.cost for run in search if run.result == 1} == {1}
+    assert search.is_complete
+
+
+def test_a_dead_machine_passes_no_point() -> None:
+    kernel = Kernel(Replay())
+    machine = kernel.machine("m")
+    counter = Counter()
+
+    def body() -> None:
+        machine.tasks.spawn("counting", counter.add)
+        kernel.kill(machine)
+
+    with points_of(kernel, Counter), kernel:
+        with pytest.raises(MachineDied):
+            kernel.run(machine, body, time_limit_ns=0)
+        assert counter.count == 0
+
+
+def test_what_is_compared_at_one_moment_passes_no_point() -> None:
+    def compare(policy: Policy) -> tuple[int, int]:
+        kernel = Kernel(policy)
+        machine = kernel.machine("m")
+
+        def body() -> tuple[int, int]:
+            counter = Counter()
+            machine.tasks.spawn("counting", counter.add)
+            machine.tasks.sleep(0)
+            with kernel.at_one_moment():
+                return counter.count, counter.count
+
+        with kernel, points_of(kernel, Counter):
+            return kernel.run(machine, body, time_limit_ns=0)
+
+    assert {compare(walk(seed)) for seed in range(40)} == {(0, 0), (1, 1)}
