@@ -111,7 +111,6 @@ class Recovery:
         self.write_again()
         self.finish_queues()
         self._log.make_durable(trusted)
-        self._vouch_for_log()
         if self.index is not None:
             self.index.end()
         return report
@@ -313,10 +312,6 @@ class Recovery:
             segment.set_positions(wrote, wrote if number < trusted else 0)
         if segments:
             self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
-
-    def _vouch_for_log(self) -> None:
-        """Have the checkpoint know that the log is durable: nobody flushes it again if nothing new comes."""
-        self._checkpoint.log_is_durable_to(self._report.last_store_timestamp_ms)
 
     def write_again(self) -> None:
         """Write what may not be durable over itself, so that the sync to come has something to do.

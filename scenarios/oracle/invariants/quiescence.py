@@ -112,7 +112,7 @@ def leading(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
             name = f"queue {queue.topic}/{queue.queue_id}"
             yield Cursor(name, service, row.flushed_where.get(), row.max_offset, queues_ms)
     last = _last_record(store)
-    if last is not None and store.dispatch.passed_over is None:
+    if last is not None and _is_new(store, last) and store.dispatch.passed_over is None:
         raw = disk.content(config.checkpoint_path)[:CHECKPOINT_FILE_BYTES]
         log_ms, queues_at_ms, _ = decode_checkpoint(raw, file=config.checkpoint_path)
         known_ms, path = last.store_timestamp_ms, config.checkpoint_path
@@ -125,6 +125,11 @@ def leading(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
         end = 0 if keyed is None else keyed.physical_offset
         indexed = min(store.index.last_update[1], end)  # it has been further if retention took what it led to
         yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
+
+
+def _is_new(store: MessageStore, record: LogRecord) -> bool:
+    """Return whether a record was put after the load: a store that only opens, as RocketMQ, moves no time."""
+    return store.last_recovery is None or record.physical_offset >= store.last_recovery.end_offset
 
 
 def _last_record(store: MessageStore, *, keyed: bool = False) -> LogRecord | None:
