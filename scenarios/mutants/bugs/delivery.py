@@ -144,6 +144,25 @@ HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
 )
 
 
+# A half message was put back into a buffer of the pool, and its producer group is asked at once. An answer that is back
+# before the buffer is committed finds no record, and is turned away: the same fifteen times, and then it is given up.
+_original_is_in_file = TransactionalMessageCheckService._is_in_file
+
+
+def _is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
+    bit(not _original_is_in_file(self, record))
+    return True
+
+
+QUESTION_BEFORE_COMMIT = Mutant(
+    "question-before-commit",
+    "a producer group is asked about a half message that is in a buffer, where its answer does not find it",
+    (Patch(TransactionalMessageCheckService, "_is_in_file", _is_asked_about_at_once),),
+    ("TX",),
+    Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)}),
+)
+
+
 # #35 op-queue-overflow-one: to find nothing new at the end of the op queue is taken for an offset that is
 # wrong. The check then begins anew at the place the answer points to, which is that same end, and what it had
 # read of decisions that its half messages still need is forgotten.
