@@ -149,6 +149,7 @@ FACTS: tuple[Fact, ...] = (
         "delay-persist-failure-forgotten", "delay-progress-one-at-a-time", "delay-waits-for-last-level",
         "failed-commit-is-a-decision", "gone-group-loses-progress", "group-commit-copies-then-clears",
         "hot-queue-flushed-in-part", "index-rebuilt-after-clean-stop", "longest-body-refused",
+        "no-match-skips-to-end", "no-match-waits",
         "offset-committed-at-delivery", "offsets-persisted-ten-times-too-seldom", "op-progress-stays",
         "queue-flush-ten-times-too-slow", "queue-sync-error-forgotten", "recovery-sync-error-retried",
         "retention-ten-times-too-slow", "row-read-by-index", "side-file-failed-once", "silent-queue-not-recovered",
