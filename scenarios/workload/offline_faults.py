@@ -168,8 +168,7 @@ class OfflineFaults:
         content = image.files[groups.path].content
         lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
-        groups.lose_durable()
-        self.ledger.progress_is_final = False
+        self.ledger.lose_progress()
         return damage.with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
