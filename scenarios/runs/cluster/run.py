@@ -278,9 +278,9 @@ class ClusterRun(Execution):
         # what was reported first: reading it is a scheduling point
         own, connections = f"{slave.host}:", self._master.service.connections
         reports = [each.reported for each in connections if each.remote_address.startswith(own)]
-        name = slave.client.name
-        yield Cursor(f"log of {slave.name}", name, store.log.max_offset, end, within_ms)
-        yield Cursor(f"report of {slave.name}", name, end if end in reports else -1, end, within_ms)
+        yield from quiescence.following(
+            slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
+        )
 
     def _take_over(self) -> None:
         """Open what every machine has left, alone: a slave as the master that it may have to be."""
