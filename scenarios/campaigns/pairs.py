@@ -121,11 +121,6 @@ class Apart(NamedTuple):
 
 
 APART: tuple[Apart, ...] = (
-    Apart(
-        ("clock step",),
-        ("delayed messages", "transactions"),
-        "these are due by the wall clock: how late after a step, no model says",
-    ),
     Apart(("flipped number",), ("transactions",), "a decision names its half message by the number"),
     Apart(
         ("flipped number",), ("light queues",), "a record has several numbers then, and no model says which is wrong"

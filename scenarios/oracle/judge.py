@@ -142,8 +142,9 @@ class Judge:
         self._claims(store, disk, None)
 
     def _claims(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
-        self.report(pos.check(store, disk, ledger))
-        self.report(side_files.check_checkpoint(store, disk, ledger))
+        with self._kernel.at_one_moment():  # retention may go on
+            found = [*pos.check(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
+        self.report(found)
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""

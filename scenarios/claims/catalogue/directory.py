@@ -8,6 +8,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "retention-takes-only-the-oldest",
         "what has expired goes from the front, whole segments at a time, and nothing else goes or comes back wrong",
         retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
+        transactions={"chance": (0.0, 0.0, 0.3)},
         queues_per_topic=(1, 2, 4),
         commit_log_bytes=(1024, 2048),
         consume_queue_bytes=(100, 200),

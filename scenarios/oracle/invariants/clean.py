@@ -19,8 +19,9 @@ from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention.cleaning import FIRST_CLEAN_MS, SEGMENTS_PER_PASS
 from ..evidence import Evidence, Violation, tried
-from ..ledger import Ledger
+from ..ledger import HALF_TOPIC, OP_TOPIC, Ledger
 
+_NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
 _ASKED_FOR_MAX = 3
 _EVER = 1 << 60
 _HOUR_MS = 3_600_000
@@ -150,13 +151,14 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
     """Yield every queue that is still there although all of it had left the log when queues were removed by hand.
 
-    log_min_offset: where the log began then. A queue that the store no longer knows has no files either.
+    log_min_offset: where the log began then. A queue that the store no longer knows has no files either. Those that
+    progress or ops go by stay.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all():
         newest = queue.entry(queue.max_offset - 1)
         counted_to = store.commit_log.topic_queue_table.get((queue.topic, queue.queue_id))
-        if newest is None or queue.topic == SCHEDULE_TOPIC or counted_to != queue.max_offset:
+        if newest is None or queue.topic in _NUMBERED_ELSEWHERE or counted_to != queue.max_offset:
             continue
         if not is_valid(newest):
             continue  # numbers that were skipped: nobody knows of which message they are

@@ -58,6 +58,7 @@ class ClusterRun(Execution):
         self._witness = ReplicationWitness(self._judge)
         self._master, *self._slaves = nodes_of(plan, self.simulation)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+        self._ledger.clock_set_back = self._disturbances.set_back
 
     def _play(self) -> None:
         with self._judge.judged_errors():
