@@ -166,14 +166,19 @@ EXPIRED_HALF_PUT_BACK = Mutant(
     (Patch(TransactionalMessageCheckService, "_has_expired", _never_expires),),
     ("TX", "CLEAN"),
     Ranges(
-        transactions={"chance": (0.5,)},
-        retention={"deletes_segments": (True,)},
+        transactions={"chance": (0.3,)},
+        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
         disturbances={"paused_task_chance": (0.3,)},
         attribute_points=(True,),
-        commit_log_bytes=(1024, 2048),
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(100,),
         messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
         messages_each=(24,),
-        pauses={"chance": (0.5,), "ms_max": (100,)},
+        pauses={"chance": (0.5,), "ms_max": (30, 100)},
+        topics=(1,),
+        disk=("nothing-lost",),
+        endings=("stop",),
+        lives=(1,),
     ),
 )
 

@@ -320,10 +320,17 @@ TRANSACTION_QUEUES_REMOVED = Mutant(
     (Patch(cleaning, "is_numbered_elsewhere", _only_delayed_are_numbered_elsewhere),),
     ("TX", "CLEAN"),
     Ranges(
-        transactions={"chance": (0.5,)},
-        retention={"deletes_segments": (True,)},
-        commit_log_bytes=(2048,),
+        transactions={"chance": (0.2,)},
+        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
+        commit_log_bytes=(1024,),
         consume_queue_bytes=(100,),
+        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+        messages_each=(16,),
+        pauses={"chance": (0.5,), "ms_max": (100,)},
+        topics=(1,),
+        disk=("nothing-lost",),
+        endings=("stop",),
+        lives=(3,),
     ),
 )
 

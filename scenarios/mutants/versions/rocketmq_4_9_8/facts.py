@@ -149,7 +149,8 @@ FACTS: tuple[Fact, ...] = (
         "clamp-in-memory", "clean-pass-never-repeated", "commit-one-short", "commit-to-stale-table",
         "connections-outside-lock", "delay-persist-failure-forgotten", "delay-progress-one-at-a-time",
         "delay-progress-outlives-copies", "delay-waits-for-last-level", "delayed-skips-light-queues",
-        "every-second-topic-in-memory", "failed-commit-is-a-decision", "gone-group-loses-progress",
+        "every-second-topic-in-memory", "expired-half-put-back", "failed-commit-is-a-decision",
+        "gone-group-loses-progress",
         "group-commit-copies-then-clears", "hold-without-second-look", "hot-queue-flushed-in-part",
         "index-rebuilt-after-clean-stop", "levels-behind-one-that-waits", "longest-body-refused",
         "look-up-ends-a-file-early", "no-match-skips-to-end", "no-match-waits", "offset-committed-at-delivery",
@@ -162,7 +163,8 @@ FACTS: tuple[Fact, ...] = (
         "slave-timeout-degrades", "stop-forgets-progress", "stop-leaves-index-unsynced", "stop-syncs-whole-pages",
         "store-time-falls-with-the-clock", "sync-timeout-degrades", "sync-timeout-in-seconds",
         "table-one-change-behind", "thorough-flush-ten-times-late", "topic-lost-beside-another",
-        "topic-seen-before-durable", "transaction-check-ten-times-too-slow", "tx-progress-outlives-log",
+        "topic-seen-before-durable", "transaction-check-ten-times-too-slow", "transaction-queues-removed",
+        "tx-progress-outlives-log",
     )),
 )  # fmt: skip
 """In the order of the catalogue."""
