@@ -16,10 +16,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16, 24),
         pauses={"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
         consumers=(0, 1, 2),
-        faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1), "failed_removal_chance": (0.0, 0.0, 0.0, 0.3)},
+        faults={"failed_directory_sync_chance": (0.0, 0.0, 0.0, 0.1), "failed_removal_chance": (0.0, 0.3, 0.3)},
         disturbances={"paused_task_chance": (0.0, 0.0, 0.2)},
         starved_steps_max=(0, 500),
         attribute_points=(False, True),
+        errors_stop=(True, True, False),
         lives=(1, 2, 3),
         endings=(
             *("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),

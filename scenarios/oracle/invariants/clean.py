@@ -134,6 +134,25 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
             )
 
 
+def check_leading(store: MessageStore) -> Iterator[Violation]:
+    """Yield every file of a queue or of the index, but the newest of each, that leads to what was removed alone."""
+    log_min_offset = store.log.min_offset
+    for queue in store.queues.all():
+        segments = queue.queue.segments
+        if len(segments) < 2 or not queue.queue.first_is_removable:
+            continue
+        raw = segments[0].file.view(0, segments[0].size_bytes)
+        entries = [decode_entry(raw, at) for at in range(0, len(raw), ENTRY_BYTES)]
+        newest = max((entry.physical_offset for entry in entries if is_valid(entry)), default=_EVER)
+        if newest < log_min_offset:
+            summary, path = "a queue's file stays that leads to nothing any more", segments[0].file.path
+            yield _broken(summary, path, "phyOffset", f">= {log_min_offset}", str(newest))
+    for file in () if store.index is None else store.index.table.files[:-1]:
+        if file.end_physical_offset < log_min_offset:
+            summary, path = "an index file stays that leads to nothing any more", file.file.path
+            yield _broken(summary, path, "endPhyOffset", f">= {log_min_offset}", str(file.end_physical_offset))
+
+
 def check_expired(store: MessageStore) -> Iterator[Violation]:
     """Yield the log's first segment if its time is over and nothing needs it. A pass may be on its way to it.
 

@@ -282,6 +282,10 @@ class ClusterRun(Execution):
         yield from quiescence.following(
             slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
         )
+        transfer = self._master.running[0].commit_log.group_transfer
+        if transfer is not None:  # puts wait for slaves
+            counted_on = any(each in transfer.replicas for each in connections if each.remote_address.startswith(own))
+            yield Cursor(f"{slave.name}, for puts to count on,", slave.client.name, counted_on, True, within_ms)
 
     def _take_over(self) -> None:
         """Open what every machine has left, alone: a slave as the master that it may have to be."""
