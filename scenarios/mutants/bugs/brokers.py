@@ -257,7 +257,7 @@ TOPIC_LOST_BESIDE_ANOTHER = Mutant(
     "of two topics that are made at once, one is lost",
     (Patch(VersionedTable, "change", _change_what_was_read),),
     ("META",),
-    _LIVELY.replace(producers=(3,), topics=(2,)),
+    _LIVELY.replace(producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)}),
 )
 
 
