@@ -5,6 +5,7 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, Pressure
 from ....store.running_flags import Refusal
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -34,8 +35,8 @@ SEGMENT_REMOVED_HALF_DISPATCHED = Mutant(
     "segment-removed-half-dispatched",
     "a segment goes when only its beginning is durable in its queues",
     (Patch(CleanCommitLog, "_remove_first", _remove_when_begun),),
-    ("CLEAN", "DUR", "LIVE", "POS", "QUIET"),
-    _DELETING,
+    ("CKPT", "CLEAN", "DUR", "LIVE", "POS", "QUIET"),
+    SCENARIOS["retention-takes-only-the-oldest"].ranges,  # its variety is what it takes
 )
 
 

@@ -135,7 +135,12 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_leading(store: MessageStore) -> Iterator[Violation]:
-    """Yield every file of a queue or of the index, but the newest of each, that leads to what was removed alone."""
+    """Yield every file of a queue or of the index, but the newest of each, that leads to what was removed alone.
+
+    A pass looks at queues once for each end that it finds the log to begin at. Who has got another file since then keeps
+    the first until the next one, so what comes behind the first must be known to have been there: what has left the log
+    had its entries before.
+    """
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
         segments = queue.queue.segments
@@ -144,7 +149,8 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
         raw = segments[0].file.view(0, segments[0].size_bytes)
         entries = [decode_entry(raw, at) for at in range(0, len(raw), ENTRY_BYTES)]
         newest = max((entry.physical_offset for entry in entries if is_valid(entry)), default=_EVER)
-        if newest < log_min_offset:
+        following = decode_entry(segments[1].file.view(0, ENTRY_BYTES), 0)
+        if newest < log_min_offset and is_valid(following) and following.physical_offset < log_min_offset:
             summary, path = "a queue's file stays that leads to nothing any more", segments[0].file.path
             yield _broken(summary, path, "phyOffset", f">= {log_min_offset}", str(newest))
     for file in () if store.index is None else store.index.table.files[:-1]:
