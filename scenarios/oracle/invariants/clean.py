@@ -137,9 +137,9 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
 def check_leading(store: MessageStore) -> Iterator[Violation]:
     """Yield every file of a queue or of the index, but the newest of each, that leads to what was removed alone.
 
-    A pass looks at queues once for each end that it finds the log to begin at. Who has got another file since then keeps
-    the first until the next one, so what comes behind the first must be known to have been there: what has left the log
-    had its entries before.
+    A pass looks at queues once for each offset that it finds the log to begin at. A queue that has got its second file
+    since then keeps the first until the next pass. What has left the log had its entries before, so a second file that
+    begins with such an entry was there.
     """
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
