@@ -31,8 +31,6 @@ SMALLER = {
     "--seeds 0:50000": "--seeds 0:1",
     "--seeds 2000 --out clean": "--master in-process --seeds 1 --out clean",
     "--seeds 500 --mutant": "--master in-process --seeds 2 --mutant",
-    "--seeds 2000 --out guided --guided --rounds 8": "--master in-process --seeds 2 --out guided --guided --rounds 2",
-    "--seeds 2000 --out guided --guided": "--master in-process --seeds 2 --out guided --guided",
     "--as rocketmq-4.9.8 --seeds 20": "--as rocketmq-4.9.8 --seeds 1",
     "fuzz commitlog --time 30s --out": "fuzz commitlog --time 1s --out",
     "fuzz --time 60s --jobs 2": "fuzz --inputs 50 --jobs 2",

@@ -36,8 +36,7 @@ scenario, in this order:
     seeds      int64   seeds up to the one that broke it, that one included; all of them if none did
     seconds    double  wall time of these, one after the other, to a microsecond
 
-The order is that of numbers, not of time. In a guided sweep a scenario's seeds are used in this order, too, but the
-scenarios do not take turns.
+The order is that of numbers, not of time.
 
 Mutants, one row each, in the order of their names:
 

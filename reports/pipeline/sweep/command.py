@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from .sweep import SweepProgress
     from .table import Table
 
-GUIDED_ROUNDS = 8
 _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
@@ -69,21 +68,12 @@ def sweep(
     ship: Ship = None,
     conf: Conf = None,
     stop_after: Annotated[int | None, typer.Option(min=1, help="Begin no more after so many failures.")] = None,
-    guided: Annotated[
-        bool, typer.Option(help="Spend part of the seeds where rare paths were taken, or promises broke.")
-    ] = False,
-    rounds: Annotated[
-        int | None,
-        typer.Option(min=2, help=f"Of a guided sweep; {GUIDED_ROUNDS} without. Each learns of those before."),
-    ] = None,
     shrink: Annotated[str, typer.Option(help="For how long each kind of failure is made smaller.")] = "15s",
     json_file: JsonFile = None,
 ) -> None:
     """Run many seeds, one row each, and go on where an earlier call was interrupted."""
     names = [one.name for one in scenarios_named(scenario, disk, policy)]
     require_mutant(mutant)
-    if rounds is not None and not guided:
-        raise typer.BadParameter("only a guided sweep has rounds", param_hint="--rounds")
     wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
@@ -93,8 +83,7 @@ def sweep(
         from .table import Table
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
-    of_rounds = (rounds or GUIDED_ROUNDS) if guided else None
-    request = SweepRequest(tuple(names), wanted.start, wanted.stop, disk, policy, mutant, rounds=of_rounds)
+    request = SweepRequest(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
     table, began = Table(absolute(out)), perf_counter()
     latest: list[SweepProgress] = []
 

@@ -22,7 +22,7 @@ from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
 from ....sim.process import CPU_SECONDS_MAX
 from ..spark.engine import Engine
-from .request import COLUMNS, Block, SweepRequest, rounds_of
+from .request import Block, SweepRequest
 from .rows import Row, row_of
 from .table import Table
 
@@ -126,7 +126,7 @@ class SweepProgress:
     seeds: int
     """In all."""
     done_before: int = 0
-    """Seeds that were in the table when it began, as far as its rounds are known."""
+    """Seeds that were in the table when it began."""
     done: int = 0
     """Seeds that it has done itself."""
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -177,16 +177,14 @@ def sweep(
         else:
             begun.require_same(request)
         finished = table.files(every_page=True).whole
-        progress = SweepProgress(request.seeds)
-        for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
-            todo = [block for block in blocks if block.file_name not in finished]
-            progress.done_before += sum(block.count for block in blocks) - sum(block.count for block in todo)
+        todo = [block for block in request.blocks() if block.file_name not in finished]
+        progress = SweepProgress(request.seeds, request.seeds - sum(block.count for block in todo))
+        on_progress(progress)
+        for done in engine.results(partial(do_block, table.place), todo):
+            progress.add(done)
             on_progress(progress)
-            for done in engine.results(partial(do_block, table.place), todo):
-                progress.add(done)
-                on_progress(progress)
-                if stop_after is not None and progress.failures >= stop_after:
-                    return progress
+            if stop_after is not None and progress.failures >= stop_after:
+                break
     return progress
 
 

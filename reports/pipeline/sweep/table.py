@@ -1,7 +1,6 @@
 """A sweep's table: one Parquet file per block, on any file system that Arrow knows.
 
-    DIR/sweep.json             what was asked for: the fields of `SweepRequest`, and `rounds` only if it is guided; and
-                               by which code
+    DIR/sweep.json             what was asked for, the fields of `SweepRequest`, and by which code
     DIR/sweep.lock             held by the sweep that is at work here; on this machine's file systems only
     DIR/rows/<block>.parquet   the rows of a block, whole or not there
 
@@ -136,11 +135,6 @@ class Table:
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of all rows, piece by piece and in no order."""
         yield from self._rows().to_batches(columns=columns)
-
-    def rows_of(self, blocks: Iterable[Block], columns: list[str]) -> Iterator[Row]:
-        """Yield some columns of the rows of blocks that are done, block by block."""
-        for block in blocks:
-            yield from self._rows([block.file_name]).to_table(columns).to_pylist()
 
     def failure_text(self, scenario: str, seed: int) -> str:
         """Return the failure artefact of a seed that has one."""

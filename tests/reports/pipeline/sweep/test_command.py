@@ -73,24 +73,10 @@ def test_the_sum_is_a_table_and_says_how_to_go_on(invoke: Any) -> None:
     assert "100 seeds are left: the same call again goes on" in result.stdout
 
 
-def test_a_guided_sweep_has_as_many_seeds_and_leaves_what_replays(invoke: Any, tmp_path: Path) -> None:
-    options = ("--scenario", NAME, "--mutant", "ack-before-flush", "--shrink", "1s", "--json", "-")
-    result = invoke("--seeds", 60, "--guided", "--rounds", 3, *options)
-    document = json.loads(result.stdout)
-
-    assert result.exit_code == 1
-    assert (document["seeds"], document["rows"], document["complete"]) == (60, 60, True)
-    assert json.loads((tmp_path / "out" / "sweep.json").read_text())["rounds"] == 3
-    for path in document["failures"]:
-        assert CliRunner().invoke(application(), ["replay", path]).exit_code == 1
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         ("--seeds", "x"),
-        ("--seeds", "5", "--rounds", "3"),
-        ("--seeds", "5", "--guided", "--rounds", "1"),
         ("--seeds", "5", "--scenario", "no-such"),
         ("--seeds", "5", "--disk", "no-such"),
         ("--seeds", "5", "--mutant", "no-such"),

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,19 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from tornlog.reports.pipeline.spark.engine import InProcess, code_here
-from tornlog.reports.pipeline.sweep.request import COLUMNS, Begun, SweepFileError, SweepRequest, rounds_of
+from tornlog.reports.pipeline.sweep.request import Begun, SweepFileError, SweepRequest
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
 from tornlog.reports.pipeline.sweep.sweep import (
     SweepProgress,
-    do_block,
     shrunk_failures,
     smallest_failures,
     sweep,
 )
 from tornlog.reports.pipeline.sweep.table import RowFiles, Table
-from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.replay import replay
-from tornlog.scenarios.mutants.known import applied_mutant
 
 RequestOf = Callable[..., SweepRequest]
 
@@ -100,53 +95,6 @@ def _of(block: Any) -> Any:
         & (field("seed") >= block.first)
         & (field("seed") < block.first + block.count)
     )
-
-
-@pytest.mark.slow
-def test_a_guided_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
-    tmp_path: Path, table: Table, request_of: RequestOf
-) -> None:
-    request = request_of(40, rounds=4)
-    for results in (1, 4, 6):
-        with pytest.raises(Killed):
-            sweep(request, table, DiesAfter(results))
-    progress = sweep(request, table, InProcess())
-    whole = Table(str(tmp_path / "whole"))
-    sweep(request, whole, InProcess())
-
-    assert progress.is_complete
-    assert 0 < progress.done_before < progress.done_before + progress.done == 80
-    assert rows(table).equals(rows(whole))
-    assert table.files() == whole.files()
-    places = list(zip(*(rows(table)[name].to_pylist() for name in ("scenario", "seed")), strict=True))
-    assert len(set(places)) == len(places) == 80
-
-
-def test_a_failure_that_was_steered_to_replays_without_knowing_of_that(table: Table, request_of: RequestOf) -> None:
-    request = request_of(60, rounds=3, mutant="ack-before-flush")
-    table.begin(request)
-    steered = {}
-    for blocks in rounds_of(request, partial(table.rows_of, columns=COLUMNS)):
-        for block in blocks:
-            do_block(table.place, block)
-            if block.disk is not None:
-                steered |= {(block.scenario, block.first + number): block for number in range(block.count)}
-    broken = [row for row in table.read().to_pylist() if row["outcome"] == "violated"]
-    found = [row for row in broken if (row["scenario"], row["seed"]) in steered]
-
-    assert found
-    for row in found:
-        block = steered[row["scenario"], row["seed"]]
-        assert (row["disk"], row["policy"]) == (block.disk, block.policy)
-    failure = Failure.from_json(found[0]["failure"])
-    with applied_mutant(failure.mutant):
-        assert replay(failure.original.record).is_same(failure.original)
-
-
-def test_only_a_guided_sweep_speaks_of_rounds(request_of: RequestOf) -> None:
-    assert "rounds" not in Begun(request_of()).to_json()
-    guided = request_of(rounds=3)
-    assert Begun.from_json(Begun(guided).to_json()).request == guided != request_of()
 
 
 def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(table: Table, request_of: RequestOf) -> None:
