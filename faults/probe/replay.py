@@ -110,7 +110,7 @@ class Replayer:
             case steps.TRUNCATE:
                 self._file(step).truncate(step.at)
             case steps.ALLOCATE:
-                self._file(step).allocate(step.at)
+                self._file(step).allocate(step.at + step.size)
             case steps.SYNC:
                 self._file(step).sync()
             case steps.RENAME:

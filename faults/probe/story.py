@@ -43,7 +43,7 @@ def described(record: ProgramRecord, step: Step) -> str:
         case steps.WRITE:
             return f"write {name} [{step.at}, {step.at + len(step.data)})"
         case steps.TRUNCATE | steps.ALLOCATE:
-            return f"{step.kind} {name} to {step.at}"
+            return f"{step.kind} {name} to {step.at + step.size}"
         case steps.SYNC:
             return f"sync {name}"
         case steps.RENAME | steps.LINK:

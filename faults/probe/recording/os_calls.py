@@ -229,7 +229,7 @@ class OsCalls:
         with self._lock:
             _posix_fallocate(fd, offset, length)
             if file is not None:
-                self._recorder.add(ALLOCATE, file=file, at=offset + length)
+                self._recorder.add(ALLOCATE, file=file, at=offset, size=length)
 
     # -- descriptors ---------------------------------------------------------------------------------
 
