@@ -91,7 +91,7 @@ class SourceLine(NamedTuple):
     function: str
 
 
-class Task(NamedTuple):
+class ProgramTask(NamedTuple):
     """A thread of the program, or of a process that it started. Both numbers are in the order of appearance."""
 
     process: int
@@ -119,7 +119,7 @@ class ProgramRecord:
     stacks: tuple[tuple[SourceLine, ...], ...]
     unseen: tuple[Unseen, ...] = ()
     exit: int = 0
-    tasks: tuple[Task, ...] = (Task(0, 0, ""),)
+    tasks: tuple[ProgramTask, ...] = (ProgramTask(0, 0, ""),)
 
     @property
     def acknowledged(self) -> list[str]:

@@ -28,7 +28,7 @@ from ..record import (
     ProgramRecord,
     SourceLine,
     Step,
-    Task,
+    ProgramTask,
     Unseen,
     only_promises,
 )
@@ -105,7 +105,7 @@ class ProgramRecorder:
         """Whether any file has been opened so that its writes are syncs, too."""
         self._root = _realpath(root)
         self._steps: list[_Noted] = []
-        self._tasks: list[Task] = []
+        self._tasks: list[ProgramTask] = []
         self._present = local()
         """Of each thread that did something, the number of its task."""
         self._printed: set[int] = set()
@@ -265,7 +265,7 @@ class ProgramRecorder:
         number: int | None = getattr(self._present, "task", None)
         if number is None:
             number = self._present.task = len(self._tasks)
-            self._tasks.append(Task(0, number, current_thread().name))
+            self._tasks.append(ProgramTask(0, number, current_thread().name))
         return number
 
     def _add(self, step: _Noted, printed: bool = False) -> None:
@@ -296,7 +296,7 @@ class ProgramRecorder:
         """Return all that was noted."""
         steps = only_promises([Step(*step) for step in self._steps], self._printed)
         unseen = tuple(self._unseen.values())
-        tasks = tuple(self._tasks) or (Task(0, 0, ""),)
+        tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
         return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code, tasks)
 
 

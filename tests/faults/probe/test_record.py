@@ -12,7 +12,7 @@ from tornlog.faults.probe.record import (
     RecordError,
     SourceLine,
     Step,
-    Task,
+    ProgramTask,
     Unseen,
     only_promises,
 )
@@ -28,7 +28,7 @@ RECORD = ProgramRecord(
     ),
     ((), (SourceLine("script.py", 3, "put"),)),
     (Unseen("os.fork", "another process", 1),),
-    tasks=(Task(0, 0, "main"), Task(1, 1, "flusher")),
+    tasks=(ProgramTask(0, 0, "main"), ProgramTask(1, 1, "flusher")),
 )
 
 
@@ -85,7 +85,7 @@ def test_a_record_of_the_format_before_is_read_as_one_of_this() -> None:
 
     record = ProgramRecord.from_json(document)
     assert record.steps == (Step("allocate", file=0, at=0, size=16),)
-    assert record.tasks == (Task(0, 0, ""),)
+    assert record.tasks == (ProgramTask(0, 0, ""),)
 
 
 def test_what_is_not_even_a_document_is_refused() -> None:
