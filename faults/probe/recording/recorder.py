@@ -26,9 +26,9 @@ from ..record import (
     UNLINK,
     WRITE,
     ProgramRecord,
+    ProgramTask,
     SourceLine,
     Step,
-    ProgramTask,
     Unseen,
     only_promises,
 )

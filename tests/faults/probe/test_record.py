@@ -9,10 +9,10 @@ from tornlog.faults.probe import acknowledge, listen
 from tornlog.faults.probe.record import (
     FILE_BYTES_MAX,
     ProgramRecord,
+    ProgramTask,
     RecordError,
     SourceLine,
     Step,
-    ProgramTask,
     Unseen,
     only_promises,
 )
