@@ -48,7 +48,7 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..disk.namespace import (
+from ..disk.changes import (
     Change,
     Create,
     Empty,

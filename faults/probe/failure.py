@@ -13,18 +13,20 @@ decisions   what the crash took: stream -> [[label, nth, options, value], ...] (
 digest      of what is left
 losses      the same in words: [{"what", "by": the step that had made it}]
 story       the last things the program did before it
-start       what there was before the program began: {"directories": [paths], "files": {path: base64}}
+start       what there was before the program began: {"directories": [paths], "files": {path: base64},
+            "symlinks": {path: text}, "sparse": {path: {"size", "extents": [[offset, base64], ...]}}}
 record      what the program did up to then (faults.probe.record)
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...sim.choices import decisions_of, recorded
 from ..crashes.profiles import PROFILES
+from ..disk.content import SparseBytes
 from ..disk.export import export
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
@@ -37,11 +39,22 @@ from .story import step_text, story
 
 
 @dataclass(frozen=True, slots=True)
+class _SparseDocument:
+    """A file with holes: how long it is, and what it holds, by offset."""
+
+    size: int
+    extents: list[tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
 class _ImageDocument:
     """A tree of files as an artefact has it."""
 
     directories: list[str]
     files: dict[str, bytes]
+    symlinks: dict[str, str] = field(default_factory=dict)
+    sparse: dict[str, _SparseDocument] = field(default_factory=dict)
+    """Files with holes, which are not among the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +90,6 @@ class ProbeFailure:
         case, decisions = self.case, {}
         for stream, entries in recorded(self.case.decisions).items():
             decisions[stream] = [(label, nth, options, value) for label, nth, options, value in entries]
-        files = {path: file.content for path, file in self.start.files.items()}
         document = _ProbeDocument(
             self.check,
             case.verdict.signature,
@@ -89,7 +101,7 @@ class ProbeFailure:
             case.digest,
             losses_json(self.record, shown),
             list(story(self.record, case.point.step)),
-            _ImageDocument(list(self.start.directories), files),
+            _image_document(self.start),
             self.record.to_json(),
         )
         return write_artefact(PROBE, document)
@@ -103,9 +115,31 @@ class ProbeFailure:
         verdict = CheckOutcome(found.outcome, tuple(found.violations))
         decisions = tuple(decisions_of(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
-        files = {path: FileImage(content, 0) for path, content in found.start.files.items()}
-        start = Image(files, tuple(found.start.directories))
-        return cls(found.check, case, start, ProgramRecord.from_json(found.record))
+        return cls(found.check, case, _image(found.start), ProgramRecord.from_json(found.record))
+
+
+def _image_document(image: Image) -> _ImageDocument:
+    files, sparse = {}, {}
+    for path, file in image.files.items():
+        if isinstance(file.held, SparseBytes):
+            sparse[path] = _SparseDocument(len(file.held), list(file.held.extents()))
+        else:
+            files[path] = file.held
+    return _ImageDocument(list(image.directories), files, dict(image.symlinks), sparse)
+
+
+def _image(document: _ImageDocument) -> Image:
+    """Return the image of a document. Raises ArtefactError if a file has something behind its end."""
+    files = {path: FileImage(content, 0) for path, content in document.files.items()}
+    for path, file in document.sparse.items():
+        content = SparseBytes(file.size)
+        for at, data in file.extents:
+            end = at + len(data)
+            if not 0 <= at <= end <= file.size:
+                raise ArtefactError(f"failure.start: {path}: expected 0 to {file.size} bytes, found {at} to {end}")
+            content[at:end] = data
+        files[path] = FileImage(content, 0)
+    return Image(files, tuple(document.directories), document.symlinks)
 
 
 def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, str]]:

@@ -56,10 +56,10 @@ KINDS = (
     *(CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE, RENAME, EXCHANGE, LINK, SYMLINK, UNLINK),
     *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, ACKNOWLEDGE),
 )
-FILE_BYTES_MAX = 64 << 20
-"""Of one file: what is longer is not replayed, but reported."""
+FILE_BYTES_MAX = 1 << 40
+"""The length of one file. Files cost what is written to them, not their length."""
 RECORD_BYTES_MAX = 256 << 20
-"""Of all that is written."""
+"""Of all that is written: what is more is not replayed, but reported."""
 
 
 class RecordError(ValueError):

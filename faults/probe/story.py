@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..crashes.enumeration import CrashLosses
 from ..crashes.page_outcomes import DirtyPage, PageOutcome
-from ..disk.namespace import Change, Create, Extend, Rename, Truncate
+from ..disk.changes import Change, Create, Extend, Rename, RenameDirectory, RenameExchange, Truncate
 from . import record as steps
 from .record import FILES, ProgramRecord, SourceLine, Step
 
@@ -37,22 +37,42 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
 
 def described(record: ProgramRecord, step: Step) -> str:
     """Return what a step did, with the paths that the program knows."""
-    made = [one.path for one in record.steps if one.kind == steps.CREATE and one.file == step.file]
-    name = _named(made[0]) if made else f"file {step.file}"  # what the file was called first
+    name = _file_name(record, step.file)
+    end = step.at + step.size
     match step.kind:
-        case steps.WRITE:
-            return f"write {name} [{step.at}, {step.at + len(step.data)})"
+        case steps.WRITE | steps.STORE:
+            return f"{step.kind} {name} [{step.at}, {step.at + len(step.data)})"
         case steps.TRUNCATE | steps.ALLOCATE:
-            return f"{step.kind} {name} to {step.at + step.size}"
+            return f"{step.kind} {name} to {end}"
+        case steps.ZERO_RANGE:
+            return f"zero {name} [{step.at}, {end})"
         case steps.SYNC:
-            return f"sync {name}"
+            return f"sync {name} [{step.at}, {end})" if step.size else f"sync {name}"
+        case steps.CREATE if not step.path:
+            return f"create {name}"
+        case steps.LINK if not step.path:
+            return f"link {name} -> {_named(step.target)}"
+        case steps.SYMLINK:
+            return f"symlink {_named(step.path)} to {step.target}"
         case steps.RENAME | steps.LINK:
             return f"{step.kind} {_named(step.path)} -> {_named(step.target)}"
+        case steps.EXCHANGE:
+            return f"exchange {_named(step.path)} and {_named(step.target)}"
         case steps.SYNC_ALL:
             return step.kind
         case steps.ACKNOWLEDGE:
             return f"acknowledge {step.path!r}"
     return f"{step.kind} {_named(step.path)}"
+
+
+def _file_name(record: ProgramRecord, file: int) -> str:
+    """Return what a file was called first; one that never was, or was there before the program, by its number."""
+    for step in record.steps:
+        if step.file == file and step.kind == steps.CREATE and step.path:
+            return _named(step.path)
+        if step.file == file and step.kind == steps.LINK:
+            return _named(step.target)
+    return f"file {file}"
 
 
 def _named(path: str) -> str:
@@ -117,7 +137,9 @@ def _of_change(change: Change, kept_bytes: int) -> str:
             return f"cut of {path} to {change.size_bytes:,} bytes undone"
         case Create():
             return f"name of {path} lost"
-        case Rename():
+        case RenameExchange():
+            return f"exchange of {path} and {_named(change.target)} undone"
+        case Rename() | RenameDirectory():
             return f"rename of {path} to {_named(change.target)} undone"
     return f"{change.kind} {path}: {change.lost}"
 

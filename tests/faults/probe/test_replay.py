@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.content import PAGE_BYTES, SparseBytes
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.record import ProgramRecord, RecordError, Step
-from tornlog.faults.probe.recording.run import EMPTY, differences, first_difference
-from tornlog.faults.probe.replay import PAGE_BYTES, Point, Replayer, piece_ends
+from tornlog.faults.probe.recording.run import EMPTY, differences
+from tornlog.faults.probe.replay import Point, Replayer, piece_ends
+from tornlog.sim.choices import Choices
 
 
 def record_of(*steps: Step) -> ProgramRecord:
@@ -87,6 +90,88 @@ def test_a_replay_stops_where_it_is_told() -> None:
         Replayer(record, EMPTY).upto(Point(1, 7, 0, False))
 
 
+def crash_contents(*records: Step, profile: str = "strict-posix", path: str = "/files/log") -> set[bytes | None]:
+    """Return each content that a crash behind the last step may leave a file, None if it leaves no such file."""
+    replayer = Replayer(record_of(*records), EMPTY)
+    list(replayer.points())
+    states = replayer.disk.crash_states(PROFILES[profile], 500, Choices("1").stream("states"))
+    assert states.is_exhaustive
+    files = [state.image.files.get(path) for state in states]
+    return {None if file is None else file.content for file in files}
+
+
+MADE = (CREATE, Step("allocate", file=0, size=2 * PAGE_BYTES), Step("sync", file=0), Step("sync directory", "/files"))
+NOTHING = bytes(PAGE_BYTES)
+
+
+def test_a_sync_of_a_range_covers_its_pages_and_no_others() -> None:
+    stores = [Step("store", file=0, at=at, data=b"ab") for at in (0, PAGE_BYTES)]
+    one, none = b"ab".ljust(PAGE_BYTES, b"\0"), NOTHING
+
+    assert crash_contents(*MADE, *stores) == {none + none, one + none, none + one, one + one}
+    ranged = Step("sync", file=0, at=PAGE_BYTES + 7, size=1)
+    assert crash_contents(*MADE, *stores, ranged) == {none + one, one + one}
+    assert crash_contents(*MADE, *stores, Step("sync", file=0, size=9 * PAGE_BYTES)) == {one + one}
+
+
+def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
+    store = Step("store", file=0, at=PAGE_BYTES - 1, data=b"abc")
+    points = list(Replayer(record_of(*MADE, store), EMPTY).points())
+
+    assert points[-1] == Point(4, 5, 0, False)
+    with pytest.raises(RecordError, match="step 4: store cannot be: ValueError: /files/log: "):
+        list(Replayer(record_of(*MADE, Step("store", file=0, at=2 * PAGE_BYTES, data=b"a")), EMPTY).points())
+
+
+def test_zeros_in_a_range_may_be_lost_page_by_page_and_change_no_length() -> None:
+    full = b"x" * 2 * PAGE_BYTES
+    made = (CREATE, Step("write", file=0, data=full), Step("sync", file=0), Step("sync directory", "/files"))
+    zeroed = Step("zero range", file=0, at=PAGE_BYTES - 1, size=1 << 30)
+
+    rest = full[: PAGE_BYTES - 1] + b"\0"
+    second = full[:PAGE_BYTES]
+    assert crash_contents(*made, zeroed, profile="ext4-data") == {full, rest + second, second + NOTHING, rest + NOTHING}
+
+
+def test_names_of_every_kind_are_carried_out() -> None:
+    replayer = Replayer(
+        record_of(
+            Step("make directory", "/files/d"),
+            Step("create", "/files/d/a", file=0),
+            Step("create", "", file=1),
+            Step("write", file=1, data=b"one"),
+            Step("link", "", "/files/b", file=1),
+            Step("exchange", "/files/d/a", "/files/b"),
+            Step("rename", "/files/d", "/files/e"),
+            Step("symlink", "/files/l", "e/a"),
+            Step("sync all"),
+        ),
+        EMPTY,
+    )
+    list(replayer.points())
+    image = replayer.crash("strict-posix")
+
+    assert {path: file.content for path, file in image.files.items()} == {"/files/b": b"", "/files/e/a": b"one"}
+    assert image.directories == ("/files", "/files/e", "/tmp")
+    assert image.symlinks == {"/files/l": "e/a"}
+
+
+def test_a_file_of_a_gibibyte_costs_what_is_written_to_it() -> None:
+    gib = 1 << 30
+    record = record_of(
+        *(CREATE, Step("truncate", file=0, at=gib), Step("store", file=0, at=gib - 4, data=b"last")),
+        *(Step("store", file=0, at=123, data=b"first"), Step("zero range", file=0, size=gib - 4)),
+    )
+    replayer = Replayer(record, EMPTY)
+    list(replayer.points())
+    states = list(replayer.disk.crash_states(PROFILES["strict-posix"], 50, Choices("1").stream("states")))
+
+    held = [state.image.files["/files/log"].held for state in states if "/files/log" in state.image.files]
+    assert {len(content) for content in held} == {0, gib}
+    assert all(isinstance(content, SparseBytes) and content.data_bytes <= 2 * PAGE_BYTES for content in held)
+    assert len({state.digest for state in states}) == len({state.image.digest() for state in states}) > 4
+
+
 @pytest.mark.parametrize(
     "steps",
     [
@@ -123,19 +208,11 @@ def test_images_that_are_alike_have_no_differences() -> None:
         (image(a=b""), image(), "/files/a: expected a file, found none"),
         (image(), image(b=b""), "/files/b: expected no such file, found one"),
         (Image({}, ("/files", "/files/d")), image(), "/files/d: expected a directory, found none"),
+        (image(), Image({}, ("/files",), {"/files/l": "a"}), "/files/l: expected no such symbolic link, found one"),
     ],
 )
 def test_a_difference_names_file_and_offset(recorded: Image, found: Image, difference: str) -> None:
     assert list(differences(recorded, found)) == [difference]
-
-
-@given(st.binary(max_size=40), st.binary(max_size=40))
-def test_the_first_difference_is_the_first(one: bytes, other: bytes) -> None:
-    expected = next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-
-    assert first_difference(one, other) == expected
 
 
 PROGRAM = """

@@ -353,7 +353,7 @@ UNSEEN = {
         os.splice(reader, os.open("file", os.O_WRONLY | os.O_CREAT), 1)
         """,
     "os.rename": "import os; os.mkdir('a'); os.rename('a', 'b')",
-    "limit": "import os; os.truncate(os.open('file', os.O_WRONLY | os.O_CREAT), 1 << 27)",
+    "limit": "import os; os.truncate(os.open('file', os.O_WRONLY | os.O_CREAT), 1 << 41)",
 }
 
 
