@@ -57,6 +57,8 @@ from ..disk.changes import (
     MakeDirectory,
     RemoveDirectory,
     Rename,
+    RenameExchange,
+    Symlink,
     Truncate,
     Unlink,
 )
@@ -137,8 +139,11 @@ PROFILES: dict[str, CrashProfile] = {
         CrashProfile("torn-sectors", Metadata.ANY, torn_bytes_chance=1.0, torn_page_chance=1.0, grows_in_steps=True),
     )
 }
-_CHANGES = (Create, Extend, Empty, Truncate, Unlink, Rename, Link, MakeDirectory, RemoveDirectory)
-_WRITES = ("store", "pwrite", "write")
+_CHANGES = (
+    *(Create, Extend, Empty, Truncate, Unlink, Rename, RenameExchange, Link, Symlink),
+    *(MakeDirectory, RemoveDirectory),
+)
+_WRITES = ("store", "pwrite", "write", "zero range")
 
 
 def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:

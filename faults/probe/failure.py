@@ -30,7 +30,7 @@ from ..disk.content import SparseBytes
 from ..disk.export import export
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
-from .check import CheckOutcome
+from .checks.check import CheckOutcome
 from .probe import CrashCase, ProbeReport, ViolationGroup
 from .record import FILES, ProgramRecord
 from .replay import Point

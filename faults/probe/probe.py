@@ -16,7 +16,8 @@ from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
 from . import record as steps
-from .check import Checkers, CheckOutcome
+from .checks.check import CheckOutcome
+from .checks.checkers import Checkers
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .story import where

@@ -29,7 +29,8 @@ from rich.table import Table
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.image import Image
-from ...faults.probe.check import CheckError, Checkers
+from ...faults.probe.checks.check import CheckError
+from ...faults.probe.checks.checkers import Checkers, check_of
 from ...faults.probe.failure import ProbeFailure, probed_json, refused_json, replayed_json, write_cases
 from ...faults.probe.probe import DISKS, LIMIT, Example, ProbeReport
 from ...faults.probe.probe import probe as probe_record
@@ -109,7 +110,7 @@ def probe(
 
 def _checkers(check: Path, jobs: int, seconds: float) -> Checkers:
     try:
-        return Checkers(check, jobs, seconds)
+        return Checkers(check_of(check), jobs, seconds)
     except CheckError as error:
         raise typer.BadParameter(str(error), param_hint="--check") from error
 
