@@ -3,7 +3,8 @@
 A kind of breach has a directory of its own, with the failure and the files that the crash left. The failure is an
 artefact (`faults.simulation.artefact`) of the kind "probe":
 
-check       the check's file
+check       the check's file, or the command of one that is a server
+is_server   whether it is the latter
 signature   what breaches of its kind have in common
 outcome     broken, raised, timed out or died
 violations  what the check says of it
@@ -13,13 +14,15 @@ decisions   what the crash took: stream -> [[label, nth, options, value], ...] (
 digest      of what is left
 losses      the same in words: [{"what", "by": the step that had made it}]
 story       the last things the program did before it
+recovery    of a crash in a check's recovery: the crash that this recovers from, in lines; then `record` and `story` are
+            of the check, which begins with the promises of the program, and `start` is what the first crash left
 start       what there was before the program began: {"directories": [paths], "files": {path: base64},
             "symlinks": {path: text}, "sparse": {path: {"size", "extents": [[offset, base64], ...]}}}
 record      what the program did up to then (faults.probe.record)
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,9 +33,10 @@ from ..disk.content import SparseBytes
 from ..disk.export import export
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
-from .checks.check import CheckOutcome
+from .checks.check import Check, CheckOutcome
 from .probe import CrashCase, ProbeReport, ViolationGroup
 from .record import FILES, ProgramRecord
+from .recovery import Recoveries
 from .replay import Point
 from .shrink import CrashCaseView
 from .story import step_text, story
@@ -73,6 +77,8 @@ class _ProbeDocument:
     story: list[str]
     start: _ImageDocument
     record: dict[str, Any]
+    is_server: bool = False
+    recovery: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,9 @@ class ProbeFailure:
     start: Image
     record: ProgramRecord
     """As far as the case goes."""
+    is_server: bool = False
+    recovery: tuple[str, ...] = ()
+    """Of a crash in recovery: the crash before, in lines."""
 
     def to_json(self, shown: CrashCaseView) -> str:
         """Return the artefact's text. shown: the case with its losses."""
@@ -103,6 +112,8 @@ class ProbeFailure:
             list(story(self.record, case.point.step)),
             _image_document(self.start),
             self.record.to_json(),
+            self.is_server,
+            list(self.recovery),
         )
         return write_artefact(PROBE, document)
 
@@ -115,7 +126,8 @@ class ProbeFailure:
         verdict = CheckOutcome(found.outcome, tuple(found.violations))
         decisions = tuple(decisions_of(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
-        return cls(found.check, case, _image(found.start), ProgramRecord.from_json(found.record))
+        record = ProgramRecord.from_json(found.record)
+        return cls(found.check, case, _image(found.start), record, found.is_server, tuple(found.recovery))
 
 
 def _image_document(image: Image) -> _ImageDocument:
@@ -156,20 +168,32 @@ def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
     return {"format": FORMAT, "program": list(record.program), "steps": len(record.steps), "refused": reasons}
 
 
-def write_cases(
-    record: ProgramRecord, begin: Image, check: Path, shown: dict[str, CrashCaseView], out: Path | None
-) -> dict[str, Path]:
+@dataclass(frozen=True, slots=True)
+class ProbeFinding:
+    """A breach to be reported: its smallest case, and the record that this is a moment of."""
+
+    signature: str
+    record: ProgramRecord
+    start: Image
+    shown: CrashCaseView
+    recovery: tuple[str, ...] = ()
+    """Of a crash in recovery: the crash before, in lines."""
+
+
+def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -> dict[str, Path]:
     """Write each case, and what it leaves, if there is a place for them; return where, by signature."""
     places: dict[str, Path] = {}
     if out is None:
         return places
-    for (signature, one), name in zip(shown.items(), _slugs(shown), strict=True):
-        place = places[signature] = out / "failures" / name
+    names = _slugs([f"recovery {one.signature}" if one.recovery else one.signature for one in found])
+    for one, name in zip(found, names, strict=True):
+        place = places[one.signature] = out / "failures" / name
         (place / "files").mkdir(parents=True, exist_ok=True)
-        export(one.image, FILES, place / "files")
-        upto = record.upto(one.case.point.step + 1)
-        failure = ProbeFailure(str(check.resolve()), one.case, begin, upto)
-        (place / "failure.json").write_text(failure.to_json(one))
+        export(one.shown.image, FILES, place / "files")
+        case = one.shown.case
+        upto = one.record.upto(case.point.step + 1)
+        failure = ProbeFailure(check.name, case, one.start, upto, check.is_server, one.recovery)
+        (place / "failure.json").write_text(failure.to_json(one.shown))
     return places
 
 
@@ -186,7 +210,7 @@ def _slugs(signatures: Iterable[str]) -> Iterator[str]:
 
 def probed_json(
     record: ProgramRecord,
-    check: Path,
+    check: Check,
     limit: int,
     found: ProbeReport,
     shown: dict[str, CrashCaseView],
@@ -197,7 +221,7 @@ def probed_json(
     return {
         "format": FORMAT,
         "program": list(record.program),
-        "check": str(check),
+        "check": check.name,
         "disks": [{"disk": disk, **asdict(count)} for disk, count in found.counts.items()],
         "limit": limit,
         "steps": len(record.steps),
@@ -217,6 +241,31 @@ def probed_json(
         "allowed": allowed,
         "seconds": round(found.seconds, 3),
         "states_per_second": round(found.judged / found.seconds, 1) if found.seconds else 0.0,
+    }
+
+
+def recoveries_json(recoveries: Recoveries, shown: Sequence[ProbeFinding], places: dict[str, Path]) -> dict[str, Any]:
+    """Return what crashes in recoveries came to, as a document."""
+    return {
+        "recorded": recoveries.recorded,
+        "writing": recoveries.writing,
+        "points": recoveries.points,
+        "states": recoveries.states,
+        "judged": recoveries.judged,
+        "refused": dict(recoveries.refused),
+        "breaches": [
+            {
+                **_breach_json(
+                    one.record,
+                    one.signature,
+                    recoveries.breaches[one.signature].group,
+                    one.shown,
+                    places.get(one.signature),
+                ),
+                "recovers_from": list(one.recovery),
+            }
+            for one in shown
+        ],
     }
 
 
@@ -246,12 +295,12 @@ def _breach_json(
     }
 
 
-def replayed_json(failure: ProbeFailure, check: Path, verdict: CheckOutcome) -> dict[str, Any]:
+def replayed_json(failure: ProbeFailure, check: Check, verdict: CheckOutcome) -> dict[str, Any]:
     """Return what a check says of a kept state now, as a document."""
     return {
         "format": "tornlog-probe-replay/1",
         "program": list(failure.record.program),
-        "check": str(check),
+        "check": check.name,
         "disk": failure.case.disk,
         "same": verdict.is_broken and verdict.signature == failure.case.verdict.signature,
         "outcome": verdict.outcome,

@@ -24,9 +24,21 @@ class Loss(NamedTuple):
 
 
 def step_text(record: ProgramRecord, number: int) -> str:
-    """Return a step, and where it comes from, in a line."""
+    """Return a step in a line: its line of the program, the call that it was, and, if there are several, its task."""
     step = record.steps[number]
-    return f"{number + 1:>4} {described(record, step)}  {where(record.stacks[step.stack])}".rstrip()
+    parts = [described(record, step), where(record.stacks[step.stack]), step.call, _task_name(record, step)]
+    return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
+
+
+def _task_name(record: ProgramRecord, step: Step) -> str:
+    """Return who did a step, in words; "" where there is only one that could have."""
+    if len(record.tasks) < 2:
+        return ""
+    task = record.tasks[step.by]
+    processes = {task.process for task in record.tasks}
+    names = {other.thread: other.name for other in record.tasks if other.name == task.name}
+    thread = f"{task.name} {task.thread}" if len(names) > 1 or not task.name else task.name
+    return f"by {thread} of process {task.process}" if len(processes) > 1 else f"by {thread}"
 
 
 def story(record: ProgramRecord, upto: int) -> Iterator[str]:
@@ -86,9 +98,16 @@ def where(stack: Sequence[SourceLine]) -> str:
         return ""
     own = next((place for place in stack if not _is_library(place.file)), None)
     own = own or next((place for place in stack if not _is_standard(place.file)), stack[0])
-    text = f"{os.path.basename(own.file)}:{own.line}"
     inner = stack[0]
-    return text if inner == own else f"{text} ({_short(inner.file)}:{inner.line} {inner.function})"
+    if inner == own:
+        return _place(os.path.basename(own.file), own)
+    library = _place(_short(inner.file), inner)
+    return f"{_place(os.path.basename(own.file), own)} ({library}{f' {inner.function}' if inner.line else ''})"
+
+
+def _place(file: str, place: SourceLine) -> str:
+    """Return a place of a program; of one without line numbers, its function."""
+    return f"{file}:{place.line}" if place.line else f"{file} {place.function}"
 
 
 def _short(file: str) -> str:

@@ -58,6 +58,8 @@ class Check(ABC):
 
     runs_here: ClassVar[bool] = False
     """Whether it needs no process beside the one that asks."""
+    is_server: ClassVar[bool] = False
+    """Whether its name is a command that stays up, and no file."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -136,7 +136,9 @@ class _Answer(msgspec.Struct):
 
 
 class CheckServer(Check):
-    """A program that stays up and judges one state after the other. Raises CheckError if there is no such command."""
+    """A program that stays up and judges one state after the other. Raises CheckError if it is no command."""
+
+    is_server = True
 
     def __init__(self, command: str) -> None:
         super().__init__(command)

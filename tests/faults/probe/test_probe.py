@@ -202,3 +202,26 @@ def test_a_story_tells_steps_with_the_lines_they_come_from(saved: ProgramRecord)
     assert list(story(saved, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
     assert len(list(story(saved, 3))) == 4
     assert described(saved, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
+
+
+def test_power_is_cut_where_a_run_of_stores_ends_and_processes_are_killed_inside(
+    check_file: CheckFile, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    check = check_file(
+        f"""
+        def check(directory, acknowledged):
+            map = directory / "map"
+            with open({str(log)!r}, "a") as log:
+                print(map.read_bytes()[:3] if map.exists() else None, file=log)
+        """
+    )
+    stores = [Step("store", file=0, at=at, data=b"x") for at in range(3)]
+    made = (Step("create", "/files/map", file=0), Step("allocate", file=0, size=4096), Step("sync all"))
+    record = ProgramRecord((), (*made, *stores, Step("acknowledge", "done")), ((),))
+    found = probed(record, check, "strict-posix", "process-kill")
+
+    assert found.counts["process-kill"].crashes == found.points
+    assert found.counts["strict-posix"].crashes == found.points - 2
+    contents = {b"x" * kept + bytes(3 - kept) for kept in range(4)}
+    assert {str(content) for content in contents} <= set(log.read_text().splitlines())
