@@ -48,7 +48,7 @@ def record_program(program: Sequence[str], start: Image, seconds_max: float) -> 
             raise ProgramError("the program has ended its process past Python: there is no record") from error
         if record.exit:
             raise ProgramError(f"the program has ended with {record.exit}")
-        return record, list(_unlike(record, start, root))
+        return record, list(unlike(record, start, root))
 
 
 def _run(arguments: list[str], seconds_max: float) -> None:
@@ -63,7 +63,8 @@ def _run(arguments: list[str], seconds_max: float) -> None:
         raise ProgramError(f"the program's process has ended with {done.returncode}")
 
 
-def _unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
+def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
+    """Yield where a disk, as a program has left it at root, is not what its record comes to."""
     odd = list(_oddities(root))
     if odd:
         yield from odd

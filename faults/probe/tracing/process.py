@@ -1,0 +1,88 @@
+"""The process that stands beside a program: it gives it its outputs and its surroundings, and writes down its record.
+
+Standard output is a terminal, so that C's stdio hands over each line when it is ended. What is printed there is noted
+and read away. The program's own promises come by a pipe, whose number is in the environment.
+"""
+
+import json
+import os
+import resource
+import sys
+import termios
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..record import FILES, TEMPORARY, ProgramRecord
+from .calls import PRINTED, PROMISED
+from .machines import this_machine
+from .notes import ProgramNotes
+from .ptrace import TraceRefusedError
+from .tracer import ProgramTimeoutError, Tracer
+
+PROMISES = "TORNLOG_PROMISES"
+"""The variable of the environment with the number of a descriptor: lines written to it are promises."""
+_PLAIN = {"TERM": "dumb", "PAGER": "cat"}
+"""For programs that do on a terminal what they would not do otherwise."""
+
+
+class ProgramOutputs:
+    """What a program writes lines to that are noted."""
+
+    def __init__(self) -> None:
+        self._master, self.terminal = os.openpty()
+        attributes = termios.tcgetattr(self.terminal)
+        attributes[1] &= ~termios.OPOST
+        termios.tcsetattr(self.terminal, termios.TCSANOW, attributes)
+        self._read_end, self.promises = os.pipe()
+        os.set_inheritable(self.promises, True)
+
+    def drain(self) -> None:
+        """Read away what comes, for ever: it is noted when it is written."""
+        for descriptor in (self._master, self._read_end):
+            threading.Thread(target=_drain, args=(descriptor,), daemon=True).start()
+
+
+def _drain(descriptor: int) -> None:
+    while os.read(descriptor, 1 << 16):
+        pass
+
+
+def trace(
+    root: str, executable: str, program: Sequence[str], seconds_max: float, stores: str, notes: ProgramNotes
+) -> ProgramRecord:
+    """Run a program on the disk at root, a real path; return its record. Raises what Tracer.run raises."""
+    machine = this_machine()
+    assert machine is not None, "asked before"
+    outputs = ProgramOutputs()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # we keep each file open
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        os.dup2(outputs.terminal, 1)
+
+    tracer = Tracer(machine, root, notes, stores)
+    tracer.files.add_output(PRINTED, outputs.terminal)
+    tracer.files.add_output(PROMISED, outputs.promises)
+    environment = {**os.environ, **_PLAIN, "TMPDIR": root + TEMPORARY, PROMISES: str(outputs.promises)}
+    outputs.drain()
+    code = tracer.run(executable, program, root + FILES, environment, seconds_max, prepare)
+    return notes.record(program, code)
+
+
+def main() -> None:
+    """Be that process."""
+    root, file, seconds_max, stores, executable, *program = sys.argv[1:]
+    try:
+        record = trace(os.path.realpath(root), executable, program, float(seconds_max), stores, ProgramNotes())
+        text = record.dumps()
+    except (ProgramTimeoutError, TraceRefusedError) as error:
+        text = json.dumps({"refused": str(error)})
+    except OSError as error:
+        if error.filename != executable:
+            raise
+        text = json.dumps({"refused": f"{program[0]}: {error.strerror}"})
+    Path(file).write_text(text)
+    sys.stdout.flush()
+    os._exit(0)  # the threads that read away are still at it
