@@ -124,7 +124,7 @@ def probe(
     judge = _check(check, check_server)
     if recovery_crashes and judge.is_server:
         raise typer.BadParameter(
-            "expected --check: a server's recovery is not recorded", param_hint="--recovery-crashes"
+            "expected --check: the recovery of a server is not recorded", param_hint="--recovery-crashes"
         )
     with Checkers(judge, jobs, seconds) as checkers:
         recorded, begin, allowed = _record(recorder, program, start, allow or [], json_file)

@@ -124,7 +124,8 @@ class ProgramRecorder:
         found = []
         for directory, names, files in os.walk(self._root):
             self._directories.update(self._inside(os.path.join(directory, name)) for name in names)
-            found += [os.path.join(directory, name) for name in files]
+            paths = [os.path.join(directory, name) for name in files]
+            found += [path for path in paths if not os.path.islink(path)]
         for path in sorted(found):
             status = os.stat(path)
             self._add_file(self._inside(path), (status.st_dev, status.st_ino))
@@ -199,6 +200,18 @@ class ProgramRecorder:
                 self._links[replaced] -= 1
             self._names[target] = file
             self.add(RENAME, path, target)
+
+    def renamed_directory(self, path: str, target: str) -> None:
+        """Note a rename of a directory, with all that is in it."""
+        if path == target:  # nothing happens
+            return
+
+        def moved(name: str) -> str:
+            return f"{target}{name[len(path) :]}" if f"{name}/".startswith(f"{path}/") else name
+
+        self._names = {moved(name): file for name, file in self._names.items()}
+        self._directories = {moved(name) for name in self._directories}
+        self.add(RENAME, path, target)
 
     def linked(self, path: str, target: str) -> None:
         """Note one more name of a file."""

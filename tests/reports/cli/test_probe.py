@@ -331,3 +331,117 @@ def test_what_no_disk_could_do_to_a_program_is_said(write_file: WriteFile) -> No
 
     assert result.exit_code == 0
     assert "never happened on these disks: torn page" in result.stdout
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Path:
+    """A check of the program above that is a shell script."""
+    path = tmp_path / "check.sh"
+    path.write_text(
+        """#!/bin/sh
+        last=$(tail -n 1)
+        [ -z "$last" ] && exit 0
+        found=$(cat value 2>/dev/null)
+        [ "$found" = "$last" ] || [ "$found" = two ] && exit 0
+        echo "'$last' is lost: found '$found'"
+        exit 1
+        """
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_a_check_may_be_any_executable(save: list[str], command: Path, tmp_path: Path) -> None:
+    script = save[-1]
+    kept = tmp_path / "probe.json"
+    out = tmp_path / "out"
+    result = invoke("--check", str(command), "--json", str(kept), "--out", str(out), "--jobs", "2", "--", script)
+    document = json.loads(kept.read_text())
+
+    assert result.exit_code == 1, result.output
+    assert document["check"] == str(command)
+    assert {one["signature"] for one in document["breaches"]} == {"'…' is lost: found '…'"}
+    again = invoke("--replay", document["breaches"][0]["file"])
+    assert again.exit_code == 1
+    assert "is lost: found" in again.stdout
+    assert invoke("--check", str(command), "--", script, "sync").exit_code == 0
+
+
+def test_a_check_may_be_a_server_that_stays_up(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
+    server = write_file(
+        "server.py",
+        """
+        import json, pathlib, sys
+        for line in sys.stdin:
+            asked = json.loads(line)
+            value = pathlib.Path(asked["directory"], "value")
+            found = value.read_text() if value.exists() else None
+            lost = asked["acknowledged"] and found not in [asked["acknowledged"][-1], "two"]
+            print(json.dumps({"broken": ["lost"] if lost else []}), flush=True)
+        """,
+    )
+    command, out = f"{sys.executable} {server}", tmp_path / "out"
+    result = invoke("--check-server", command, "--out", str(out), "--", save[-1])
+
+    assert result.exit_code == 1, result.output
+    assert "broken: lost" in result.stdout
+    failure = out / "failures" / "lost" / "failure.json"
+    assert invoke("--replay", str(failure)).exit_code == 1
+    assert invoke("--check-server", command, "--", save[-1], "sync").exit_code == 0
+
+
+def test_a_crash_in_recovery_is_shown_with_the_crash_before(write_file: WriteFile, tmp_path: Path) -> None:
+    script = write_file("put.py", "open('journal', 'w').write('seven'); print('seven')")
+    check = write_file(
+        "check.py",
+        """
+        def check(directory, acknowledged):
+            journal, value = directory / "journal", directory / "value"
+            if journal.exists() and journal.read_text() == "seven":
+                journal.unlink()
+                value.write_text("seven")
+            if acknowledged and not value.exists():
+                yield "seven is lost"
+        """,
+    )
+    arguments = ("--disk", "process-kill", "--recovery-crashes", "1", "--out", str(tmp_path / "out"))
+    result = invoke("--check", str(check), *arguments, "--", str(script))
+
+    assert result.exit_code == 1, result.output
+    assert "every promise held" in result.stdout
+    assert "broken by a crash in recovery: seven is lost" in result.stdout
+    assert "crash after step 3: acknowledge 'seven' at put.py:1, on process-kill" in result.stdout
+    assert "crash after step 2: unlink journal at check.py:5" in result.stdout
+    again = invoke("--replay", str(tmp_path / "out/failures/recovery-seven-is-lost/failure.json"))
+    assert again.exit_code == 1
+    assert "then the check, as it recovers from that" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--check", "CHECK", "--", "./no-such-program"],
+            "expected a program, found none that can be run by that name",
+        ),
+        (["--check", "CHECK", "--record", "python", "--", "true"], "expected a script, .py, or -m and a module"),
+        (["--check", "CHECK", "--record", "magic", "--", "true"], "expected one of calls, python, found magic"),
+        (["--check", "CHECK", "--stores", "all", "--", "true"], "expected one of step, call, found all"),
+        (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
+        (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),
+        (["--check-server", "x", "--recovery-crashes", "1", "--", "true"], "the recovery of a server is not recorded"),
+        (["--check", "CHECK", "--program-seconds", "0.3", "--", "LOOP"], "has not ended within 0.3 s"),
+        (["--check", "SHUT", "--", "SAVE"], "does not accept what the program leaves without any crash: shut"),
+    ],
+)
+def test_bad_input_gets_a_sentence(write_file: WriteFile, arguments: list[str], sentence: str) -> None:
+    places = {
+        "CHECK": write_file("check.py", CHECK),
+        "SHUT": write_file("shut.py", "def check(directory, acknowledged): return ['shut']"),
+        "SAVE": write_file("save.py", SAVE),
+        "LOOP": write_file("loop.py", "while True: pass"),
+    }
+    result = invoke(*(str(places.get(argument, argument)) for argument in arguments))
+
+    assert result.exit_code == 2, result.output
+    assert sentence in " ".join(result.stderr.replace("│", " ").split())

@@ -352,7 +352,6 @@ UNSEEN = {
         reader, writer = os.pipe(); os.write(writer, b"x")
         os.splice(reader, os.open("file", os.O_WRONLY | os.O_CREAT), 1)
         """,
-    "os.rename": "import os; os.mkdir('a'); os.rename('a', 'b')",
     "limit": "import os; os.truncate(os.open('file', os.O_WRONLY | os.O_CREAT), 1 << 41)",
 }
 
@@ -530,3 +529,38 @@ def test_each_step_names_the_thread_that_did_it(recorded: Recorded) -> None:
     by = [(record.tasks[step.by].name, step.data) for step in record.steps if step.kind == "write"]
     assert by == [("writer a", b"a"), ("writer b", b"b"), ("MainThread", b"c")]
     assert [task.process for task in record.tasks] == [0, 0, 0]
+
+
+def test_a_directory_is_renamed_with_all_that_it_holds(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            os.makedirs("a/in")
+            log = open("a/in/log", "w")
+            os.rename("a", "b")
+            log.write("x"); log.close()
+            os.rename("b/in/log", "b/log")
+            os.mkdir("a"); os.rename("a", "b/in")
+            """
+        )
+    )
+
+    assert ("rename", f"{FILES}/a", f"{FILES}/b", 0) in told(steps)
+    assert told(steps)[-1] == ("rename", f"{FILES}/a", f"{FILES}/b/in", 0)
+
+
+def test_a_file_of_a_gibibyte_that_holds_little_is_recorded(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            file = os.open("segment", os.O_RDWR | os.O_CREAT)
+            os.ftruncate(file, 1 << 30)
+            os.pwrite(file, b"record", 1 << 29)
+            os.posix_fallocate(file, 0, 1 << 16)
+            """
+        )
+    )
+
+    assert [step.kind for step in steps] == ["create", "truncate", "write", "allocate"]
