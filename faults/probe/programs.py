@@ -8,9 +8,8 @@ recovery, is cut as well.
 import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +18,7 @@ from . import record as steps
 from .checks.check import Check, PythonCheck
 from .record import ProgramRecord
 from .recording.run import ProgramError, record_program
+from .tracing.run import record_traced
 
 PYTHON, CALLS = "python", "calls"
 RECORDERS = (CALLS, PYTHON)
@@ -26,7 +26,6 @@ STORES = ("step", "call")
 """Stores through maps are seen one by one, or what they come to at the next call."""
 _MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({name!r}, None, '__main__', True)"
 _FED = 'exec "$0" < "$1"'
-Traced = Callable[[Sequence[str], Image, float, str], tuple[ProgramRecord, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class RecorderChoice:
         """
         if self._kind_for(program) == PYTHON:
             return record_program(program, start, self.seconds_max)
-        return self._traced(runnable(program), start)
+        return record_traced(runnable(program), start, self.seconds_max, self.stores)
 
     def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
         """Run a check in what a crash has left, as a program that promises nothing; else as `record`."""
@@ -66,11 +65,6 @@ class RecorderChoice:
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
         return self.kind or (PYTHON if is_python else CALLS)
-
-    def _traced(self, program: Sequence[str], start: Image) -> tuple[ProgramRecord, list[str]]:
-        tracing = import_module(f"{__package__}.tracing.run")
-        record_traced: Traced = tracing.record_traced
-        return record_traced(program, start, self.seconds_max, self.stores)
 
 
 def is_of_python(program: Sequence[str]) -> bool:
