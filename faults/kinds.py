@@ -272,6 +272,13 @@ class FaultKind(StrEnum):
         "EIO (failed_lookup_chance)",
         "readdir(3) and stat(2), ERRORS; Prabhakaran et al., IRON File Systems, SOSP 2005",
     )
+    FAILED_REMOVAL = _write(
+        "failed removal",
+        "a name could not be removed, and is still there",
+        "the directory's blocks cannot be written, or something else holds the file, such as a backup or a scanner",
+        "EIO of an unlink, before it has any effect (failed_removal_chance)",
+        "unlink(2), ERRORS: EIO, EBUSY",
+    )
     LATENT_SECTOR_ERROR = _read(
         "latent sector error",
         "somebody needed a sector that could not be read",

@@ -54,6 +54,8 @@ class Disturbances:
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
         self.injected: Counter[str] = Counter()
+        self.paused_until_ns = 0
+        """When all pauses are over that have begun; virtual time."""
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
@@ -93,10 +95,12 @@ class Disturbances:
             self._step_clock()
         if _PAUSED_MACHINE in due:
             self._kernel.pass_time(self._draw_ns(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
+            self.paused_until_ns = max(self.paused_until_ns, self._kernel.now_ns)
             self._count(_PAUSED_MACHINE)
         if _PAUSED_TASK in due:
             self._count(_PAUSED_TASK)
             due_ns = self._kernel.now_ns + self._draw_ns(_PAUSED_TASK, self._plan.paused_task_ms_max)
+            self.paused_until_ns = max(self.paused_until_ns, due_ns)
             self._kernel.park(_PAUSED, due_ns)
         return _PAUSED_TASK in due
 

@@ -100,6 +100,11 @@ class Disk:
         return SimFiles(machine, self._volume, self._syncs)
 
     @property
+    def slow_until_ns(self) -> int:
+        """Return when all operations are over that take longer than they should; virtual time."""
+        return self._injector.slow_until_ns
+
+    @property
     def is_stopped(self) -> bool:
         """Return whether the file system has stopped itself: all changes are refused until the disk has been off."""
         return self._injector.stopped != 0

@@ -129,7 +129,7 @@ class FaultInjector:
 
     __slots__ = (
         *("_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "met", "moment"),
-        *("operations", "stopped", "stream"),
+        *("operations", "slow_until_ns", "stopped", "stream"),
     )
 
     def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
@@ -138,6 +138,8 @@ class FaultInjector:
         self.injected: Counter[str] = Counter()
         self.damage: list[DamagedRange] = []
         self._stalled_until_ns = 0
+        self.slow_until_ns = 0
+        """When all operations are over that take longer than they should."""
         self.operations = 0
         self.stopped = 0
         """The errno of all that would change a file system that has stopped itself; 0 while it goes on."""
@@ -212,7 +214,9 @@ class FaultInjector:
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
         """Draw how long something takes, in ns; least_ns is the plain one."""
-        return draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
+        lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
+        self.slow_until_ns = max(self.slow_until_ns, self.kernel.now_ns + lasts_ns)
+        return lasts_ns
 
     def wall_ns(self, machine: Machine) -> int:
         """Return virtual time as the machine's wall clock shows it."""

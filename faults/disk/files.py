@@ -389,7 +389,9 @@ class SimFiles:
         """Remove a name; maps of the file stay usable."""
         self._injector.pause(self._machine, "unlink")
         self._names.find(path)
-        self._injector.carry_out(self._machine, "unlink", path, self._names.unlink, path)
+        injector = self._injector
+        injector.fail_by_chance(injector.faults.failed_removal_chance, FaultKind.FAILED_REMOVAL, path)
+        injector.carry_out(self._machine, "unlink", path, self._names.unlink, path)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""

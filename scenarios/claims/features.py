@@ -194,5 +194,7 @@ class BrokerPlan:
     """How much of a stream is under way or unread before its sender waits."""
     rest_ms_max: int = knob(0, plain=0, weight=1)
     """How long a life of the broker goes on at most when producers are done."""
+    work_ms: int = knob(1, plain=1)
+    """How long a consumer deals with what one pull has given it; 0: its next pull meets what arrives meanwhile."""
     off_ms_max: int = knob(1_000, plain=1)
     """How long the broker's machine is off between two lives at most."""

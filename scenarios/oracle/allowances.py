@@ -15,6 +15,7 @@ OTHER_ERRORS = (
     "failed read",
     "failed map",
     "failed look-up",
+    "failed removal",
     "latent sector error",
     "hole without room",
     "out of memory",

@@ -155,7 +155,9 @@ class Ledger:
     reports: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
     """When each said what in the present life."""
     furthest: dict[Group, int] = field(default_factory=dict)
-    """The greatest offset each ever said."""
+    """The greatest offset each has said since a start took it back durably, or ever."""
+    furthest_in_backup: dict[Group, int] = field(default_factory=dict)
+    """The greatest each ever said before that, which only a backup can have."""
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
     progress_is_final: bool = False
@@ -278,6 +280,20 @@ class Ledger:
         self.reported[group] = offset
         self.reports.setdefault(group, []).append((now_ns, offset))
         self.furthest[group] = max(offset, self.furthest.get(group, 0))
+
+    def take_back(self, offsets: dict[Group, int]) -> None:
+        """Note that a start has brought every group that ever said anything to these offsets, durably."""
+        for group, offset in self.furthest.items():
+            self.furthest_in_backup[group] = max(offset, self.furthest_in_backup.get(group, 0))
+        self.furthest = {group: max(offset, 0) for group, offset in offsets.items()}
+
+    def lose_progress(self) -> None:
+        """Note that what groups have said last cannot be read any more: a start finds the backup."""
+        self.group_progress.lose_durable()
+        self.progress_is_final = False
+        self.furthest |= {
+            group: max(offset, self.furthest_in_backup.get(group, 0)) for group, offset in self.furthest.items()
+        }
 
     def promise(self, entry: PutEntry) -> None:
         """Note that a put must survive from now on."""

@@ -87,6 +87,7 @@ class GroupProgress:
         clamped = self._offsets(manager)
         yield from side_files.check_clamped(store, found, clamped)
         self._ledger.reported = {group: offset for group, offset in clamped.items() if offset >= 0}
+        self._ledger.take_back(clamped)
 
     def _found(self, versions: Versions) -> Iterator[Violation]:
         yield from side_files.check_version(versions)

@@ -20,6 +20,16 @@ class DamagedImage(NamedTuple):
     log_offset: int
 
 
+def is_whole(image: Image, store: MessageStore) -> bool:
+    """Return whether an image has all of the checkpoint and of the log that a stopped store had.
+
+    Where it has not, a stop has vouched for what was not durable: that is for the next load to show, without damage.
+    """
+    sizes = {segment.file.path: segment.size_bytes for segment in store.log.segments}
+    found = {path: len(image.files[path].content) for path in sizes if path in image.files}
+    return found == sizes and store.config.checkpoint_path in image.files
+
+
 def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0) -> DamagedImage | None:
     """Zero one of the last sectors that the log of a stopped store has written; None if that changes nothing.
 

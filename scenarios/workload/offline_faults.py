@@ -52,6 +52,8 @@ class OfflineFaults:
         self._check_strays(image)
         if self.config.abort_path in image.files:
             self.judge.broken("START", "the marker is back after a clean stop", self.config.abort_path, "none", "there")
+        if not damage.is_whole(image, store):
+            return image
         if life.ending == LifeEnding.STOP_AND_DAMAGE:
             return self._lose_tail(image, store)
         if life.ending == LifeEnding.STOP_AND_DAMAGED_RECORD:
@@ -161,13 +163,12 @@ class OfflineFaults:
     def _damage_progress(self, image: Image) -> Image:
         """Lose the first sector of what consumer groups committed, if the version before must have been kept."""
         groups = self.ledger.group_progress
-        if groups.kept is None or not groups.is_persisted:
+        if groups.kept is None or not groups.is_persisted or groups.path not in image.files:
             return image
         content = image.files[groups.path].content
         lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
-        groups.lose_durable()
-        self.ledger.progress_is_final = False
+        self.ledger.lose_progress()
         return damage.with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:

@@ -69,13 +69,17 @@ def removing_operator(
                 _age(store, 3)
                 store.execute_delete_files_manually()
                 store.world.tasks.sleep(stream.between(1, _PASS_MS, "pause ms of a pass"))
-            before = ledger.queue_ends.copy()
+            before, known = ledger.queue_ends.copy(), store.queues.all()
             ledger.queues_going += 1
             try:
                 store.clean_expired_consumer_queue()
             except OSError:
                 if not allowances.errors(disk):
                     raise
+            places = [(queue.topic, queue.queue_id) for queue in known]
+            gone = {place for place, queue in zip(places, known, strict=True) if store.queues.find(*place) is not queue}
+            for place in gone - (ledger.queue_ends - before).keys():  # its file was gone since an attempt that failed
+                ledger.end_queue(place)
             for place in ledger.queue_ends - before:
                 ledger.queue_ends[place] += 1
             ledger.queues_going -= 1

@@ -129,7 +129,8 @@ class TransactionTraffic:
         behaviour = transaction.behaviour
         answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self.plan.sync_flush)
         end = put.physical_offset + put.record_bytes
-        found = self._must_be_found(end, is_visible=put.is_durable or answered_for_all)
+        is_visible = put.is_durable or answered_for_all
+        found = self._must_be_found(end, is_visible=is_visible, in_buffer=self.plan.memory.transient_pool)
         if behaviour.contradicts:
             otherwise = partial(self._end, transaction, put, request, commits=not behaviour.commits, found=found)
             self._spawn("contradiction", otherwise)
@@ -164,7 +165,8 @@ class TransactionTraffic:
             others_ms = len(ledger.transactions.by_name) * live.overtaken_ms_max(self.plan)
             put_back_ms = live.answer_ms_max(self.plan) or 0  # it may need a segment that has yet to be made
             config = self.store.config
-            seen_ms = 0 if self.store.commit is None else config.commit_interval_commit_log_ms  # a pass sees the file
+            # A pass sees the file, and waits for it before it asks.
+            seen_ms = 0 if self.store.commit is None else 2 * config.commit_interval_commit_log_ms
             passes_ms = 2 * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
         found = list(tx.check_question(transaction, record, began_ms=self._began_ms, late_ms_max=late_ms_max))
@@ -182,7 +184,7 @@ class TransactionTraffic:
         put = self.ledger.by_name[transaction.name]
         request = HalfMessage.of(record).request
         end = record.physical_offset + record.size_bytes
-        must = self._must_be_found(end, is_visible=True)
+        must = self._must_be_found(end, is_visible=True, in_buffer=self._may_fail_to_commit)
         self._end(transaction, put, request, commits=behaviour.commits, found=must)
 
     def _spawn(self, name: str, body: Callable[[], None]) -> None:
@@ -216,12 +218,17 @@ class TransactionTraffic:
             # Not where readers are: what the check has put back before may wait in a buffer yet.
             transaction.settled_at = self.store.log.put_offset
 
-    def _must_be_found(self, end: int, *, is_visible: bool) -> bool:
+    @property
+    def _may_fail_to_commit(self) -> bool:
+        """Return whether what is in a buffer may have to stay there."""
+        return self.plan.memory.transient_pool and allowances.has_met_any(self.disk)
+
+    def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
         """Return whether a look-up has to find a half message that ends there; is_visible: whether it should.
 
         A disk that fails or is slow may not have let it become so, and what is in a buffer only is not, yet.
         """
-        disk, in_buffer = self.disk, self.plan.memory.transient_pool
+        disk = self.disk
         is_excused = in_buffer or allowances.delays(disk, self.plan) or allowances.sync_errors(disk)
         if end <= self.ledger.expired_to:
             return False

@@ -42,6 +42,9 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the progress of the check."""
 
 _PASS_MS_MAX = 60_000
+_COMMIT_MS_MAX = 5_000
+"""How long a pass waits for what is in a buffer to be committed before it asks about it."""
+_LOOK_MS = 20
 _HOUR_MS = 3_600_000
 _NEVER_STORED = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
@@ -96,6 +99,8 @@ class TransactionalMessageCheckService(Service):
         self._own_from = -1
         """Half messages from here on were put in this life, so all of them that were put back are known."""
         self._unpublished: _Progress | None = None
+        self._questions: list[MessageRecord] = []
+        """What this pass has put back to be asked about, and no look-up can find yet: it is in a buffer of the pool."""
         self._put_end = 0
         """Log offset behind what was put last; with a transient pool further than readers may see."""
 
@@ -144,12 +149,17 @@ class TransactionalMessageCheckService(Service):
         clock = self.world.clock
         begin_ns = clock.monotonic_ns()
         ops.read()
-        for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
-            if record is not None and not self._deal_with(HalfMessage.of(record), ops):
-                break
-            self._half_offset = at + 1
-            if self.is_stopping or clock.monotonic_ns() - begin_ns > _PASS_MS_MAX * 1_000_000:
-                break
+        try:
+            for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
+                if record is not None and not self._deal_with(HalfMessage.of(record), ops):
+                    break
+                self._half_offset = at + 1
+                if self.is_stopping or clock.monotonic_ns() - begin_ns > _PASS_MS_MAX * 1_000_000:
+                    break
+        except (StoreError, OSError):
+            self._ask_the_rest()
+            raise
+        self._ask_the_rest()
         if self._half_offset >= self._own_from:
             with self._decisions.lock:
                 ops.forget(self._is_settled)
@@ -250,12 +260,38 @@ class TransactionalMessageCheckService(Service):
         return result
 
     def _ask(self, record: MessageRecord) -> None:
-        """Ask about a record once a look-up finds it, which under SYNC_FLUSH is when it is durable."""
-        self._store.flush.wait_durable(record.physical_offset + record.size_bytes, wait=True)
+        """Ask about a record once a look-up finds it: an answer may come at once.
+
+        Under SYNC_FLUSH that is when it is durable. Behind a pool it is when its buffer was committed, for which all
+        questions of a pass wait together.
+        """
+        self._store.flush.wait_durable(_end_of(record), wait=True)
+        if self._is_in_file(record):
+            self._put_question(record)
+        else:
+            self._questions.append(record)
+
+    def _ask_the_rest(self) -> None:
+        clock = self.world.clock
+        due_ns = clock.monotonic_ns() + _COMMIT_MS_MAX * 1_000_000
+        questions, self._questions = self._questions, []
+        for record in questions:
+            while not self._is_in_file(record) and not self.is_stopping and clock.monotonic_ns() < due_ns:
+                self.signal.wait(_LOOK_MS)
+            self._put_question(record)
+
+    def _is_in_file(self, record: MessageRecord) -> bool:
+        return self._store.commit is None or self._store.max_phy_offset >= _end_of(record)
+
+    def _put_question(self, record: MessageRecord) -> None:
         try:
             self.on_check(record)
         except Exception as error:  # its own matter: the half message comes up again
             self.last_error = error
+
+
+def _end_of(record: MessageRecord) -> int:
+    return record.physical_offset + record.size_bytes
 
 
 def _placed(record: MessageRecord, message: Message, append: AppendMessageResult) -> MessageRecord:

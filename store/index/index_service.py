@@ -164,20 +164,22 @@ class IndexFiles:
         """Remove the oldest files whose records are all in front of log_min_offset, the last file never.
 
         Return how many. They are unlinked before their names are synced, oldest first: what a crash brings back is
-        a file of records that are gone.
+        a file of records that are gone. Raises OSError if one does not go: it stays, with all that are younger, and is
+        tried again the next time.
         """
         with self._syncing:
             files = self.files[:-1]
             count = 0
             while count < len(files) and files[count].end_physical_offset < log_min_offset:
                 count += 1
-            if not count:
-                return 0
-            with self._changing:
-                expired, self.files = self.files[:count], self.files[count:]
-            self._remove([self.path(file.name) for file in expired])
-            for file in expired:
+            for file in files[:count]:
+                with suppress(FileNotFoundError):  # somebody else has removed it
+                    self._world.files.unlink(self.path(file.name))
+                with self._changing:
+                    self.files = self.files[1:]
                 file.file.close()  # a query that still reads it has a view of its own
+            if count:
+                self._world.files.sync_directory(self._directory)
         return count
 
     def _remove(self, paths: list[str]) -> None:

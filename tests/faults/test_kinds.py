@@ -91,6 +91,17 @@ def tolerate(attempt: Callable[[], Any]) -> None:
         return
 
 
+def remove_often(rig: Rig) -> None:
+    """Make a file and remove it, again and again, whatever comes of it."""
+
+    def body() -> None:
+        for _ in range(20):
+            rig.files.write("/gone", b"")
+            tolerate(lambda: rig.files.unlink("/gone"))
+
+    rig.run(body)
+
+
 def read_often(rig: Rig) -> None:
     """Read, map and look up, whatever comes of it."""
 
@@ -241,6 +252,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "failed read": Twin(read_often, FaultPlan(failed_read_chance=0.3)),
     "failed map": Twin(read_often, FaultPlan(failed_map_chance=0.3)),
     "failed look-up": Twin(read_often, FaultPlan(failed_lookup_chance=0.3)),
+    "failed removal": Twin(remove_often, FaultPlan(failed_removal_chance=0.3)),
     "failed extend": Twin(read_often, FaultPlan(failed_extend_chance=0.3)),
     "slow IO": Twin(read_often, FaultPlan(slow_io_chance=0.3)),
     "stalled device": Twin(read_often, FaultPlan(stall_chance=0.3)),

@@ -213,17 +213,17 @@ def test_entries_lost_in_the_middle_of_a_row_of_queues_are_rebuilt(lives: Lives)
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_queue_that_begins_with_blank_entries_goes_on_behind_them(lives: Lives, killed: bool) -> None:
+def test_blank_entries_that_stand_for_no_record_of_a_whole_log_are_forgotten(lives: Lives, killed: bool) -> None:
     # There: the puts get queue offsets 5 and 6 and are never dispatched; a pull answers MESSAGE_WAS_REMOVING.
     lives.run(put_all("TT"))
     blank = bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)
     lives.write("/store/consumequeue/ZB/0/00000000000000000000", (5 * blank).ljust(QUEUE_BYTES, b"\0"))
 
-    assert [one.queue_offset for one in lives.run(put_all("ZB", "ZB"), killed=killed)] == [5, 6]
+    assert [one.queue_offset for one in lives.run(put_all("ZB", "ZB"), killed=killed)] == [0, 1]
 
     def after(store: MessageStore) -> None:
-        assert offsets(store, "ZB") == (5, 7)
-        assert store.get_message("ZB", 0, 5).queue_offsets == [5, 6]
+        assert offsets(store, "ZB") == (0, 2)
+        assert store.get_message("ZB", 0, 0).queue_offsets == [0, 1]
 
     lives.load(after)
 

@@ -6,11 +6,12 @@ from ..ranges import Ranges
 from ..scenario import Scenario
 
 FAIR: Mapping[str, Sequence[float | str]] = {
-    "latency_us_min": (20, 50, 500),
+    "latency_us_min": (20, 500, 500),
     "latency_us_max": (500, 1_000, 20_000),
     "split_chance": (0.0, 0.0, 0.2),
     "late_chance": (0.0, 0.0, 0.05),
 }
+"""Where all that is under way takes the same time, requests of several clients meet at one moment."""
 TROUBLED: Mapping[str, Sequence[float | str]] = {
     **FAIR,
     "partition_chance": (0.0, 0.01, 0.03),
@@ -44,6 +45,7 @@ BROKER = Ranges(
         "tasks_each": (1, 2),
         "buffer_bytes": (300, 4_096, 65_536),
         "rest_ms_max": (0, 0, 2_000, 8_000),
+        "work_ms": (0, 1),
         "off_ms_max": (1, 1_000, 10_000),
     },
     disturbances={"paused_task_chance": (0.0, 0.0, 0.1), "paused_machine_chance": (0.0, 0.0, 0.05)},
@@ -119,6 +121,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "failed_read_chance": (0.0, 0.0, 0.05),
                 "failed_map_chance": (0.0, 0.0, 0.05),
                 "failed_lookup_chance": (0.0, 0.0, 0.02),
+                "failed_removal_chance": (0.0, 0.0, 0.1),
                 "slow_sync_chance": (0.0, 0.1),
                 "slow_io_chance": (0.0, 0.0, 0.1),
                 "stall_chance": (0.0, 0.0, 0.01),

@@ -43,6 +43,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario.of(
         "progress-survives-every-crash",
         "progress once persisted is found again after any crash, and consumers go on from where it says",
+        sync_flush=(True, False, False),
         consuming={"commits_offsets": (True,)},
         delay={"chance": (0.0, 0.4)},
         consumers=(1, 2),

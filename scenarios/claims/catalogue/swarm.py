@@ -50,6 +50,7 @@ _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     "failing reads": {"faults": {"failed_read_chance": (0.0, 0.0, 0.1)}},
     "failing maps": {"faults": {"failed_map_chance": (0.0, 0.0, 0.05)}},
     "failing look-ups": {"faults": {"failed_lookup_chance": (0.0, 0.0, 0.02)}},
+    "failing removals": {"faults": {"failed_removal_chance": (0.3,)}},
     "refused locks": {"faults": {"refused_lock_chance": (0.3,)}},
     "failing creations": {"faults": {"failed_creation_chance": (0.0, 0.0, 0.2)}},
     "failing growth": {"faults": {"failed_extend_chance": (0.0, 0.0, 0.1)}},

@@ -1,11 +1,14 @@
 """Bugs of brokers: what a broker keeps of its clients' progress, whom it asks, and where it sends them."""
 
+from collections.abc import Callable, Mapping
+
+from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.requests import ExtFields, ResponseCode
 from ....store.broker.router import Channel
-from ....store.broker.versioned_table import DataVersion, VersionedTable
+from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.half_message import EndTransaction, committed
 from ....store.delivery.transaction_service import (
     EndTransactionResult,
@@ -13,11 +16,13 @@ from ....store.delivery.transaction_service import (
     TransactionalMessageService,
 )
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.scan import ScannedRecord
 from ....store.formats.side_json import encode_side_json
 from ....store.message import GetMessageResult, GetMessageStatus
+from ....store.queues.dispatch import ArrivalNotifier
 from ....store.side_file import SideFile
 from ...claims.catalogue.brokers import BROKER
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 
@@ -34,6 +39,7 @@ def _pull_commits_what_it_gives(
         fields = ExtFields(request.ext_fields)
         queue = fields.text("topic"), fields.int32("queueId")
         following = int(response.ext_fields["nextBeginOffset"])
+        bit()
         self._parts.offsets.commit_offset(fields.text("consumerGroup"), *queue, following)
     return response
 
@@ -54,6 +60,7 @@ _original_unregister_filters = BrokerParts._unregister_filters
 
 def _forget_group(self: BrokerParts, group: str) -> None:
     _original_unregister_filters(self, group)
+    bit()
     self.offsets.remove_group(group)
 
 
@@ -75,6 +82,7 @@ def _store_or_believe(self: SideFile, content: bytes) -> bool:
     try:
         return _original_store(self, content)
     except OSError:
+        bit()
         self._content = content
         raise
 
@@ -96,7 +104,11 @@ SIDE_FILE_FAILED_ONCE = Mutant(
 # the next one is answered; a crash takes the topic, and consumers are answered that there is none.
 def _store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     self.version, self._table = version, table
-    self.file.store(encode_side_json(self._members_of(version, table)))
+    try:
+        self.file.store(encode_side_json(self._members_of(version, table)))
+    except OSError:
+        bit()
+        raise
 
 
 TOPIC_SEEN_BEFORE_DURABLE = Mutant(
@@ -115,6 +127,7 @@ def _commit_whatever(self: TransactionalMessageService, request: EndTransaction)
         return EndTransactionResult(half)
     message = committed(half)
     put = None if message is None else self._store.put_message(message)
+    bit(put is not None and put.append is None)
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
 
@@ -143,6 +156,7 @@ def _answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
     if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
+        bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
     return _original_answer(request, code, broker_id, result)
 
@@ -162,7 +176,7 @@ _original_code_of = pull._code_of
 
 
 def _code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
-    if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
+    if bit(result.status is GetMessageStatus.NO_MATCHED_MESSAGE):
         return ResponseCode.PULL_NOT_FOUND
     return _original_code_of(result, offset)
 
@@ -173,4 +187,91 @@ NO_MATCH_WAITS = Mutant(
     (Patch(pull, "_code_of", _code_that_waits),),
     ("LIVE",),
     _LIVELY.replace(consume_queue_bytes=(100,), consuming={"filtered": (True,)}),
+)
+
+
+# hold-without-second-look: a pull that found nothing is held without another look at its queue. A message that has come
+# between the two has notified nobody, and the pull waits for the next one, or for the next look at all queues.
+def _hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
+    config, held = self._config, self._held
+    with self._lock:
+        if self._is_released or held.count >= config.held_pulls_max:
+            return False
+        if held.count_of(pull.channel) >= config.held_pulls_of_client_max:
+            return False
+        held.add(pull)
+        is_first = pull.due_ns < self._wake_ns
+    bit(self._store.get_max_offset_in_queue(*pull.queue) > pull.offset)
+    if not pull.channel.is_open:
+        self.forget(pull.channel)
+    elif is_first:
+        self.wake()
+    return True
+
+
+HOLD_WITHOUT_SECOND_LOOK = Mutant(
+    "hold-without-second-look",
+    "a message that comes as a pull begins to be held leaves it waiting",
+    (Patch(PullRequestHoldService, "hold", _hold_unseeing),),
+    ("LIVE",),
+    _LIVELY.replace(broker={"suspend_ms": (5_000,)}),
+)
+
+
+# arrival-one-short: what has arrived ends the waits for what is in front of it.
+_original_notify = ArrivalNotifier.notify
+
+
+def _notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
+    bit()
+    _original_notify(self, record._replace(queue_offset=record.queue_offset - 1))
+
+
+ARRIVAL_ONE_SHORT = Mutant(
+    "arrival-one-short",
+    "an arriving message does not end the wait for it",
+    (Patch(ArrivalNotifier, "notify", _notify_one_short),),
+    ("LIVE",),
+    _LIVELY.replace(broker={"suspend_ms": (5_000,)}),
+)
+
+
+# topic-lost-beside-another: a table is read and changed before its lock is taken, so that readers wait for no disk.
+def _change_what_was_read(
+    self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
+) -> Mapping[str, Entry]:
+    before = self._table
+    table = changed(before)
+    has_changed = table != before
+    if has_changed:
+        with self._lock:
+            bit(self._table is not before)
+            self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
+    if has_changed and self.on_changed is not None:
+        self.on_changed()
+    return table
+
+
+TOPIC_LOST_BESIDE_ANOTHER = Mutant(
+    "topic-lost-beside-another",
+    "of two topics that are made at once, one is lost",
+    (Patch(VersionedTable, "change", _change_what_was_read),),
+    ("META",),
+    _LIVELY.replace(producers=(3,), topics=(2,)),
+)
+
+
+# every-second-topic-in-memory: a table is written every other time that it changes, for each write has all of it.
+def _store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+    if not bit(version.counter % 2 == 1):
+        self.file.store(encode_side_json(self._members_of(version, table)))
+    self.version, self._table = version, table
+
+
+EVERY_SECOND_TOPIC_IN_MEMORY = Mutant(
+    "every-second-topic-in-memory",
+    "every other change of topics is in memory only",
+    (Patch(VersionedTable, "_store", _store_every_other_time),),
+    ("META",),
+    _LIVELY,
 )

@@ -10,13 +10,14 @@ from ....store.index.index_recovery import IndexRecovery
 from ....store.log.recovery import Recovery
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # op-progress-stays: ops are kept although all half messages they decided are settled. Each life of the broker reads
 # them again from the first on.
 def _keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
     """Forget nothing."""
+    bit(any(all(map(is_settled, halves)) for halves in self._ops.values()))
 
 
 OP_PROGRESS_STAYS = Mutant(
@@ -39,6 +40,8 @@ def _flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
         self.durable_to.set(dispatched_to)
     if self._flush_full_index_files():
         self._checkpoint.flush()
+    else:
+        bit()
 
 
 CHECKPOINT_IN_MEMORY = Mutant(
@@ -56,6 +59,7 @@ def _persist_one(self: ScheduleMessageService) -> bool:
     if self._undurable and self._undurable[0][0] <= self._commit_log.queue.flushed_where.get():
         _, level, offset = self._undurable.popleft()
         self._durable[level] = offset
+    bit(bool(self._undurable) and self._undurable[0][0] <= self._commit_log.queue.flushed_where.get())
     return self.file.store(encoded_offsets(self._durable))
 
 
@@ -70,6 +74,9 @@ DELAY_PROGRESS_ONE_AT_A_TIME = Mutant(
 
 # recovery-from-oldest-segment: the search for the newest segment that the checkpoint vouches for goes from the front,
 # and ends at the first.
+_original_trusted_segments = Recovery.trusted_segments
+
+
 def _oldest_trusted_segment(self: Recovery) -> int:
     if self._clean_exit:
         return max(0, self._begun_segments() - 3)
@@ -77,6 +84,7 @@ def _oldest_trusted_segment(self: Recovery) -> int:
     for index, segment in enumerate(self._log.segments):
         first = self._first_record(segment)
         if first is not None and 0 < first.store_timestamp_ms <= limit_ms:
+            bit(_original_trusted_segments(self) != index)
             return index
     return 0
 
@@ -102,7 +110,7 @@ _original_scan = Recovery._scan
 
 
 def _scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> object:
-    return _original_scan(self, 0 if self._clean_exit else first, trusted)
+    return _original_scan(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
 CLEAN_EXIT_SCANS_ALL = Mutant(
@@ -120,6 +128,7 @@ _original_begin = IndexRecovery.begin
 
 
 def _begin_as_after_a_crash(self: IndexRecovery) -> object:
+    bit(self._clean_exit)
     self._clean_exit = False
     return _original_begin(self)
 
@@ -143,6 +152,7 @@ INDEX_REBUILT_AFTER_CLEAN_STOP = Mutant(
 # true before the newest change.
 def _store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
     self.file.store(encode_side_json(self._members_of(self.version, self._table)))
+    bit()
     self.version, self._table = version, dict(table)
 
 
@@ -152,4 +162,32 @@ TABLE_ONE_CHANGE_BEHIND = Mutant(
     (Patch(VersionedTable, "_store", _store_before_change),),
     ("META",),
     Ranges(broker={"serves": (True,)}, consumers=(1,)),
+)
+
+
+# queue-position-read-after-flush: what was dispatched while the queues were synced is taken for synced, too.
+def _flush_then_read_positions(self: FlushConsumeQueueService) -> None:
+    before = self._dispatch.reput_from.get()
+    self._queues.make_durable()
+    dispatched_to = self._dispatch.reput_from.get()
+    bit(dispatched_to > before)
+    if self.last_error is None:
+        self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
+        self.durable_to.set(dispatched_to)
+    self._flush_full_index_files()
+    self._checkpoint.flush()
+
+
+QUEUE_POSITION_READ_AFTER_FLUSH = Mutant(
+    "queue-position-read-after-flush",
+    "the checkpoint speaks for what was dispatched while queues were synced",
+    (Patch(FlushConsumeQueueService, "flush_thoroughly", _flush_then_read_positions),),
+    ("CKPT", "CLEAN", "CQ-COMPLETE"),
+    Ranges(
+        recover_whole_log=(False,),
+        flush={"thorough_interval_ms": (2000,)},
+        pauses={"chance": (0.5,), "ms_max": (300, 3000)},
+        sync_ms_max=(10,),
+        messages_each=(16,),
+    ),
 )

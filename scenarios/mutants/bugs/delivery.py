@@ -2,15 +2,23 @@
 
 from dataclasses import replace
 
-from ....store.delivery import half_message, schedule
-from ....store.delivery.half_message import OP_TOPIC, QUEUE_ID, HalfMessage, again
+from ....store.delivery import half_message, schedule, transaction_check
+from ....store.delivery.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfMessage, again
 from ....store.delivery.redirect import delivered
-from ....store.delivery.schedule import ScheduleMessageService
-from ....store.delivery.transaction_check import TransactionalMessageCheckService
+from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
+from ....store.delivery.transaction_check import (
+    CHECK_GROUP,
+    HalfMessageVerdict,
+    TransactionalMessageCheckService,
+    TransactionConfig,
+)
 from ....store.delivery.transaction_queues import OpQueue
 from ....store.formats.consume_queue import QueueEntry
 from ....store.formats.message import MessageRecord
+from ....store.formats.scan import ScannedRecord
 from ....store.message import Message, PutMessageStatus
+from ....store.queues.dispatch import LightQueueDispatcher
+from ....store.queues.light_queues import LIGHT_MARK
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -77,6 +85,7 @@ def _persist_once(self: ScheduleMessageService) -> bool:
     try:
         return _original_persist(self)
     finally:
+        bit(not self._is_persisted)
         self._is_persisted = True
 
 
@@ -144,6 +153,25 @@ HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
 )
 
 
+# A half message was put back into a buffer of the pool, and its producer group is asked at once. An answer that is back
+# before the buffer is committed finds no record, and is turned away: the same fifteen times, and then it is given up.
+_original_is_in_file = TransactionalMessageCheckService._is_in_file
+
+
+def _is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
+    bit(not _original_is_in_file(self, record))
+    return True
+
+
+QUESTION_BEFORE_COMMIT = Mutant(
+    "question-before-commit",
+    "a producer group is asked about a half message that is in a buffer, where its answer does not find it",
+    (Patch(TransactionalMessageCheckService, "_is_in_file", _is_asked_about_at_once),),
+    ("TX",),
+    Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)}),
+)
+
+
 # #35 op-queue-overflow-one: to find nothing new at the end of the op queue is taken for an offset that is
 # wrong. The check then begins anew at the place the answer points to, which is that same end, and what it had
 # read of decisions that its half messages still need is forgotten.
@@ -181,4 +209,89 @@ PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(
     (Patch(half_message, "again", _again_never_reconsumed),),
     ("PREFIX",),
     Ranges(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16384), sync_flush=(True,)),
+)
+
+
+# tx-progress-outlives-log: the progress of the check is kept as soon as a pass is over. A crash may take what that pass
+# has put back, and the half messages that were behind it are in front of where the next life begins.
+def _publish_at_once(self: TransactionalMessageCheckService) -> None:
+    done = self._unpublished
+    if done is None:
+        return
+    bit(self._store.log.flushed_where.get() < done.log_offset)
+    self._unpublished = None
+    for topic, offset in ((HALF_TOPIC, done.half_offset), (OP_TOPIC, done.op_offset)):
+        if self._progress_in(topic) != offset:
+            self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
+
+
+TX_PROGRESS_OUTLIVES_LOG = Mutant(
+    "tx-progress-outlives-log",
+    "the check of transactions goes on behind what a crash has taken from it",
+    (Patch(TransactionalMessageCheckService, "_publish", _publish_at_once),),
+    ("TX",),
+    Ranges(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)}),
+)
+
+
+# asked-once-too-often: the limit of questions is one that may be reached.
+def _verdict_beyond_limit(
+    half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
+) -> HalfMessageVerdict:
+    bit(half.check_times == config.transaction_check_max)
+    return _original_verdict(half, now_ms, replace(config, transaction_check_max=_one_more(config)), reserved_ms)
+
+
+def _one_more(config: TransactionConfig) -> int:
+    return config.transaction_check_max + 1
+
+
+_original_verdict = transaction_check.verdict
+ASKED_ONCE_TOO_OFTEN = Mutant(
+    "asked-once-too-often",
+    "a half message is asked about once more than transactionCheckMax",
+    (Patch(transaction_check, "verdict", _verdict_beyond_limit),),
+    ("TX",),
+    Ranges(transactions={"chance": (1.0,)}, messages_each=(5,)),
+)
+
+
+# delay-progress-outlives-copies: progress of delivery is persisted as it is, whether or not what it has put is durable.
+def _persist_undurable(self: ScheduleMessageService) -> bool:
+    flushed_where = self._commit_log.queue.flushed_where.get()
+    bit(any(end > flushed_where for end, _, _ in self._undurable))
+    self._undurable.clear()
+    self._durable = dict(self.offsets)
+    stored = self.file.store(encoded_offsets(self._durable))
+    self._is_persisted = True
+    return stored
+
+
+DELAY_PROGRESS_OUTLIVES_COPIES = Mutant(
+    "delay-progress-outlives-copies",
+    "a crash takes delivered messages that progress says are delivered",
+    (Patch(ScheduleMessageService, "persist", _persist_undurable),),
+    ("SCHED",),
+    Ranges(
+        delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)}
+    ),
+)
+
+
+# delayed-skips-light-queues: what has waited was dispatched once already, when it was put to wait.
+_original_dispatch_light = LightQueueDispatcher.dispatch
+
+
+def _dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> None:
+    if bit(b"REAL_TOPIC" in record.properties and LIGHT_MARK in record.properties):
+        return
+    _original_dispatch_light(self, record)
+
+
+DELAYED_SKIPS_LIGHT_QUEUES = Mutant(
+    "delayed-skips-light-queues",
+    "a message that was delayed is in none of its light queues",
+    (Patch(LightQueueDispatcher, "dispatch", _dispatch_light_once),),
+    ("CQ-COMPLETE",),
+    Ranges(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,)),
 )

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from ....store.errors import CorruptFileError
 from ....store.formats import index_key
-from ....store.formats.index_key import keys_of
+from ....store.formats.index_key import key_hash, keys_of
 from ....store.index import index_recovery
 from ....store.index.index_file import IndexFile
 from ....store.index.index_recovery import IndexRecovery, Place
+from ....store.index.index_service import IndexService
 from ....store.log.recovery import Recovery
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.queues.queue_replay import EarlierEntriesMissing
@@ -39,7 +40,7 @@ def _scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | No
     except EarlierEntriesMissing:
         stopped_by = self._scan(0, trusted)
     if self.index is not None:
-        self.index.drop_beyond(self._report.end_offset)
+        bit(self.index.drop_beyond(self._report.end_offset))
     return stopped_by
 
 
@@ -135,6 +136,7 @@ def _select_in_few_steps(
 ) -> None:
     room = min(max_num, len(found) + _WALK_ENTRIES_MAX)
     _original_select(self, key_hash, begin_ms, end_ms, found, room, accept)
+    bit(len(found) == room < max_num)
 
 
 INDEX_WALK_BOUNDED = Mutant(
@@ -151,4 +153,34 @@ INDEX_WALK_BOUNDED = Mutant(
         lives=(2, 3),
         endings=("stop",),
     ),
+)
+
+
+# look-up-ends-a-file-early: a look-up by time ends at the file that begins in the same second as it.
+def _query_to_the_second(
+    self: IndexService,
+    topic: str,
+    key: bytes,
+    max_num: int,
+    begin_ms: int,
+    end_ms: int,
+    accept: Callable[[int], bool],
+) -> list[int]:
+    hashed, max_num = key_hash(topic, key), min(max_num, self._max_num)
+    found: list[int] = []
+    for file in reversed(self.table.files):
+        if file.may_hold(begin_ms, end_ms):
+            file.select(hashed, begin_ms, end_ms, found, max_num, accept)
+        if len(found) >= max_num or file.begin_timestamp_ms <= begin_ms + 1000:
+            bit(len(found) < max_num and file.begin_timestamp_ms >= begin_ms and file is not self.table.files[0])
+            break
+    return found
+
+
+LOOK_UP_ENDS_A_FILE_EARLY = Mutant(
+    "look-up-ends-a-file-early",
+    "a look-up by time does not reach an older file of the same second",
+    (Patch(IndexService, "query_offset", _query_to_the_second),),
+    ("IDX",),
+    Ranges(index={"slots": (5,), "entries": (4, 9), "seekers": (1,)}, messages_each=(16,)),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ....store.errors import CorruptFileError
+from ....store.errors import CorruptFileError, StoreLockedError
 from ....store.log.recovery import RecoveryReport
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import QueueSegments
@@ -51,7 +51,11 @@ def _make_directory(self: MessageStore) -> None:
 
 def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     report = _original_recover(self, clean_exit=clean_exit)
-    _original_lock_directory(self)
+    try:
+        _original_lock_directory(self)
+    except StoreLockedError:
+        bit()
+        raise
     return report
 
 

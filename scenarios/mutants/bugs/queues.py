@@ -282,6 +282,7 @@ TAG_CODE_TRIMS = _bug_of_tag_codes(
 # silent-queue-not-recovered: recovery sets the positions of those queues whose records it meets. One that has none in
 # what is scanned keeps what loading gave it: every file counts as full, and new messages come behind the zeros.
 def _leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+    bit(queue.queue.last() is not None)
     return False
 
 
@@ -308,6 +309,7 @@ SILENT_QUEUE_NOT_RECOVERED = Mutant(
 # thorough flushes is in one, but for a queue that gets most of all messages; the checkpoint speaks for all of it.
 def _flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
     self.queue.flush(least_pages)
+    bit(not least_pages and self.queue.flushed_where.get() < self.queue.max_offset)
 
 
 HOT_QUEUE_FLUSHED_IN_PART = Mutant(

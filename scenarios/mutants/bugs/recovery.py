@@ -63,6 +63,8 @@ def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
 def _finish_with_entries_found(self: Recovery) -> None:
     for queue in self._queues.all():
         _keep_entries(queue, self._report.end_offset)
+        replay = self._replays.get((queue.topic, queue.queue_id))
+        bit(replay is not None and replay.next > queue.max_offset)
         queue.correct_min_offset(max(self._log.min_offset, 0))
 
 
@@ -82,6 +84,7 @@ _original_finish_queues = Recovery.finish_queues
 def _finish_without_cutting(self: Recovery) -> None:
     if self._clean_exit:
         for queue in self._queues.all():
+            bit(_end_of_entries(queue, self._report.end_offset) < _end_of_entries(queue))
             _keep_entries(queue)
             queue.correct_min_offset(max(self._log.min_offset, 0))
     else:
@@ -104,11 +107,13 @@ def _end_at_once(self: DispatchService) -> None:
 
 
 def _is_clean_with_backlog(self: MessageStore) -> bool:
-    return (
+    clean = (
         self.flags.is_writeable
         and self.log.flushed_where.get() == self.log.max_offset
         and self.flush_queues.last_error is None
     )
+    bit(clean and self.dispatch.behind_bytes > 0)
+    return clean
 
 
 def _finish_without_backlog(self: Recovery) -> None:

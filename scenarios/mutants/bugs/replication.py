@@ -1,8 +1,10 @@
 """Bugs of replication: what a master and a slave believe of each other."""
 
+from ....store.config import FlushDiskType
 from ....store.errors import MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
 from ....store.queues.consume_queue import ConsumeQueue
+from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
 from ...claims.catalogue.clusters import CLUSTER
 from ..mutant import Mutant, Patch, bit
@@ -68,4 +70,50 @@ SLAVE_DISPATCH_UNBOUNDED = Mutant(
         "QUIET",
     ),
     CLUSTER.replace(cluster={"flipped_bit_chance": (0.5,)}),
+)
+
+
+# slave-gets-what-is-not-durable: a master sends its log as far as it is written. What a power cut then takes from it, a
+# slave has: the two logs part, and that slave follows nobody any more.
+def _send_what_is_written(self: HAConnection) -> bool:
+    at, durable_to = self._sent.get(), self._readable_limit()
+    limit = self._log.max_offset
+    if at >= limit:
+        return False
+    segment = self._log.find(at)
+    if segment is None:
+        self.close(f"log offset {at}, which was to be sent next, has left the log")
+        return True
+    position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
+    end = min(position + batch_bytes, limit - segment.base_offset, segment.size_bytes)
+    data = bytes(segment.file.view(position, end))
+    bit(at + len(data) > durable_to)
+    self._sent.set(at + len(data))
+    self._send(encode_frame_header(at, len(data)) + data)
+    return True
+
+
+SLAVE_GETS_WHAT_IS_NOT_DURABLE = Mutant(
+    "slave-gets-what-is-not-durable",
+    "under sync flush, a slave is sent what a crash of its master can take",
+    (Patch(HAConnection, "_send_next", _send_what_is_written),),
+    ("REP",),
+    CLUSTER.replace(sync_flush=(True,)),
+)
+
+
+# slave-reports-undurable: a slave that flushes reports how far its log is written.
+def _written_offset(self: HAClient) -> int:
+    log = self._store.log
+    end_offset = log.max_offset
+    bit(log.flushed_where.get() < end_offset and self._config.flush_disk_type is FlushDiskType.SYNC_FLUSH)
+    return end_offset
+
+
+SLAVE_REPORTS_UNDURABLE = Mutant(
+    "slave-reports-undurable",
+    "a slave that flushes reports what is in its page cache only",
+    (Patch(HAClient, "_kept_offset", _written_offset),),
+    ("REP", "DUR"),
+    CLUSTER.replace(cluster={"slave_sync_flush": (True,)}),
 )

@@ -2,11 +2,22 @@
 
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
+from ....store.formats.side_json import encode_side_json
 from ....store.log.checkpoint import StoreCheckpoint, read_checkpoint
+from ....store.plugins import AnyMessageStore
+from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.side_file import SideFile
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
+
+_PROGRESS = Ranges(
+    consuming={"commits_offsets": (True,)},
+    consumers=(2,),
+    topics=(1,),
+    pauses={"chance": (0.5,), "ms_max": (300, 3000)},
+    lives=(3,),
+)
 
 
 # #39 checkpoint-before-data: the checkpoint says that the queues are durable before they are flushed.
@@ -111,4 +122,64 @@ CONFIG_INPLACE_BAK_POLLUTION = Mutant(
         lives=(6, 9),
         endings=("crash in persist",),
     ),
+)
+
+
+# progress-snapshot-before-lock: what is to be persisted is put together before it is this task's turn to write. Whoever
+# waits for the file has an older version in hand than who wrote last.
+def _persist_what_was(self: ConsumerOffsetManager) -> bool:
+    content = encode_side_json(self.members)
+    offsets = {key: dict(table) for key, table in self._offsets.items()}
+    with self._file_lock:
+        bit(self._offsets != offsets)
+        return self.file.store(content)
+
+
+PROGRESS_SNAPSHOT_BEFORE_LOCK = Mutant(
+    "progress-snapshot-before-lock",
+    "older progress is written over newer by who has waited for the file",
+    (Patch(ConsumerOffsetManager, "persist", _persist_what_was),),
+    ("META", "REDEL"),
+    _PROGRESS.replace(endings=("crash in traffic", "stop")),
+)
+
+
+# clamp-in-memory: offsets that a start takes back to the ends of their queues are persisted when it is time to. Until
+# then a crash brings the old ones back, and by then their queues may have grown past them.
+def _clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
+    clamped = 0
+    with self._lock:
+        for key, offsets in self._offsets.items():
+            for queue_id, offset in offsets.items():
+                end = store.get_max_offset_in_queue(key.rpartition("@")[0], queue_id)
+                if bit(offset > end):
+                    offsets[queue_id] = end
+                    clamped += 1
+    return clamped
+
+
+CLAMP_IN_MEMORY = Mutant(
+    "clamp-in-memory",
+    "offsets that a start has taken back come back with the next crash",
+    (Patch(ConsumerOffsetManager, "clamp", _clamp_in_memory),),
+    ("META",),
+    _PROGRESS.replace(sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",)),
+)
+
+
+# commit-one-short: what a group has committed is kept one short, now and then: the message is only delivered again.
+def _commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
+    with self._lock:
+        of_topic = self._offsets.setdefault(f"{topic}@{group}", {})
+        if bit(offset > 0 and offset % 3 == 0):
+            offset = max(offset - 1, of_topic.get(queue_id, 0))
+        of_topic[queue_id] = offset
+
+
+COMMIT_ONE_SHORT = Mutant(
+    "commit-one-short",
+    "every third offset that a group commits is kept one short",
+    (Patch(ConsumerOffsetManager, "commit_offset", _commit_now_and_then_short),),
+    ("META", "REDEL", "QUIET"),
+    _PROGRESS,
 )

@@ -1,9 +1,11 @@
 """Bugs of a stop: it says that it was clean, and something that it should have made durable is not."""
 
+from ....store.formats.side_json import encode_side_json
 from ....store.message_store import MessageStore
+from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 _STOPS = Ranges(endings=("stop",), disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"))
 
@@ -13,6 +15,7 @@ _STOPS = Ranges(endings=("stop",), disk=("strict-posix", "ext4-ordered", "xfs", 
 def _finish_without_index(self: FlushConsumeQueueService) -> None:
     try:
         self.flush_thoroughly()
+        bit(self.index is not None)
     except OSError as error:
         self.last_error = error
 
@@ -28,6 +31,7 @@ STOP_LEAVES_INDEX_UNSYNCED = Mutant(
 
 # stop-leaves-queues-unsynced: what was dispatched since the last thorough flush is not synced by the stop.
 def _finish_without_queues(self: FlushConsumeQueueService) -> None:
+    bit(any(queue.queue.flushed_where.get() < queue.queue.max_offset for queue in self._queues.all()))
     try:
         if self.index is not None:
             self.index.make_durable()
@@ -56,6 +60,7 @@ STOP_LEAVES_QUEUES_UNSYNCED = Mutant(
 def _mark_stopped_unsynced(self: MessageStore) -> bool:
     try:
         self.world.files.unlink(self.config.abort_path)
+        bit()
     except OSError:
         return False
     return True
@@ -67,4 +72,40 @@ STOP_LEAVES_MARKER_REMOVAL_UNSYNCED = Mutant(
     (Patch(MessageStore, "_mark_stopped", _mark_stopped_unsynced),),
     ("START",),
     _STOPS,
+)
+
+
+# stop-syncs-whole-pages: the flush of a stop is one of those that leave a page that is being filled for the next one.
+def _finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
+    try:
+        for queue in self._queues.all():
+            queue.flush(1)
+            bit(queue.queue.flushed_where.get() < queue.queue.max_offset)
+        if self.index is not None:
+            self.index.make_durable()
+        self._checkpoint.flush()
+    except OSError as error:
+        self.last_error = error
+
+
+STOP_SYNCS_WHOLE_PAGES = Mutant(
+    "stop-syncs-whole-pages",
+    "a clean stop leaves the page of each queue that is being filled to the page cache",
+    (Patch(FlushConsumeQueueService, "finish", _finish_with_whole_pages),),
+    ("CQ-COMPLETE", "CQ-VALID", "QOFF", "SCAN"),
+    STOP_LEAVES_QUEUES_UNSYNCED.ranges,
+)
+
+
+# stop-forgets-progress: progress is persisted every so often, and a stop has nothing to add to that.
+def _finish_without_progress(self: ConsumerOffsetManager) -> None:
+    bit(self.file._content != encode_side_json(self.members))
+
+
+STOP_FORGETS_PROGRESS = Mutant(
+    "stop-forgets-progress",
+    "what consumers have committed last is lost in a clean stop",
+    (Patch(ConsumerOffsetManager, "finish", _finish_without_progress),),
+    ("REDEL", "META"),
+    _STOPS.replace(consuming={"commits_offsets": (True,)}, consumers=(2,)),
 )

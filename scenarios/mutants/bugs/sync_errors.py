@@ -3,7 +3,7 @@
 from ....store.log.segment_queue import SegmentQueue
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 _WITH_FAILED_WRITE_BACKS = Ranges(
     recover_whole_log=(False,),
@@ -20,6 +20,7 @@ _original_step = FlushConsumeQueueService.step
 
 def _step_and_forget(self: FlushConsumeQueueService) -> None:
     _original_step(self)
+    bit(self.last_error is not None)
     self.last_error = None
 
 
@@ -41,6 +42,7 @@ def _make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
     try:
         _original_make_durable(self, first)
     except OSError:
+        bit()
         _original_make_durable(self, first)
 
 

@@ -8,7 +8,7 @@ from ....store.message import AppendMessageResult, PutMessageStatus
 from ....store.replication.group_transfer import GroupTransfer, GroupTransferRequest
 from ...claims.catalogue.clusters import TROUBLED
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 
 # store-time-falls-with-the-clock: a record's store time is what the wall clock says, as in RocketMQ. Recovery begins at
@@ -20,6 +20,7 @@ def _append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageR
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         now_ms = self._world.clock.now_ms()
         self.begin_time_in_lock_ms = now_ms
+        bit(now_ms < self.last_store_timestamp_ms)
         self.last_store_timestamp_ms = min(self.last_store_timestamp_ms, now_ms)
         try:
             return self._append_locked(encoded, now_ms)
@@ -51,7 +52,7 @@ _slow_to = WeakKeyDictionary[GroupCommitService, int]()
 
 
 def _wait_durable_but_once(self: GroupCommitService, end_offset: int, *, wait: bool) -> PutMessageStatus:
-    if self.queue.flushed_where.get() < _slow_to.get(self, 0):
+    if bit(self.queue.flushed_where.get() < _slow_to.get(self, 0)):
         self.signal.notify()
         return PutMessageStatus.PUT_OK
     status = _original_wait_durable(self, end_offset, wait=wait)
@@ -84,7 +85,7 @@ def _submit_without_slave(self: GroupTransfer, start_offset: int, end_offset: in
         with self._lock:
             waits = request in self._requests
             self._requests = [each for each in self._requests if each is not request]
-        if waits:
+        if bit(waits):
             request.complete(PutMessageStatus.PUT_OK)
     return request
 

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from ....store.delivery.schedule import ScheduleMessageService
 from ....store.delivery.transaction_check import TransactionalMessageCheckService
+from ....store.log.flush import FlushRealTimeService, GroupCommitRequest
+from ....store.message import PutMessageStatus
 from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.replication.ha_client import RECONNECT_MS, HAClient
 from ....store.retention.cleaning import RetentionService
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch
+from ..mutant import Mutant, Patch, bit
 
 _TIMES = 10
 """How much too slow a timer is whose unit was mistaken for another: tenths for whole ones."""
@@ -20,13 +22,15 @@ _original_queue_step = FlushConsumeQueueService.step
 
 
 def _step_ten_intervals(self: FlushConsumeQueueService) -> None:
-    config = self._config
+    config, since_ns = self._config, self._thorough_ns
     longer_ms = config.flush_consume_queue_thorough_interval_ms * _TIMES
     self._config = replace(config, flush_consume_queue_thorough_interval_ms=longer_ms)
     try:
         _original_queue_step(self)
     finally:
         self._config = config
+    waited_ms = (self.world.clock.monotonic_ns() - since_ns) // 1_000_000
+    bit(self._thorough_ns == since_ns and waited_ms >= config.flush_consume_queue_thorough_interval_ms)
 
 
 QUEUE_FLUSH_TEN_TIMES_TOO_SLOW = Mutant(
@@ -40,7 +44,9 @@ QUEUE_FLUSH_TEN_TIMES_TOO_SLOW = Mutant(
 
 # offsets-persisted-ten-times-too-seldom: what consumers have committed is persisted, but ten intervals later.
 def _persist_ten_times_later(self: ConsumerOffsetManager) -> None:
-    self.signal.wait(self._flush_interval_ms * _TIMES)
+    if not self.signal.wait(self._flush_interval_ms):
+        bit()
+        self.signal.wait(self._flush_interval_ms * (_TIMES - 1))
     if not self.is_stopping:
         self._try_to_persist()
 
@@ -66,7 +72,7 @@ _original_client_step = HAClient.step
 
 def _step_and_rest(self: HAClient) -> None:
     _original_client_step(self)
-    if not self.is_stopping and self.diverged is None:
+    if bit(not self.is_stopping and self.diverged is None):
         self.signal.wait(RECONNECT_MS * (_TIMES - 1))
 
 
@@ -86,6 +92,7 @@ _original_retention_clean = RetentionService.clean
 def _clean_and_rest(self: RetentionService) -> None:
     _original_retention_clean(self)
     self._clean_ns = self.world.clock.monotonic_ns() + self._interval_ns * _TIMES
+    bit()
 
 
 RETENTION_TEN_TIMES_TOO_SLOW = Mutant(
@@ -104,8 +111,9 @@ RETENTION_TEN_TIMES_TOO_SLOW = Mutant(
 
 # delay-waits-for-last-level: the task of delayed delivery sleeps until the last of its levels is due.
 def _deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
-    waits_ms = [self._deliver_level(level) for level in self._delays_ms]
-    return max((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
+    waits_ms = [wait_ms for level in self._delays_ms if (wait_ms := self._deliver_level(level)) is not None]
+    bit(len(set(waits_ms)) > 1)
+    return max(waits_ms, default=None)
 
 
 DELAY_WAITS_FOR_LAST_LEVEL = Mutant(
@@ -119,7 +127,9 @@ DELAY_WAITS_FOR_LAST_LEVEL = Mutant(
 
 # transaction-check-in-tenths: the interval between two passes of the check is ten times what settings say.
 def _step_ten_times_later(self: TransactionalMessageCheckService) -> None:
-    self.signal.wait(self.config.transaction_check_interval_ms * _TIMES)
+    if not self.signal.wait(self.config.transaction_check_interval_ms):
+        bit()
+        self.signal.wait(self.config.transaction_check_interval_ms * (_TIMES - 1))
     if not self.is_stopping:
         self.check()
 
@@ -130,4 +140,69 @@ TRANSACTION_CHECK_TEN_TIMES_TOO_SLOW = Mutant(
     (Patch(TransactionalMessageCheckService, "step", _step_ten_times_later),),
     ("TX",),
     Ranges(transactions={"chance": (1.0,)}, messages_each=(5,)),
+)
+
+
+# levels-behind-one-that-waits: the levels are gone through in order, and the first that has to wait ends that.
+def _deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
+    for number, level in enumerate(self._delays_ms):
+        wait_ms = self._deliver_level(level)
+        if wait_ms is not None:
+            bit(number + 1 < len(self._delays_ms))
+            return wait_ms
+    return None
+
+
+LEVELS_BEHIND_ONE_THAT_WAITS = Mutant(
+    "levels-behind-one-that-waits",
+    "delayed messages of other levels are late while one of a lower level waits",
+    (Patch(ScheduleMessageService, "deliver_due", _deliver_up_to_a_wait),),
+    ("SCHED", "QUIET"),
+    Ranges(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)}),
+)
+
+
+# thorough-flush-ten-times-late: all that has gathered is flushed, but ten intervals later.
+_original_flush_step = FlushRealTimeService.step
+
+
+def _flush_step_ten_intervals(self: FlushRealTimeService) -> None:
+    config, since_ns = self.config, self._thorough_ns
+    self.config = replace(
+        config, flush_commit_log_thorough_interval_ms=config.flush_commit_log_thorough_interval_ms * _TIMES
+    )
+    try:
+        _original_flush_step(self)
+    finally:
+        self.config = config
+    waited_ms = (self.world.clock.monotonic_ns() - since_ns) // 1_000_000
+    bit(self._thorough_ns == since_ns and waited_ms >= config.flush_commit_log_thorough_interval_ms)
+
+
+THOROUGH_FLUSH_TEN_TIMES_LATE = Mutant(
+    "thorough-flush-ten-times-late",
+    "under async flush, what has gathered becomes durable long after settings say",
+    (Patch(FlushRealTimeService, "step", _flush_step_ten_intervals),),
+    ("QUIET",),
+    Ranges(sync_flush=(False,), heals=(True,)),
+)
+
+
+# sync-timeout-in-seconds: how long a put waits for its flush is taken for seconds.
+def _wait_in_seconds(self: GroupCommitRequest, timeout_ms: int) -> PutMessageStatus:
+    if self._done.wait(timeout_ms):
+        return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
+    bit()
+    if self._done.wait(timeout_ms * 999) and self._durable:
+        return PutMessageStatus.PUT_OK
+    self._gave_up = True
+    return PutMessageStatus.FLUSH_DISK_TIMEOUT
+
+
+SYNC_TIMEOUT_IN_SECONDS = Mutant(
+    "sync-timeout-in-seconds",
+    "a put waits a thousand times longer for its flush than settings say",
+    (Patch(GroupCommitRequest, "wait", _wait_in_seconds),),
+    ("LIVE", "STATUS", "QUIET"),
+    Ranges(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (20,)}),
 )

@@ -30,13 +30,13 @@ from ...oracle.evidence import Violation, tried
 from ...oracle.put_entry import PLAIN, PutContent, differences
 from ...oracle.recovered import FoundRecord
 from .message_options import EVERYTHING, PLAIN_OPTIONS, MessageOptions, Subscription
+from .pull_times import PullTimes, Queue
 
 _OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)
 _WAITING = (*_OF_HALVES, SCHEDULE_TOPIC)
 """Where messages are before they come to the topic that they were sent to."""
 _BESIDE_BODY_BYTES_MAX = 400
 """More than a record of a run has beside its body."""
-Queue = tuple[str, int]
 
 
 class MessagePlace(NamedTuple):
@@ -110,6 +110,7 @@ class ClientLedger:
     sync_flush: bool
     subscription: Subscription = EVERYTHING
     """What the group of consumers wants."""
+    pull_times: PullTimes = field(default_factory=PullTimes)
     has_steady_clock: bool = True
     """Whether no machine's clock steps, so that nothing may be delivered before its time."""
     hits: Counter[str] = field(default_factory=Counter)
@@ -162,12 +163,14 @@ class ClientLedger:
         self.answer_half(send, log_offset, asked_in=asked_in)
 
     def answer(
-        self, producer: int, send: Send, place: MessagePlace, log_offset: int, *, asked_in: int
+        self, producer: int, send: Send, place: MessagePlace, log_offset: int, *, asked_in: int, now_ns: int = 0
     ) -> Iterator[Violation]:
         """Note that a message was answered SUCCESS that was sent in some life; yield what that contradicts."""
         send.answered += 1
         self.topics[place.topic] = max(place.queue_id, self.topics.get(place.topic, 0))
         self.hits["late answer"] += asked_in != self.life
+        if asked_in == self.life and self.subscription.wants(send.options):
+            self.pull_times.note(place[:2], place.queue_offset, now_ns)
         if asked_in != self.life and not self.sync_flush:
             return
         key = (producer, place[:2])
@@ -297,6 +300,7 @@ class ClientLedger:
 
     def _end_life(self) -> None:
         self.life += 1
+        self.pull_times.begin_life()
         self.answered_commits.clear()
         self._forget_commits()
 
@@ -386,9 +390,18 @@ class ClientLedger:
         ends: dict[Queue, int] = {}
         for place in found:
             ends[place[:2]] = max(ends.get(place[:2], 0), place.queue_offset + 1)
+        for queue in self.committed:  # the start has taken the group back to there, durably
+            self._take_back(queue, ends.get(queue, 0))
         for queue, seen_until in self.seen_until.items():
             if seen_until > ends.get(queue, 0):
                 self._excuse(queue, seen_until)
+
+    def _take_back(self, queue: Queue, end: int) -> None:
+        """Note that a group is at the end of a queue at most, but for what may still be committed."""
+        coming = [each.offset for each in self.unanswered_commits if each.queue == queue]
+        self.committed[queue] = min(self.committed[queue], max([end, *coming]))
+        if queue in self.kept_commits:
+            self.kept_commits[queue] = min(self.kept_commits[queue], end)
 
     def check_shown(self, records: list[FoundRecord]) -> Iterator[Violation]:
         """Yield every message that is there, and that consumers are past who have never dealt with it."""

@@ -14,7 +14,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .client_ledger import ClientLedger, MessagePlace, Queue
+from .client_ledger import ClientLedger, MessagePlace
 from .client_machine import ClientMachine
 from .commands import (
     CONSUMER_GROUP,
@@ -26,12 +26,11 @@ from .commands import (
     update_offset_command,
 )
 from .message_options import EVERYTHING
+from .pull_times import Queue
 
 _RETRY_MS = 100
 _BREATH_MS = 10
 """Between two pulls that find nothing, so that time passes."""
-_WORK_MS = 1
-"""How long it deals with what one pull has given it."""
 PATIENCE_MS = 3_000
 """How much longer than a pull may be held its answer may take."""
 _PULLED = (
@@ -129,7 +128,7 @@ class BrokerConsumer:
         command = pull_command(*queue, position, wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = self._ledger.life, queue[0] in self._ledger.topics
         with self._ledger.committing(queue, position) if commits else nullcontext() as commit:
-            response = self._invoke(command, suspend_ms + PATIENCE_MS)
+            response, sent_ns = self._timed(command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in _PULLED
         if response is None:
@@ -137,6 +136,10 @@ class BrokerConsumer:
             return
         if response.code in _PULLED:
             self._ledger.groups.add(CONSUMER_GROUP)
+        if asked_in == self._ledger.life:
+            now_ns = self._world.clock.monotonic_ns()
+            times, body_bytes = self._ledger.pull_times, len(response.body)
+            self._report(times.check(queue, position, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
         if response.code == ResponseCode.SUCCESS:
             self._take(queue, position, response, asked_in)
             return
@@ -164,7 +167,8 @@ class BrokerConsumer:
         if passes_over:
             following = max(following, int(response.ext_fields["nextBeginOffset"]))
         self._machine.may_die("with messages in hand")
-        self._world.tasks.sleep(_WORK_MS)
+        if self._plan.broker.work_ms:
+            self._world.tasks.sleep(self._plan.broker.work_ms)
         self._ledger.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
@@ -179,11 +183,17 @@ class BrokerConsumer:
             self.positions[queue] = after
 
     def _invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand | None:
-        insisted = self.insists
+        return self._timed(command, timeout_ms)[0]
+
+    def _timed(self, command: RemotingCommand, timeout_ms: int) -> tuple[RemotingCommand | None, int]:
+        """Return the response to a request, None if none came, and when it was sent: connecting may take a while."""
+        insisted, sent_ns = self.insists, 0
         try:
-            return self._client.invoke(command, timeout_ms)
+            invocation = self._client.begin(command, timeout_ms)
+            sent_ns = self._world.clock.monotonic_ns()
+            return invocation.wait(timeout_ms), sent_ns
         except OSError as error:
             if insisted and isinstance(error, TimeoutError):
                 summary = f"a request of a consumer is not answered in {timeout_ms} ms"
                 self._report([Violation("LIVE", summary, field="answer", expected="one", found=str(error))])
-            return None
+            return None, sent_ns

@@ -224,5 +224,6 @@ class Producer:
         if send.options.delay_level:
             self._ledger.answer_delayed(send, log_offset, asked_in=asked_in)
             return True
-        self._report(self._ledger.answer(self._number, send, place, log_offset, asked_in=asked_in))
+        now_ns = clock.monotonic_ns()
+        self._report(self._ledger.answer(self._number, send, place, log_offset, asked_in=asked_in, now_ns=now_ns))
         return True

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import product
 
 from ....faults.crashes.profiles import PROFILES
+from ....faults.kinds import FaultKind
 from ....faults.network import NetworkFaults
 from ....sim.disturbances import Disturbances
 from ....sim.machine import Machine
@@ -32,6 +33,7 @@ from .client_machine import ClientMachine
 from .consumer import PATIENCE_MS, BrokerConsumer
 from .message_options import draw_subscription
 from .producer import Producer
+from .pull_times import PullTimes
 
 PRODUCERS_NET, CONSUMERS_NET = 10, 30
 """The last parts of the first such client's address."""
@@ -41,6 +43,7 @@ DECIDED_MS = 20 * TRANSACTION_MS
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
+_DELAYING = (FaultKind.LATE_DELIVERY, FaultKind.PARTITION, FaultKind.ONE_WAY_LINK, FaultKind.SLOW_LINK)
 
 
 def _step_ms_max(plan: Plan) -> int:
@@ -64,7 +67,9 @@ class BrokerRun(Execution):
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._director = self._kernel.machine("director")
         subscription = draw_subscription(choices.stream("group"), plan)
-        self._clients = ClientLedger(plan.sync_flush, subscription, not plan.disturbances.clock_step_chance)
+        has_steady_clock = not plan.disturbances.clock_step_chance
+        times = PullTimes(plan, self._held_up_until_ns)
+        self._clients = ClientLedger(plan.sync_flush, subscription, times, has_steady_clock)
         self._broker = BrokerNode(plan, self._kernel, self._judge, self._settling, self._clients)
         self._client_machines: list[ClientMachine] = []
         self._producers: list[Producer] = []
@@ -74,6 +79,13 @@ class BrokerRun(Execution):
     def _play(self) -> None:
         with self._judge.judged_errors():
             self._kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+
+    def _held_up_until_ns(self) -> int:
+        """Return when all is over that has held clients or their broker up; nobody knows it of what links delay."""
+        if any(self._links.injected[kind] for kind in _DELAYING):
+            return self._kernel.now_ns
+        _, disk, _ = self._broker.running
+        return max(self._disturbances.paused_until_ns, disk.slow_until_ns)
 
     def _injected(self) -> Iterable[Counter[str]]:
         machines = [machine.injected for machine in self._client_machines]

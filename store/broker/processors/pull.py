@@ -41,6 +41,8 @@ _CODES = {
     GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
+_SCANNED = (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE, GetMessageStatus.MESSAGE_WAS_REMOVING)
+"""What comes of entries that were looked at, and not of a queue's bounds."""
 
 
 class PullMessageProcessor:
@@ -75,6 +77,8 @@ class PullMessageProcessor:
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
             parts.offsets.commit_offset(group_name, topic, queue_id, commit_offset)
+        if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:
+            result.next_begin_offset = offset  # its bounds may be behind what the consumer has had of the master
         if result.records:
             parts.pull_rates.count(group_name, len(result.records))
         code = _code_of(result, offset)

@@ -44,6 +44,17 @@ def test_nothing_fails_and_nothing_is_drawn_without_a_chance(make_rig: Callable[
     assert rig.choices.stream("disk").drawn == 0
 
 
+def test_a_name_whose_removal_fails_is_still_there_and_goes_the_next_time(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_removal_chance=1.0))
+    with pytest.raises(OSError, match="Input/output"):
+        rig.files.unlink("/d/a")
+    assert (rig.files.read("/d/a"), dict(rig.injected)) == (b"abc", {"failed removal": 1})
+
+    with rig.disk.with_faults(failed_removal_chance=0.0):
+        rig.files.unlink("/d/a")
+    assert rig.files.status("/d/a") is None
+
+
 def test_a_map_that_fails_makes_no_file(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_map_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):

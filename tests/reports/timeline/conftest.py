@@ -32,6 +32,14 @@ def broken_by() -> Callable[[str], RunRecording]:
 
 
 @pytest.fixture(scope="session")
+def ended_at_its_crash() -> RunRecording:
+    """A run whose last machine has promised what was not durable: nothing follows its crash."""
+    ground = narrowed_scenario(mutant_named("fsync-retry-acks"))
+    runs = (record_seed(ground, seed, mutant="fsync-retry-acks") for seed in range(500))
+    return next(run for run in runs if run.broken and run.cuts and run.cuts[-1].following == "")
+
+
+@pytest.fixture(scope="session")
 def lost(broken_by: Callable[[str], RunRecording]) -> RunRecording:
     """A run in which a message was lost."""
     return broken_by(LOST)

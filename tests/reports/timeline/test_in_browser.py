@@ -284,7 +284,7 @@ def test_the_picture_follows_a_change_of_the_theme(opened: Open, lost: RunRecord
         assert page.evaluate(PIXELS) != light
 
 
-@pytest.mark.parametrize("mutant", ["no-dir-fsync-on-rollover", "stale-tail-after-truncate", "fsync-retry-acks"])
+@pytest.mark.parametrize("mutant", ["no-dir-fsync-on-rollover", "stale-tail-after-truncate"])
 def test_at_the_width_of_a_phone_nothing_scrolls_sideways(
     opened: Open, broken_by: Callable[[str], RunRecording], mutant: str
 ) -> None:
@@ -365,10 +365,8 @@ def test_a_long_run_is_drawn_too(opened: Open, long: RunRecording) -> None:
         assert view(page)[0] == 0
 
 
-def test_a_run_that_ends_at_its_crash_shows_what_was_last_done(
-    opened: Open, broken_by: Callable[[str], RunRecording]
-) -> None:
-    with opened(broken_by("fsync-retry-acks")) as page:
+def test_a_run_that_ends_at_its_crash_shows_what_was_last_done(opened: Open, ended_at_its_crash: RunRecording) -> None:
+    with opened(ended_at_its_crash) as page:
         assert selected(page).startswith("POS: ")
         assert "What was last done to commitlog/…0" in page.locator("#details").inner_text()
         assert page.locator("#cuts .s-x").count() > 0

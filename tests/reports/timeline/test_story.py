@@ -84,8 +84,8 @@ def test_where_all_is_well_no_line_is_bad(held: RunRecording) -> None:
     assert told > 3
 
 
-def test_what_was_last_done_to_a_file_is_what_changed_it(broken_by: Broken) -> None:
-    run = broken_by("fsync-retry-acks")
+def test_what_was_last_done_to_a_file_is_what_changed_it(ended_at_its_crash: RunRecording) -> None:
+    run = ended_at_its_crash
     path = run.broken[0].violation.file
     changes = last_changes(run.operations, path, 3)
     assert len(changes) == 3

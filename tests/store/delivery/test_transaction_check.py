@@ -347,6 +347,42 @@ def test_progress_with_a_pool_is_published_once_what_is_in_its_buffers_is_durabl
     live(body)
 
 
+@pytest.mark.parametrize("config", [POOLED])
+def test_with_a_pool_nobody_is_asked_about_what_a_look_up_does_not_find_yet(live: Live) -> None:
+    def body(broker: Any) -> None:
+        readable: list[int] = []
+
+        def answer(record: Any) -> None:
+            broker.asked.append(record)
+            readable.append(broker.store.max_phy_offset - record.physical_offset - record.size_bytes)
+            broker.commit(broker.last_asked())
+
+        broker.transactions.on_check = answer
+        broker.prepare("one")
+        broker.prepare("two")
+        broker.world.tasks.sleep(7_000)  # so that both can be pulled
+        assert broker.check() == ["one", "two"]
+        assert min(readable) >= 0
+        broker.world.tasks.sleep(1_000)
+        assert broker.visible() == ["one", "two"]
+
+    live(body)
+
+
+@pytest.mark.parametrize("config", [POOLED])
+def test_a_buffer_that_is_never_committed_holds_a_pass_up_for_a_while_only(live: Live) -> None:
+    def body(broker: Any) -> None:
+        broker.prepare("one")
+        broker.world.tasks.sleep(7_000)
+        broker.store.commit.shutdown()
+        began_ms = broker.world.clock.now_ms()
+        broker.transactions.checker.check()
+        assert [record.body for record in broker.asked] == [b"one"]
+        assert broker.world.clock.now_ms() - began_ms == pytest.approx(5_000, abs=100)
+
+    live(body)
+
+
 def test_an_op_is_needed_as_long_as_what_it_decided_may_come_up_again(live: Live) -> None:
     def body(broker: Any) -> None:
         broker.prepare("filler")

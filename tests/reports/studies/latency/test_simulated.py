@@ -115,7 +115,7 @@ def test_a_segment_made_when_it_is_needed_stalls_the_put_that_needs_it() -> None
 
 
 def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
-    p99_us = {one.name: percentiles_us(one.series.latencies_ns, [0.99])[0] for one in slow_syncs("sata-ssd", 800)}
+    p99_us = {one.name: percentiles_us(one.series.latencies_ns, [0.99])[0] for one in slow_syncs("sata-ssd", 4_000)}
 
     assert p99_us["sync, 1 % of syncs slow"] > 3 * p99_us["sync, all as usual"]
     assert p99_us["async, 1 % of syncs slow"] == p99_us["async, all as usual"]

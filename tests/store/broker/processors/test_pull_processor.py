@@ -365,6 +365,25 @@ def test_a_slave_that_may_not_be_read_sends_consumers_to_the_master_from_where_t
     live(body, store={"broker_role": BrokerRole.SLAVE}, broker_id=1, slave_read_enable=may_be_read)
 
 
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_a_slave_that_is_behind_sends_a_consumer_to_the_master_from_where_it_is(live: Live, is_checked: bool) -> None:
+    def body(bench: Any) -> None:
+        bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 1))
+        answer = bench.client().pull(5)
+        found = answer.code, answer.ext_fields["nextBeginOffset"], answer.ext_fields["suggestWhichBrokerId"]
+        if is_checked:
+            assert found[:2] == (ResponseCode.PULL_OFFSET_MOVED, "0")
+        else:
+            assert found == (ResponseCode.PULL_RETRY_IMMEDIATELY, "5", "0")
+
+    live(
+        body,
+        store={"broker_role": BrokerRole.SLAVE, "offset_check_in_slave": is_checked},
+        broker_id=1,
+        slave_read_enable=True,
+    )
+
+
 def test_a_pull_that_wants_no_answer_is_not_held(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
