@@ -21,6 +21,9 @@ order of their paths, have the first ones.
     remove directory  name    -        -      -       -      -
     sync directory    name    -        -      -       -      -
     sync all          -       -        -      -       -      -
+    failed sync       -       -        which  offset  bytes  -        as sync, but EIO: clean, and not durable
+    lying sync        name    -        which  offset  bytes  -        as sync, or sync directory, but not durable yet
+    fault             kind    detail   which  -       -      -        a call was made to fail; it did nothing by that
     acknowledge       text    -        -      -       -      -        a promise; without any, a printed line
 
 Modes, owners, times and extended attributes are not in it: the simulated disk keeps none that a program could lose.
@@ -51,10 +54,13 @@ CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE = "create", "write", "store
 RENAME, EXCHANGE, LINK, SYMLINK, UNLINK = "rename", "exchange", "link", "symlink", "unlink"
 MAKE_DIRECTORY, REMOVE_DIRECTORY = "make directory", "remove directory"
 SYNC, SYNC_DIRECTORY, SYNC_ALL = "sync", "sync directory", "sync all"
+FAILED_SYNC, LYING_SYNC, FAULT = "failed sync", "lying sync", "fault"
+INJECTED = (FAILED_SYNC, LYING_SYNC, FAULT)
+"""What a program did not do by itself: faults that its calls were made to meet."""
 ACKNOWLEDGE = "acknowledge"
 KINDS = (
     *(CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE, RENAME, EXCHANGE, LINK, SYMLINK, UNLINK),
-    *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, ACKNOWLEDGE),
+    *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, *INJECTED, ACKNOWLEDGE),
 )
 FILE_BYTES_MAX = 1 << 40
 """The length of one file. Files cost what is written to them, not their length."""
@@ -125,6 +131,11 @@ class ProgramRecord:
     def acknowledged(self) -> list[str]:
         """Return all that was promised, in order."""
         return [step.path for step in self.steps if step.kind == ACKNOWLEDGE]
+
+    @property
+    def injected(self) -> list[int]:
+        """Return the numbers of the steps that are faults."""
+        return [number for number, step in enumerate(self.steps) if step.kind in INJECTED]
 
     def upto(self, steps: int) -> "ProgramRecord":
         """Return the first steps only, with all stacks."""

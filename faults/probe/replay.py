@@ -3,10 +3,16 @@
 A write of more than a page is several operations, as the kernel takes it page by page: it can be killed between them,
 and a power cut can leave the length of any of them. Up to 8 pages each is one, of longer writes the first and the last
 page are, with the pages between in 6 parts. A store through a map is one operation, as no kill comes inside it.
+
+Syncs that were made to fail or to lie do so on the disk, too, as `disk.syncs` has it: a failed one leaves its pages
+clean, with the new bytes for readers and the old ones for the next power cut.
 """
 
+import errno
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from msgspec import structs
 
 from ...sim.choices import Choices
 from ...sim.kernel import Kernel
@@ -66,6 +72,8 @@ class Replayer:
                 acknowledged += 1
                 yield Point(number, self.disk.operations, acknowledged, False)
                 continue
+            if step.kind == steps.FAULT:
+                continue  # the call did nothing
             done = self.disk.operations
             for is_inside in self._carry_out(number, step):
                 if self.disk.operations > done:
@@ -116,6 +124,11 @@ class Replayer:
                 self._file(step).zero(step.at, step.size)
             case steps.SYNC:
                 self._file(step).sync(step.at, step.at + step.size if step.size else None)
+            case steps.FAILED_SYNC:
+                self._fail_to_sync(step)
+            case steps.LYING_SYNC:
+                with self.disk.with_faults(lying_sync_chance=1.0):
+                    self._act(structs.replace(step, kind=steps.SYNC_DIRECTORY if step.path else steps.SYNC))
             case steps.RENAME:
                 files.rename(step.path, step.target)
             case steps.EXCHANGE:
@@ -136,6 +149,16 @@ class Replayer:
                 files.sync_directory(step.path)
             case _:
                 raise AssertionError(step.kind)
+
+    def _fail_to_sync(self, step: Step) -> None:
+        with self.disk.with_faults(failed_sync_chance=1.0):
+            try:
+                self._act(structs.replace(step, kind=steps.SYNC))
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return
+        raise AssertionError(f"a sync that was to fail has not: {step}")
 
     def _create(self, step: Step) -> None:
         is_new = not step.path or self._files.status(step.path) is None

@@ -60,6 +60,11 @@ def described(record: ProgramRecord, step: Step) -> str:
             return f"zero {name} [{step.at}, {end})"
         case steps.SYNC:
             return f"sync {name} [{step.at}, {end})" if step.size else f"sync {name}"
+        case steps.FAILED_SYNC | steps.LYING_SYNC:
+            whole = _named(step.path) if step.path else name
+            return f"{step.kind} {whole} [{step.at}, {end})" if step.size else f"{step.kind} {whole}"
+        case steps.FAULT:
+            return f"{step.path}: {step.target}{f' for {name}' if step.file >= 0 else ''}"
         case steps.CREATE if not step.path:
             return f"create {name}"
         case steps.LINK if not step.path:

@@ -251,3 +251,45 @@ def test_whatever_a_program_does_its_record_comes_to_what_it_left(
 
     assert (record.unseen, unlike) == ((), [])
     assert len(record.steps) > 30
+
+
+OLD = Image({"/files/log": FileImage(b"old", 0)}, ("/files", "/tmp"))
+NEW = Step("write", file=0, data=b"new")
+
+
+def contents_left(record: ProgramRecord, profile: str) -> set[bytes]:
+    """Return what a crash behind the record may leave in the log."""
+    replayer = Replayer(record, OLD)
+    list(replayer.points())
+    states = replayer.disk.crash_states(PROFILES[profile], 64, Choices("").stream("states"))
+    return {bytes(state.image.files["/files/log"].content) for state in states}
+
+
+def test_behind_a_failed_sync_the_old_bytes_are_durable_and_no_later_sync_writes_the_new_ones() -> None:
+    record = record_of(NEW, Step("failed sync", file=0), Step("sync", file=0))
+
+    assert contents_left(record, "strict-posix") == {b"old"}
+    assert contents_left(record, "process-kill") == {b"new"}
+
+
+def test_behind_a_lying_sync_a_power_cut_may_take_what_an_honest_sync_of_anything_saves() -> None:
+    lied = (NEW, Step("lying sync", file=0))
+
+    assert {b"old", b"new"} <= contents_left(record_of(*lied), "strict-posix")
+    assert contents_left(record_of(*lied), "os-crash") == {b"new"}
+    assert contents_left(record_of(*lied, Step("sync directory", "/files")), "strict-posix") == {b"new"}
+
+
+def test_a_lying_sync_of_a_directory_leaves_its_names_unsure() -> None:
+    record = record_of(Step("create", "/files/new", file=1), Step("lying sync", "/files"))
+    replayer = Replayer(record, OLD)
+    list(replayer.points())
+    states = replayer.disk.crash_states(PROFILES["ext4-ordered"], 64, Choices("").stream("states"))
+
+    assert {"/files/new" in state.image.files for state in states} == {True, False}
+
+
+def test_a_fault_is_a_step_at_which_nothing_happens() -> None:
+    record = record_of(NEW, Step("fault", "failed write", "EIO", file=0))
+
+    assert [point.step for point in Replayer(record, OLD).points()] == [-1, 0]
