@@ -242,16 +242,21 @@ class MapCalls:
                 break
             found = other
         after = registers.get(thread.id)
-        for page, found, old in opened:
-            call_from(thread, after, "mprotect", page, PAGE_BYTES, found.protection & ~_WRITE, OURS)
-            at = found.at + page - found.start
-            new = os.pread(found.file.descriptor, PAGE_BYTES, at)
-            span = difference(old, new)
-            if span is not None:
-                self._notes.stored(found.file.number, at + span[0], new[span[0] : span[1]])
-                if (still_open := self._open.get((found.file.number, at))) is not None:
-                    still_open.old = new
+        try:
+            for page, one, _ in opened:
+                call_from(thread, after, "mprotect", page, PAGE_BYTES, one.protection & ~_WRITE, OURS)
+        finally:  # also if the thread is killed meanwhile
+            for page, one, old in opened:
+                self._note_store(one.file, one.at + page - one.start, old)
         return (0 if number == signal.SIGTRAP else number), after
+
+    def _note_store(self, file: KnownFile, at: int, old: bytes) -> None:
+        new = os.pread(file.descriptor, PAGE_BYTES, at)
+        span = difference(old, new)
+        if span is not None:
+            self._notes.stored(file.number, at + span[0], new[span[0] : span[1]])
+            if (still_open := self._open.get((file.number, at))) is not None:
+                still_open.old = new
 
     # -- open pages ----------------------------------------------------------------------------------
 
@@ -310,7 +315,7 @@ class MapCalls:
             self._look(page)
         for number, shadow in self._shadows.items():
             for at, data in shadow.changes():
-                self._notes.stored(number, at, data)
+                self._notes.stored(number, at, data, by=(self._notes.task, ""))
 
     def _look(self, page: OpenPage) -> None:
         new = os.pread(page.file.descriptor, PAGE_BYTES, page.at)

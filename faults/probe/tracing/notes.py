@@ -29,7 +29,8 @@ class ProgramNotes:
         self._printed: set[int] = set()
         self._data_bytes = 0
         self._is_full = False
-        self._task = 0
+        self.task = 0
+        """Who takes the present step."""
         self._call = ""
 
     def new_task(self, process: int, thread: int, name: str) -> int:
@@ -39,28 +40,28 @@ class ProgramNotes:
 
     def present(self, task: int, call: str) -> None:
         """Say who takes the next steps, and by which call: "" if by an instruction of its own."""
-        self._task, self._call = task, call
+        self.task, self._call = task, call
 
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
         """Note a step without bytes. What is past the limits is not noted, but that there is some is."""
         if at + size > FILE_BYTES_MAX:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
-        self._add(Step(kind, path, target, file, at, size, b"", 0, self._task, self._call))
+        self._add(Step(kind, path, target, file, at, size, b"", 0, self.task, self._call))
 
     def wrote(self, file: int, at: int, data: bytes) -> None:
         """Note what a call has written."""
-        self._add_bytes(Step(WRITE, "", "", file, at, 0, data, 0, self._task, self._call))
+        self._add_bytes(Step(WRITE, "", "", file, at, 0, data, 0, self.task, self._call))
 
     def stored(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
         """Note what has been stored to one page of a map. by: task and call, if these are not the present ones."""
-        task, call = by or (self._task, self._call)
+        task, call = by or (self.task, self._call)
         self._add_bytes(Step(STORE, "", "", file, at, 0, data, 0, task, call))
 
     def acknowledged(self, text: str, *, printed: bool) -> None:
         """Note a promise, or a line that was printed."""
         if printed:
             self._printed.add(len(self.steps))
-        self._add(Step(ACKNOWLEDGE, text, "", -1, 0, 0, b"", 0, self._task, self._call))
+        self._add(Step(ACKNOWLEDGE, text, "", -1, 0, 0, b"", 0, self.task, self._call))
 
     def _add_bytes(self, step: Step) -> None:
         self._data_bytes += len(step.data)

@@ -11,6 +11,7 @@ import sys
 import termios
 import threading
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from ..record import FILES, TEMPORARY, ProgramRecord
@@ -27,25 +28,31 @@ _PLAIN = {"TERM": "dumb", "PAGER": "cat"}
 
 
 class ProgramOutputs:
-    """What a program writes lines to that are noted."""
+    """What a program writes lines to that are noted. A context: what comes is read away as long as it is open."""
 
     def __init__(self) -> None:
-        self._master, self.terminal = os.openpty()
+        master, self.terminal = os.openpty()
         attributes = termios.tcgetattr(self.terminal)
         attributes[1] &= ~termios.OPOST
         termios.tcsetattr(self.terminal, termios.TCSANOW, attributes)
-        self._read_end, self.promises = os.pipe()
+        read_end, self.promises = os.pipe()
         os.set_inheritable(self.promises, True)
+        for descriptor in (master, read_end):
+            threading.Thread(target=_read_away, args=(descriptor,), daemon=True).start()
 
-    def drain(self) -> None:
-        """Read away what comes, for ever: it is noted when it is written."""
-        for descriptor in (self._master, self._read_end):
-            threading.Thread(target=_drain, args=(descriptor,), daemon=True).start()
+    def __enter__(self) -> "ProgramOutputs":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.terminal)
+        os.close(self.promises)
 
 
-def _drain(descriptor: int) -> None:
-    while os.read(descriptor, 1 << 16):
-        pass
+def _read_away(descriptor: int) -> None:
+    with suppress(OSError):  # EIO: a terminal's way to say that nobody can write to it any more
+        while os.read(descriptor, 1 << 16):
+            pass
+    os.close(descriptor)
 
 
 def trace(
@@ -54,20 +61,18 @@ def trace(
     """Run a program on the disk at root, a real path; return its record. Raises what Tracer.run raises."""
     machine = this_machine()
     assert machine is not None, "asked before"
-    outputs = ProgramOutputs()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # we keep each file open
+    with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores)) as tracer:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # we keep each file open
 
-    def prepare() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        os.dup2(outputs.terminal, 1)
+        def prepare() -> None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            os.dup2(outputs.terminal, 1)
 
-    tracer = Tracer(machine, root, notes, stores)
-    tracer.files.add_output(PRINTED, outputs.terminal)
-    tracer.files.add_output(PROMISED, outputs.promises)
-    environment = {**os.environ, **_PLAIN, "TMPDIR": root + TEMPORARY, PROMISES: str(outputs.promises)}
-    outputs.drain()
-    code = tracer.run(executable, program, root + FILES, environment, seconds_max, prepare)
+        tracer.files.add_output(PRINTED, outputs.terminal)
+        tracer.files.add_output(PROMISED, outputs.promises)
+        environment = {**os.environ, **_PLAIN, "TMPDIR": root + TEMPORARY, PROMISES: str(outputs.promises)}
+        code = tracer.run(executable, program, root + FILES, environment, seconds_max, prepare)
     return notes.record(program, code)
 
 
@@ -84,5 +89,3 @@ def main() -> None:
             raise
         text = json.dumps({"refused": f"{program[0]}: {error.strerror}"})
     Path(file).write_text(text)
-    sys.stdout.flush()
-    os._exit(0)  # the threads that read away are still at it

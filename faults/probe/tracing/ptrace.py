@@ -43,7 +43,12 @@ _write_memory.argtypes = _read_memory.argtypes
 
 
 class ThreadGone(Exception):
-    """A thread that was stopped is no more: something has killed it."""
+    """A thread that was stopped is no more: something has killed it. status: how it ended, None: that will be said."""
+
+    def __init__(self, thread: int, status: int | None = None) -> None:
+        super().__init__(thread, status)
+        self.thread = thread
+        self.status = status
 
 
 class TraceRefusedError(Exception):
@@ -100,6 +105,16 @@ def wait(thread: int = -1) -> tuple[int, int]:
     if number == errno.ECHILD:
         raise ChildProcessError(number, os.strerror(number))
     return 0, 0
+
+
+def wait_for(thread: int) -> int:
+    """Return the wait status of a thread that is about to stop. Raises ThreadGone if it ends instead."""
+    while True:
+        found, status = wait(thread)
+        if found:
+            if not os.WIFSTOPPED(status):
+                raise ThreadGone(thread, status)
+            return status
 
 
 _info = ctypes.create_string_buffer(88)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from . import ptrace
 from .files import KnownFile
 from .machines import Architecture
-from .ptrace import Registers, ThreadGone
+from .ptrace import Registers
 
 Finish = Callable[[int], None]
 """Notes what a call has done, given what it has come to."""
@@ -147,19 +147,14 @@ class CallInjector:
             changed[machine.number] = 2**64 - 1
             self.registers.set(thread.id, changed)
         ptrace.go_on(thread.id, ptrace.TO_EXIT)
-        while not (found := ptrace.wait(thread.id))[0]:
-            pass
-        if not os.WIFSTOPPED(found[1]):
-            raise ThreadGone(thread.id)
+        ptrace.wait_for(thread.id)
 
     def step(self, thread: int) -> int:
         """Have a stopped thread do one instruction, or one call; return the signal it stops with, SIGTRAP if done."""
         while True:
             ptrace.go_on(thread, ptrace.STEP)
-            found, status = ptrace.wait(thread)
+            status = ptrace.wait_for(thread)
             if status == _STOPPED_BY_TRAP:
                 return signal.SIGTRAP
-            if found and not os.WIFSTOPPED(status):
-                raise ThreadGone(thread)
-            if found and not status >> 16:
+            if not status >> 16:
                 return os.WSTOPSIG(status)

@@ -75,10 +75,18 @@ class Tracer:
         self._early: set[int] = set()
         """Threads that have stopped before it was known whose they are."""
         self._under_way: TracedThread | None = None
-        self._waiting: deque[TracedThread] = deque()
+        self._waiting: deque[tuple[TracedThread, Callable[[TracedThread], None]]] = deque()
+        """Threads that have stopped while a call is under way, and what their stops are looked at by."""
         self._is_slow = False
+        self._first = 0
+        self._status: int | None = None
+        """How the first process has ended."""
         self._processes = 0
         self._numbers = 0
+
+    def close(self) -> None:
+        """Give back all descriptors of ours."""
+        self.files.close()
 
     def run(
         self,
@@ -93,35 +101,38 @@ class Tracer:
 
         Raises ProgramTimeoutError, and what ptrace.start raises.
         """
-        first = ptrace.start(executable, program, directory, environment, filter_of(self._machine, _STOPS), prepare)
+        first = self._first = ptrace.start(
+            executable, program, directory, environment, filter_of(self._machine, _STOPS), prepare
+        )
         self._adopt(first, first, self._new_process(), AddressSpace())
         ptrace.go_on(first)
         deadline = time.monotonic() + seconds_max
         signal.signal(signal.SIGALRM, lambda *_: None)  # it ends a wait, no more
         signal.setitimer(signal.ITIMER_REAL, _TICK_SECONDS, _TICK_SECONDS)
-        code: int | None = None
         try:
             while True:
                 found, status = ptrace.wait()
-                if found and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
-                    if found == first:
-                        code = os.waitstatus_to_exitcode(status)
-                    self._gone(found)
-                elif found:
+                if found and os.WIFSTOPPED(status):
                     self._stopped(found, status)
+                elif found:
+                    self._ended(found, status)
                 else:
-                    self._tick(deadline, seconds_max, code)
+                    self._tick(deadline, seconds_max)
         except ChildProcessError:
             self._maps.settle()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        assert code is not None
-        return code
+        assert self._status is not None
+        return os.waitstatus_to_exitcode(self._status)
 
-    def _tick(self, deadline: float, seconds_max: float, code: int | None) -> None:
+    def _tick(self, deadline: float, seconds_max: float) -> None:
         if time.monotonic() > deadline:
             left = len({thread.group for thread in self._threads.values()})
-            who = "the program has" if code is None else f"the program has ended, but {left} processes of it have"
+            who = (
+                f"the program has ended, but {left} processes of it have"
+                if self._status is not None
+                else "the program has"
+            )
             raise ProgramTimeoutError(f"{who} not ended within {seconds_max:g} s")
         if self._waiting and self._under_way is not None:
             if self._is_slow:
@@ -164,7 +175,9 @@ class Tracer:
         thread.memory = AddressSpace()
         thread.task = -1
 
-    def _gone(self, number: int) -> None:
+    def _ended(self, number: int, status: int) -> None:
+        if number == self._first:
+            self._status = status
         self._early.discard(number)
         thread = self._threads.pop(number, None)
         if thread is not None:
@@ -174,8 +187,7 @@ class Tracer:
         self.files.forget_thread(thread.id)
         self._maps.forget_thread(thread.id)
         self._kernel_stores.forget_thread(thread.id)
-        if thread in self._waiting:
-            self._waiting.remove(thread)
+        self._waiting = deque(one for one in self._waiting if one[0] is not thread)
         if thread.finish is not None and thread is self._under_way:
             self._notes.unseen(thread.call, "its thread was killed inside: it is not known what it has done")
         if thread is self._under_way:
@@ -200,18 +212,20 @@ class Tracer:
             return
         try:
             self._look(thread, status)
-        except ThreadGone:
-            return  # its end is the next that we hear of it
+        except ThreadGone as gone:
+            self._lost(gone)
+
+    def _lost(self, gone: ThreadGone) -> None:
+        """Know that a thread has been killed while it was looked at."""
+        if gone.status is not None:
+            self._ended(gone.thread, gone.status)
 
     def _look(self, thread: TracedThread, status: int) -> None:
         event, number = status >> 16, os.WSTOPSIG(status)
         if event == ptrace.CALLS:
-            if self._under_way is None:
-                self._enter(thread)
-            else:
-                self._waiting.append(thread)
+            self._in_turn(thread, self._enter)
         elif number == signal.SIGTRAP | 0x80:
-            self._leave(thread)
+            self._in_turn(thread, self._leave)
         elif event in (ptrace.FORKED, ptrace.VFORKED, ptrace.CLONED):
             self._born(thread, event)
             ptrace.go_on(thread.id)
@@ -221,18 +235,30 @@ class Tracer:
         elif event == ptrace.STOPPED:
             ptrace.go_on(thread.id, ptrace.LISTEN if number in _JOB_CONTROL else ptrace.CONTINUE)
         elif number == signal.SIGSEGV and thread.memory.maps:
-            self._present(thread, "")
-            deliver = self._maps.stored(thread)
-            ptrace.go_on(thread.id, ptrace.CONTINUE, number if deliver is None else deliver)
+            self._in_turn(thread, self._fault)
         else:
             ptrace.go_on(thread.id, ptrace.CONTINUE, number)
 
+    def _in_turn(self, thread: TracedThread, look: Callable[[TracedThread], None]) -> None:
+        """Look at a stop now, or when the call that is under way has ended."""
+        if self._under_way is None or self._under_way is thread:
+            look(thread)
+        else:
+            self._waiting.append((thread, look))
+
     def _next(self) -> None:
         while self._waiting and self._under_way is None:
+            thread, look = self._waiting.popleft()
             try:
-                self._enter(self._waiting.popleft())
-            except ThreadGone:
-                continue  # its end is the next that we hear of it
+                look(thread)
+            except ThreadGone as gone:
+                self._lost(gone)
+
+    def _fault(self, thread: TracedThread) -> None:
+        """Look at a thread with SIGSEGV, which it may have got at a store to a map."""
+        self._present(thread, "")
+        deliver = self._maps.stored(thread)
+        ptrace.go_on(thread.id, ptrace.CONTINUE, signal.SIGSEGV if deliver is None else deliver)
 
     def _enter(self, thread: TracedThread) -> None:
         """Look at the call that a thread is about to make."""
