@@ -35,10 +35,10 @@ def _task_name(record: ProgramRecord, step: Step) -> str:
     if len(record.tasks) < 2:
         return ""
     task = record.tasks[step.by]
-    processes = {task.process for task in record.tasks}
-    names = {other.thread: other.name for other in record.tasks if other.name == task.name}
-    thread = f"{task.name} {task.thread}" if len(names) > 1 or not task.name else task.name
-    return f"by {thread} of process {task.process}" if len(processes) > 1 else f"by {thread}"
+    namesakes = [one for one in record.tasks if (one.process, one.name) == (task.process, task.name)]
+    thread = task.name if len(namesakes) == 1 else f"{task.name} {task.thread}"
+    is_alone = all(one.process == task.process for one in record.tasks)
+    return f"by {thread}" if is_alone else f"by {thread} of process {task.process}"
 
 
 def story(record: ProgramRecord, upto: int) -> Iterator[str]:
