@@ -50,7 +50,7 @@ class NameCalls:
 
     # -- paths ---------------------------------------------------------------------------------------
 
-    def _place(self, thread: TracedThread, directory: int, address: int) -> NamedPlace | None:
+    def place(self, thread: TracedThread, directory: int, address: int) -> NamedPlace | None:
         """Return the place that a path of a thread's memory means; None if it is none: the call will say so."""
         try:
             start = _start(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
@@ -118,7 +118,7 @@ class NameCalls:
 
     def on_mknodat(self, thread: TracedThread, at: int, path: int, mode: int, *_: int) -> Finish | None:
         """Cover mknodat(2), as far as it makes files."""
-        place = self._place(thread, at, path)
+        place = self.place(thread, at, path)
         if place is None or place.path is None or not (S_ISREG(mode) or mode & 0o170000 == 0):
             return None
         real, inner = place.real, place.path
@@ -146,7 +146,7 @@ class NameCalls:
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
     ) -> Finish | None:
         """Cover renameat2(2), of files and directories."""
-        one, other = self._place(thread, at, old), self._place(thread, new_at, new)
+        one, other = self.place(thread, at, old), self.place(thread, new_at, new)
         if one is None or other is None or (one.path is None and other.path is None):
             return None
         if not flags & _EXCHANGE and _is_same(one.real, other.real):
@@ -173,7 +173,7 @@ class NameCalls:
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
     ) -> Finish | None:
         """Cover linkat(2), also of a file that has no name yet."""
-        place = self._place(thread, new_at, new)
+        place = self.place(thread, new_at, new)
         if place is None:
             return None
         try:
@@ -236,7 +236,7 @@ class NameCalls:
         return self._named_call(REMOVE_DIRECTORY, thread, _HERE, path)
 
     def _named_call(self, kind: str, thread: TracedThread, at: int, path: int) -> Finish | None:
-        place = self._place(thread, at, path)
+        place = self.place(thread, at, path)
         if place is None or place.path is None:
             return None
         inner = place.path
@@ -250,7 +250,7 @@ class NameCalls:
 
     def on_symlinkat(self, thread: TracedThread, text: int, at: int, path: int, *_: int) -> Finish | None:
         """Cover symlinkat(2)."""
-        place = self._place(thread, at, path)
+        place = self.place(thread, at, path)
         if place is None or place.path is None:
             return None
         inner, target = place.path, os.fsdecode(ptrace.read_text(thread.id, text))

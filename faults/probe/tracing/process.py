@@ -16,9 +16,11 @@ from pathlib import Path
 
 from ..record import FILES, TEMPORARY, ProgramRecord
 from .calls import PRINTED, PROMISED
+from .control import CallFault, RunControl
 from .machines import this_machine
 from .notes import ProgramNotes
 from .ptrace import TraceRefusedError
+from .schedule import SeededOrder
 from .tracer import ProgramTimeoutError, Tracer
 
 PROMISES = "TORNLOG_PROMISES"
@@ -56,13 +58,20 @@ def _read_away(descriptor: int) -> None:
 
 
 def trace(
-    root: str, executable: str, program: Sequence[str], seconds_max: float, stores: str, notes: ProgramNotes
+    root: str,
+    executable: str,
+    program: Sequence[str],
+    seconds_max: float,
+    stores: str,
+    notes: ProgramNotes,
+    order: SeededOrder | None = None,
+    fault: CallFault | None = None,
 ) -> ProgramRecord:
     """Run a program on the disk at root, a real path; return its record. Raises what Tracer.run raises."""
     machine = this_machine()
     assert machine is not None, "asked before"
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores)) as tracer:
+    with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores, order, fault)) as tracer:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # we keep each file open
 
         def prepare() -> None:
@@ -78,14 +87,18 @@ def trace(
 
 def main() -> None:
     """Be that process."""
-    root, file, seconds_max, stores, executable, *program = sys.argv[1:]
+    root, file, seconds_max, stores, control, executable, *program = sys.argv[1:]
+    fault, seed = RunControl.loads(control)
+    order = None if seed is None else SeededOrder(seed)
     try:
-        record = trace(os.path.realpath(root), executable, program, float(seconds_max), stores, ProgramNotes())
-        text = record.dumps()
+        real, notes = os.path.realpath(root), ProgramNotes()
+        document = trace(real, executable, program, float(seconds_max), stores, notes, order, fault).to_json()
+        if order is not None:
+            document |= {"choices": order.choices, "hurried": order.hurried}
     except (ProgramTimeoutError, TraceRefusedError) as error:
-        text = json.dumps({"refused": str(error)})
+        document = {"refused": str(error)}
     except OSError as error:
         if error.filename != executable:
             raise
-        text = json.dumps({"refused": f"{program[0]}: {error.strerror}"})
-    Path(file).write_text(text)
+        document = {"refused": f"{program[0]}: {error.strerror}"}
+    Path(file).write_text(json.dumps(document))

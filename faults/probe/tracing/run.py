@@ -9,15 +9,28 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from ...disk.export import export
 from ...disk.image import Image
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, unlike
+from .control import AS_IT_IS, RunControl
 from .machines import MACHINES, this_machine
 
 _START_SECONDS_MAX = 20.0
 """For our own process, on a machine that is busy."""
+
+
+class TracedRun(NamedTuple):
+    """One run of a program under a control."""
+
+    record: ProgramRecord
+    unlike: list[str]
+    """Where the record is not all it did."""
+    choices: int = 0
+    """How often one of several threads was picked to go on, and how often while another one still ran."""
+    hurried: int = 0
 
 
 def record_traced(
@@ -30,6 +43,16 @@ def record_traced(
     Raises ProgramError if it cannot be recorded here, or does not end well within seconds_max; what it prints on
     standard error is there to read.
     """
+    run = run_traced(program, start, seconds_max, stores)
+    if run.record.exit:
+        raise ProgramError(f"the program has ended with {run.record.exit}")
+    return run.record, run.unlike
+
+
+def run_traced(
+    program: Sequence[str], start: Image, seconds_max: float, stores: str = "step", control: RunControl = AS_IT_IS
+) -> TracedRun:
+    """Run a program under a control, and record it as `record_traced` does; it may end as it likes."""
     assert stores in ("step", "call"), stores
     if this_machine() is None:
         known = " or ".join(MACHINES)
@@ -43,14 +66,14 @@ def record_traced(
         root, file = Path(scratch, "disk"), Path(scratch, "record.json")
         root.mkdir()
         export(start, "/", root)
-        _trace([str(root), str(file), f"{seconds_max}", stores, os.path.abspath(executable), *program], seconds_max)
+        of_run = [f"{seconds_max}", stores, control.dumps()]
+        _trace([str(root), str(file), *of_run, os.path.abspath(executable), *program], seconds_max)
         document = json.loads(file.read_text())
         if "refused" in document:
             raise ProgramError(document["refused"])
         record = ProgramRecord.from_json(document)
-        if record.exit:
-            raise ProgramError(f"the program has ended with {record.exit}")
-        return record, list(unlike(record, start, root))
+        counts = document.get("choices", 0), document.get("hurried", 0)
+        return TracedRun(record, list(unlike(record, start, root)), *counts)
 
 
 def _trace(arguments: list[str], seconds_max: float) -> None:

@@ -137,15 +137,22 @@ class CallInjector:
             raise OSError(number, os.strerror(number), f"{name} in the program")
         return found
 
-    def skip_call(self, thread: TracedThread) -> None:
-        """Have a thread that is in front of a call stop behind it, without making it."""
-        machine = self.machine
-        if machine.takes_number_apart:
+    def cancel_call(self, thread: TracedThread) -> None:
+        """Have a thread that is in front of a call not make it when it goes on."""
+        if self.machine.takes_number_apart:
             self.registers.set_number(thread.id, -1)
         else:
-            changed = self.registers.get(thread.id)
-            changed[machine.number] = 2**64 - 1
-            self.registers.set(thread.id, changed)
+            self.set_register(thread, self.machine.number, -1)
+
+    def set_register(self, thread: TracedThread, register: int, value: int) -> None:
+        """Set one register of a stopped thread. value: a signed or unsigned word."""
+        changed = self.registers.get(thread.id)
+        changed[register] = value % 2**64
+        self.registers.set(thread.id, changed)
+
+    def skip_call(self, thread: TracedThread) -> None:
+        """Have a thread that is in front of a call stop behind it, without making it."""
+        self.cancel_call(thread)
         ptrace.go_on(thread.id, ptrace.TO_EXIT)
         ptrace.wait_for(thread.id)
 

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from . import kernel_stores, maps, ptrace
+from .call_faults import CallFaults
 from .calls import ContentCalls
+from .control import CallFault
 from .files import KnownFiles
 from .kernel_stores import KernelStores
 from .machines import Architecture
@@ -21,6 +23,7 @@ from .maps import MapCalls
 from .names import NameCalls
 from .notes import ProgramNotes
 from .ptrace import ThreadGone
+from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
 from .threads import AddressSpace, CallInjector, Finish, TracedThread
 
@@ -38,10 +41,11 @@ _STOPS: dict[str, AnyBit | None] = {
     "mmap": AnyBit(3, 1),  # MAP_SHARED
 }
 """Calls that every process stops at."""
-_TICK_SECONDS = 0.05
+_SLOW_SECONDS = 0.05
 _SHARES_MEMORY = 0x100  # CLONE_VM
 _JOB_CONTROL = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _Handler = Callable[..., Finish | None]
+_Look = Callable[[TracedThread], None]
 
 
 class ProgramTimeoutError(Exception):
@@ -52,10 +56,19 @@ class Tracer:
     """Records one program. Must be used in the main thread of a process that has no other children.
 
     root: a real path, below which everything is recorded. stores: "step", each store through a map is recorded;
-    "call", what has come by stores is found at the next recorded call.
+    "call", what has come by stores is found at the next recorded call. order: which thread goes on first where several
+    come to a recorded step; None: the first that comes. fault: what one of the calls is made to meet.
     """
 
-    def __init__(self, machine: Architecture, root: str, notes: ProgramNotes, stores: str = "step") -> None:
+    def __init__(
+        self,
+        machine: Architecture,
+        root: str,
+        notes: ProgramNotes,
+        stores: str = "step",
+        order: SeededOrder | None = None,
+        fault: CallFault | None = None,
+    ) -> None:
         self.files = KnownFiles(root)
         self._notes = notes
         self._machine = machine
@@ -65,6 +78,7 @@ class Tracer:
         self._kernel_stores = KernelStores(self._maps, injector)
         contents = ContentCalls(self.files, notes, self._maps)
         names = NameCalls(self.files, notes, self._maps, contents)
+        self._faults = fault and CallFaults(fault, self.files, names, notes, injector)
         self._handlers: dict[int, tuple[str, _Handler | None]] = {}
         for name in (*_STOPS, *maps.CALLS, *into_memory):
             if name in machine.calls:
@@ -75,9 +89,14 @@ class Tracer:
         self._early: set[int] = set()
         """Threads that have stopped before it was known whose they are."""
         self._under_way: TracedThread | None = None
-        self._waiting: deque[tuple[TracedThread, Callable[[TracedThread], None]]] = deque()
+        self._waiting: deque[tuple[TracedThread, _Look]] = deque()
         """Threads that have stopped while a call is under way, and what their stops are looked at by."""
-        self._is_slow = False
+        self._order = order
+        self._held: dict[TracedThread, _Look] = {}
+        """Those that the order is to pick from."""
+        self._tick_seconds = _SLOW_SECONDS if order is None else TICK_SECONDS
+        self._slow_ticks = 0
+        """For how many ticks others have waited for the call that is under way."""
         self._first = 0
         self._status: int | None = None
         """How the first process has ended."""
@@ -108,7 +127,7 @@ class Tracer:
         ptrace.go_on(first)
         deadline = time.monotonic() + seconds_max
         signal.signal(signal.SIGALRM, lambda *_: None)  # it ends a wait, no more
-        signal.setitimer(signal.ITIMER_REAL, _TICK_SECONDS, _TICK_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, self._tick_seconds, self._tick_seconds)
         try:
             while True:
                 found, status = ptrace.wait()
@@ -134,11 +153,11 @@ class Tracer:
                 else "the program has"
             )
             raise ProgramTimeoutError(f"{who} not ended within {seconds_max:g} s")
-        if self._waiting and self._under_way is not None:
-            if self._is_slow:
+        if (self._waiting or self._held) and self._under_way is not None:
+            if self._slow_ticks * self._tick_seconds >= _SLOW_SECONDS:
                 self._under_way = None  # its own end is noted when it comes
-                self._next()
-            self._is_slow = True
+            self._slow_ticks += 1
+        self._next()
 
     # -- threads -------------------------------------------------------------------------------------
 
@@ -188,6 +207,7 @@ class Tracer:
         self._maps.forget_thread(thread.id)
         self._kernel_stores.forget_thread(thread.id)
         self._waiting = deque(one for one in self._waiting if one[0] is not thread)
+        self._held.pop(thread, None)
         if thread.finish is not None and thread is self._under_way:
             self._notes.unseen(thread.call, "its thread was killed inside: it is not known what it has done")
         if thread is self._under_way:
@@ -223,7 +243,7 @@ class Tracer:
     def _look(self, thread: TracedThread, status: int) -> None:
         event, number = status >> 16, os.WSTOPSIG(status)
         if event == ptrace.CALLS:
-            self._in_turn(thread, self._enter)
+            self._at_step(thread, self._enter)
         elif number == signal.SIGTRAP | 0x80:
             self._in_turn(thread, self._leave)
         elif event in (ptrace.FORKED, ptrace.VFORKED, ptrace.CLONED):
@@ -235,11 +255,20 @@ class Tracer:
         elif event == ptrace.STOPPED:
             ptrace.go_on(thread.id, ptrace.LISTEN if number in _JOB_CONTROL else ptrace.CONTINUE)
         elif number == signal.SIGSEGV and thread.memory.maps:
-            self._in_turn(thread, self._fault)
+            self._at_step(thread, self._fault)
         else:
             ptrace.go_on(thread.id, ptrace.CONTINUE, number)
 
-    def _in_turn(self, thread: TracedThread, look: Callable[[TracedThread], None]) -> None:
+    def _at_step(self, thread: TracedThread, look: _Look) -> None:
+        """Look at a thread that has come to a step, when the order says so."""
+        if self._order is None:
+            self._in_turn(thread, look)
+        else:
+            self._order.arrived(thread)
+            self._held[thread] = look
+            self._next()
+
+    def _in_turn(self, thread: TracedThread, look: _Look) -> None:
         """Look at a stop now, or when the call that is under way has ended."""
         if self._under_way is None or self._under_way is thread:
             look(thread)
@@ -247,12 +276,21 @@ class Tracer:
             self._waiting.append((thread, look))
 
     def _next(self) -> None:
-        while self._waiting and self._under_way is None:
-            thread, look = self._waiting.popleft()
+        while self._under_way is None and (turn := self._turn()) is not None:
+            thread, look = turn
             try:
                 look(thread)
             except ThreadGone as gone:
                 self._lost(gone)
+
+    def _turn(self) -> tuple[TracedThread, _Look] | None:
+        """Take who is to be looked at next; None if there is nobody, or it is not known yet who."""
+        if self._waiting:
+            return self._waiting.popleft()
+        if self._order is None or not self._held:
+            return None
+        picked = self._order.pick(self._held.keys(), self._threads.values())
+        return None if picked is None else (picked, self._held.pop(picked))
 
     def _fault(self, thread: TracedThread) -> None:
         """Look at a thread with SIGSEGV, which it may have got at a store to a map."""
@@ -271,8 +309,10 @@ class Tracer:
         else:
             thread.finish = handler(thread, *call.arguments)
             if thread.finish is not None:
-                self._under_way, self._is_slow = thread, False
+                self._under_way, self._slow_ticks = thread, 0
                 self._present(thread, name)
+                if self._faults is not None:
+                    thread.finish = self._faults.finish_of(thread, call, name, thread.finish)
                 self._maps.settle()
         thread.call = name
         ptrace.go_on(thread.id, ptrace.CONTINUE if thread.finish is None else ptrace.TO_EXIT)
