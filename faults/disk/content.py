@@ -52,6 +52,8 @@ class SparseBytes:
         first, last = start // PAGE_BYTES, -(-end // PAGE_BYTES)
         if first >= last or start >= end:
             return b""
+        if last == first + 1:  # mostly
+            return self._pages.get(first, _NOTHING)[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
         found = b"".join(self._pages.get(page, _NOTHING) for page in range(first, last))
         return found[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
 

@@ -188,8 +188,8 @@ def probe(
         prober.explore(point)
         on_progress(prober.found, point.step + 1, len(record.steps))
     prober.judge()
-    kinds = {"extend" if step.kind == steps.ALLOCATE else step.kind for step in record.steps}
-    prober.found.enabled = tuple(dict.fromkeys(crash_kinds(kinds, [PROFILES[disk] for disk in disks])))
+    kinds = crash_kinds(prober.replayer.kinds, [PROFILES[disk] for disk in disks])
+    prober.found.enabled = tuple(dict.fromkeys(kinds))
     prober.found.seconds = perf_counter() - began
     return prober.found
 

@@ -105,6 +105,10 @@ class ProgramTask(NamedTuple):
     name: str
 
 
+NOBODY = ProgramTask(-1, -1, "")
+"""Who made the promises that a record begins with, if it is one of a check."""
+
+
 class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
     """Something the program did that a recorder does not stand before.
 

@@ -13,7 +13,7 @@ from ..disk.image import Image
 from . import record as steps
 from .checks.checkers import Checkers
 from .probe import CrashCase, Prober, Verdicts, ViolationGroup
-from .record import ProgramRecord, Step
+from .record import NOBODY, ProgramRecord, Step
 from .recording.run import ProgramError
 
 RecordCheck = Callable[[Image, list[str]], tuple[ProgramRecord, list[str]]]
@@ -74,8 +74,9 @@ class Recoveries:
         if not record.steps:
             return
         self.writing += 1
-        promises = tuple(Step(steps.ACKNOWLEDGE, promise) for promise in acknowledged)
-        whole = replace(record, steps=promises + record.steps)
+        nobody = len(record.tasks)  # of the recovery's: they are the program's promises
+        promises = tuple(Step(steps.ACKNOWLEDGE, promise, by=nobody) for promise in acknowledged)
+        whole = replace(record, steps=promises + record.steps, tasks=(*record.tasks, NOBODY))
         prober = Prober(whole, image, self.checkers, self.disks, self.limit, verdicts)
         for point in prober.replayer.points():
             if point.step >= len(promises):

@@ -59,6 +59,8 @@ class Replayer:
         self._open = [self._files.open(path) for path in start.files]
         self.steps_of: list[int] = []
         """Which step each operation of the disk belongs to."""
+        self.kinds: set[str] = set()
+        """Which kinds of operation there were, but for the growth of what is written."""
 
     def points(self) -> Iterator[Point]:
         """Carry the record out; yield each moment between two operations, the first one and the last one included.
@@ -97,6 +99,7 @@ class Replayer:
 
     def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
         """Carry out a step; yield behind each operation whether there is more to come."""
+        self.kinds.add(self._kind_on_disk(step))
         try:
             if step.kind == steps.WRITE:
                 yield from self._write(step)
@@ -108,6 +111,12 @@ class Replayer:
         except (OSError, IndexError, KeyError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"
             raise RecordError(f"step {number}: {step.kind} cannot be: {why}") from error
+
+    def _kind_on_disk(self, step: Step) -> str:
+        is_growth = step.kind == steps.TRUNCATE and 0 <= step.file < len(self._open)
+        if step.kind == steps.ALLOCATE or (is_growth and self._open[step.file].size_bytes < step.at):
+            return "extend"
+        return step.kind
 
     def _act(self, step: Step) -> None:
         files = self._files

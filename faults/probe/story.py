@@ -10,7 +10,7 @@ from ..crashes.enumeration import CrashLosses
 from ..crashes.page_outcomes import DirtyPage, PageOutcome
 from ..disk.changes import Change, Create, Extend, Rename, RenameDirectory, RenameExchange, Truncate
 from . import record as steps
-from .record import FILES, ProgramRecord, SourceLine, Step
+from .record import FILES, NOBODY, ProgramRecord, SourceLine, Step
 
 STORY_STEPS = 12
 
@@ -32,12 +32,12 @@ def step_text(record: ProgramRecord, number: int) -> str:
 
 def _task_name(record: ProgramRecord, step: Step) -> str:
     """Return who did a step, in words; "" where there is only one that could have."""
-    if len(record.tasks) < 2:
+    tasks, task = [one for one in record.tasks if one != NOBODY], record.tasks[step.by]
+    if len(tasks) < 2 or task == NOBODY:
         return ""
-    task = record.tasks[step.by]
-    namesakes = [one for one in record.tasks if (one.process, one.name) == (task.process, task.name)]
+    namesakes = [one for one in tasks if (one.process, one.name) == (task.process, task.name)]
     thread = task.name if len(namesakes) == 1 else f"{task.name} {task.thread}"
-    is_alone = all(one.process == task.process for one in record.tasks)
+    is_alone = all(one.process == task.process for one in tasks)
     return f"by {thread}" if is_alone else f"by {thread} of process {task.process}"
 
 

@@ -43,7 +43,8 @@ def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) ->
 
 def print_recoveries(console: Console, recoveries: Recoveries) -> None:
     """Print what was tried of crashes in recoveries."""
-    verdict = f"{len(recoveries.breaches):,} kinds of breach" if recoveries.breaches else "every promise held"
+    kinds = len(recoveries.breaches)
+    verdict = f"{kinds:,} kind{'' if kinds == 1 else 's'} of breach" if kinds else "every promise held"
     console.print(
         f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
         f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}",

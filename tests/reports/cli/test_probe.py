@@ -445,3 +445,36 @@ def test_bad_input_gets_a_sentence(write_file: WriteFile, arguments: list[str], 
 
     assert result.exit_code == 2, result.output
     assert sentence in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_any_executable_is_recorded_with_its_calls_and_its_processes(command: Path, tmp_path: Path) -> None:
+    program = "for value in one two; do echo $value > new; mv new value; echo $value; done"
+    kept = tmp_path / "probe.json"
+    result = invoke("--check", str(command), "--json", str(kept), "--jobs", "2", "--", "sh", "-c", program)
+
+    assert result.exit_code == 1, result.output
+    assert "rename new -> value" in result.stdout
+    assert "by mv of process 1" in result.stdout
+    document = json.loads(kept.read_text())
+    assert (document["acknowledged"], document["refused"]) == (2, [])
+    kills = next(disk for disk in document["disks"] if disk["disk"] == "process-kill")
+    assert kills["broken"] == 0
+
+
+def test_a_recovery_of_any_executable_is_cut(tmp_path: Path) -> None:
+    check = tmp_path / "recover.sh"
+    check.write_text(
+        """#!/bin/sh
+        promised=$(tail -n 1)
+        if [ "$(cat journal 2>/dev/null)" = seven ]; then rm journal; echo seven > value; fi
+        [ -z "$promised" ] || [ "$(cat value 2>/dev/null)" = seven ] || { echo "seven is lost"; exit 1; }
+        """
+    )
+    check.chmod(0o755)
+    program = "echo seven > j; mv j journal; echo seven"
+    arguments = ("--recovery-crashes", "1", "--disk", "process-kill", "--check", str(check))
+    result = invoke(*arguments, "--", "sh", "-c", program)
+
+    assert result.exit_code == 1, result.output
+    assert "broken by a crash in recovery: seven is lost" in result.stdout
+    assert "crash after step 2: unlink journal" in result.stdout
