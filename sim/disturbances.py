@@ -13,6 +13,7 @@ Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; setti
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .choices import Stream
 from .kernel import Kernel
@@ -46,6 +47,13 @@ class DisturbancePlan:
         return not (self.paused_task_chance or self.paused_machine_chance or self.clock_step_chance)
 
 
+class SetBack(NamedTuple):
+    """A wall clock that was set back, in ms since 1970."""
+
+    from_ms: int
+    to_ms: int
+
+
 class Disturbances:
     """The disturbances of one kernel, from `start` to `stop`; injected counts those that happened.
 
@@ -56,6 +64,8 @@ class Disturbances:
         self.injected: Counter[str] = Counter()
         self.paused_until_ns = 0
         """When all pauses are over that have begun; virtual time."""
+        self.set_back: list[SetBack] = []
+        """Every clock step back, in order."""
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
@@ -127,7 +137,11 @@ class Disturbances:
         stream, machine = self._stream, self._kernel.current.machine
         most_ms = max(1, self._plan.clock_step_ms_max)
         step_ms = draw_magnitude(stream, 1, most_ms, "ms of a clock step", self._kernel.landmarks_ms)
-        machine.wall_offset_ms += -step_ms if stream.chance(0.5, "a clock step back") else step_ms
+        if stream.chance(0.5, "a clock step back"):
+            before_ms = machine.clock.now_ms()
+            self.set_back.append(SetBack(before_ms, before_ms - step_ms))
+            step_ms = -step_ms
+        machine.wall_offset_ms += step_ms
         self._kernel.note((_CLOCK_STEP, machine.wall_offset_ms & _WORD))
         self._count(_CLOCK)
 

@@ -83,7 +83,7 @@ _SOUND = tuple(name for name, model in DISK_MODELS.items() if model.is_sound)
 _ANY_DISK = tuple(DISK_MODELS)
 _OF_NETWORKS = tuple(kind.value for kind in FaultKind if kind.group == "network")
 LIMITS: tuple[Limit, ...] = (
-    Limit(("slaves", "sync master"), (_CLUSTER,), _SOUND, "slaves are in runs of clusters"),
+    Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
     Limit(("broker",), (_BROKER,), _SOUND, "a broker is in runs of brokers"),
     Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a store alone has no network"),
     Limit(("flipped bit",), (_CLUSTER,), _SOUND, "it is of a record on its way to a slave"),
@@ -121,11 +121,6 @@ class Apart(NamedTuple):
 
 
 APART: tuple[Apart, ...] = (
-    Apart(
-        ("clock step",),
-        ("delayed messages", "transactions"),
-        "these are due by the wall clock: how late after a step, no model says",
-    ),
     Apart(("flipped number",), ("transactions",), "a decision names its half message by the number"),
     Apart(
         ("flipped number",), ("light queues",), "a record has several numbers then, and no model says which is wrong"

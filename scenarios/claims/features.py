@@ -198,3 +198,7 @@ class BrokerPlan:
     """How long a consumer deals with what one pull has given it; 0: its next pull meets what arrives meanwhile."""
     off_ms_max: int = knob(1_000, plain=1)
     """How long the broker's machine is off between two lives at most."""
+    masters: int = knob(1, plain=1, weight=4)
+    """How many brokers have each topic; the first may have the slaves that a cluster has. Each is a name server."""
+    slaves_are_read: bool = knob(False, plain=False, weight=1)
+    """Whether a consumer that is far behind is sent to a slave, and may pull from one while no route has the master."""

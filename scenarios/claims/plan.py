@@ -68,7 +68,7 @@ class Life:
     messages_each: int
     """Messages per producer in this life."""
     node: int = 0
-    """Which machine of a cluster ends: 0 is the master, slaves count from 1. The others live on."""
+    """Which machine ends: 0 is the master, slaves count from 1, then come other masters. The others live on."""
 
     @property
     def is_stop(self) -> bool:

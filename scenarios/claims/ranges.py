@@ -203,11 +203,12 @@ def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: S
         operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
     elif ending == LifeEnding.CRASH_IN_PERSIST:
         operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")
+    others = drawn["cluster.slaves"] + drawn["broker.masters"] - 1
     return Life(
         LifeEnding(ending),
         stream.pick(crashes, "profile"),
         operation,
         stream.pick(MOMENTS, "moment"),
         messages_each,
-        node=stream.below(slaves + 1, "node") if (slaves := drawn["cluster.slaves"]) else 0,
+        node=stream.below(others + 1, "node") if others else 0,
     )

@@ -13,6 +13,8 @@ from .evidence import Violation
 from .invariants import clean
 from .ledger import Ledger
 
+_TAKEN_BACK_PERCENT = 85
+_SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
 """How long one pass may take, which looks at the disk but once."""
 
@@ -36,6 +38,19 @@ class Room:
         """Return whether so little is left that a store must not take any more: RocketMQ's default mark is 90 %."""
         capacity_bytes = self._disk.capacity_bytes
         return capacity_bytes is not None and self._disk.used_bytes * 10 > capacity_bytes * 9
+
+    def is_enough(self, segment_bytes: int) -> bool:
+        """Return whether a store must take puts: no more is used than RocketMQ's 85 %, and a few segments fit."""
+        capacity_bytes, used_bytes = self._disk.capacity_bytes, self._disk.used_bytes
+        if capacity_bytes is None:
+            return True
+        fits = capacity_bytes - used_bytes >= _SEGMENTS_FREE * segment_bytes
+        return fits and used_bytes * 100 <= capacity_bytes * _TAKEN_BACK_PERCENT
+
+    def ease(self, used_percent: int) -> None:
+        """Let the disk hold more than it does now, so that so much of it is used."""
+        if self.is_short:
+            self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
 
     def limit(self, capacity_bytes: int) -> None:
         """Let the disk hold so much and no more."""

@@ -142,8 +142,9 @@ class Judge:
         self._claims(store, disk, None)
 
     def _claims(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
-        self.report(pos.check(store, disk, ledger))
-        self.report(side_files.check_checkpoint(store, disk, ledger))
+        with self._kernel.at_one_moment():  # retention may go on
+            found = [*pos.check(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
+        self.report(found)
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""
@@ -182,9 +183,9 @@ class Judge:
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
     def uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
-        """Return what is still there that expired, and queues that begin elsewhere than the log."""
+        """Return what has expired and stays, what leads there alone, and queues that begin elsewhere than the log."""
         with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
-            return [*clean.check_expired(store), *clean.check_queues(store)]
+            return [*clean.check_expired(store), *clean.check_queues(store), *clean.check_leading(store)]
 
     def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
         """Judge a removal of queues by hand, before which the log began there."""

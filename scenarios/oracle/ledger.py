@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
+from ...sim.disturbances import SetBack
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.properties import decode_properties
 from ..claims.machine import CONFIG
@@ -169,6 +170,8 @@ class Ledger:
     holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """Queue offsets, by topic and queue, that have no record: skipped by a restart, or of one that is damaged."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
+    clock_set_back: list[SetBack] = field(default_factory=list, compare=False)
+    """When a machine's clock was set back."""
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often users learned that a queue ends: queue offsets from before mean nothing any more."""
     queues_going: int = field(default=0, compare=False)
@@ -266,6 +269,10 @@ class Ledger:
         """
         numbers = range(len(self.deliveries) - 1, -1, -1)
         return next(number for number in numbers if self.deliveries[number].log_end <= physical_offset)
+
+    def has_clock_read(self, wall_ms: int) -> bool:
+        """Return whether a clock has read a time or a later one before it was set back."""
+        return any(back.from_ms >= wall_ms for back in self.clock_set_back)
 
     def has_expired(self, physical_offset: int | None, log_min_offset: int) -> bool:
         """Return whether what began at a log offset is in front of a log that rightly begins behind it."""

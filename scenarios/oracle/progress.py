@@ -101,7 +101,8 @@ class GroupProgress:
         """Let consumers commit and delivery begin, from where they are now. Before the store's services start."""
         if self._plan.delay.chance:
             late_ms_max = live.delivery_ms_max(self._plan) if self._is_calm else None
-            progress, began_ms = store.schedule.offsets, store.world.clock.now_ms()
+            began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
+            progress = store.schedule.offsets
             self._ledger.begin_delivery(store.log.max_offset, progress, began_ms=began_ms, late_ms_max=late_ms_max)
         if self.manager is not None:
             self.manager.start()

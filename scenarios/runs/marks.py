@@ -24,6 +24,9 @@ _RUN_MARKS: dict[str, str] = {
     "power cut after failed sync": "the power went in a life in which a sync had failed",
     "stored twice": "a message was stored again, for its first answer had not come",
     "late answer": "a client got an answer of a broker that had died since",
+    "pulled from a slave": "a consumer was given messages by a slave",
+    "sent to another broker": "a producer that one broker had not answered went on at another",
+    "another name server": "a client turned to another name server, for one had not answered",
     "decided when asked": "a producer that was asked about a half message said what is to become of it",
 }
 

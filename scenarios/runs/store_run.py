@@ -51,6 +51,7 @@ class Run(Execution):
             faults = replace(plan.faults, failed_creation_chance=0.0)
         self.lasting = self.simulation.lifecycle(faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+        self._ledger.clock_set_back = self._disturbances.set_back
 
     def _play(self) -> None:
         for number, life in enumerate(self._lives):

@@ -71,6 +71,8 @@ def shorten_segment(image: Image, store: MessageStore) -> Image | None:
     if len(segments) < 2:
         return None
     path = segments[0].file.path
+    if path not in image.files:  # its removal was begun, and is to be tried again
+        return None
     return with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
 
 

@@ -11,6 +11,7 @@ from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...store.config import StoreConfig
 from ...store.errors import CorruptFileError
+from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import SECTOR_BYTES
 from ...store.log.segment_queue import name_of
 from ...store.message_store import MessageStore
@@ -91,6 +92,8 @@ class OfflineFaults:
             # Less than an entry's offset and size cannot be distinguished from a file that was never made whole.
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = damage.with_file(image, path, content[:left_bytes])
+            if path == max(one for one in queue_files if one.startswith(path.rpartition("/")[0] + "/")):
+                self._note_cut_end(path, content, store)
             self.injected["odd size"] += 1
         path = self.config.checkpoint_path
         before = image.files[path].content
@@ -99,6 +102,13 @@ class OfflineFaults:
             image = damage.with_file(image, path, after)
             self.injected["damaged checkpoint"] += 1
         return image
+
+    def _note_cut_end(self, path: str, content: bytes, store: MessageStore) -> None:
+        """Note a queue of whose last file's messages the log has none: with the file goes what it had counted to."""
+        entries = [decode_entry(content, at) for at in range(0, len(content), ENTRY_BYTES)]
+        if not any(is_valid(entry) and entry.physical_offset >= store.log.min_offset for entry in entries):
+            _, topic, queue_id, _ = path.rsplit("/", 3)
+            self.ledger.ended_queues.add((topic, int(queue_id)))
 
     def _check_strays(self, image: Image) -> None:
         if self.plan.rot.is_possible:

@@ -7,6 +7,7 @@ from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.running_flags import Refusal
 from ..oracle import allowances
 from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation
@@ -22,6 +23,8 @@ _PASS_MS = 30
 _PAUSES_MS = (1, 30, 300, 4000)
 _ROOM_RETURNS_MS = (200, 5_000, 40_000)
 """When room returns, at the latest: after some refused puts, or after forced cleaning had its time."""
+_EASED_PERCENT_MIN, _EASED_PERCENT_MAX = 50, 84
+"""How much of a disk is used when it has a little room again: up to where puts are taken, RocketMQ's mark of 85 %."""
 _LOOK_MS = 500
 """How often somebody looks at a disk that is short of room."""
 
@@ -119,17 +122,29 @@ def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Call
 def room_operator(
     store: MessageStore, stream: Stream, room: Room, report: Callable[[Iterable[Violation]], None]
 ) -> Callable[[], None]:
-    """Return a task that looks at a disk that is short of room, and finds some for it sooner or later."""
+    """Return a task that looks at a disk that is short of room, and finds some for it sooner or later.
 
-    def operate() -> None:
-        left_ms = stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms")
-        too_full_ms = 0
+    At first that may be so little that retention still wants more, and puts have to be taken all the same.
+    """
+
+    def look_for(left_ms: int) -> None:
+        too_full_ms = refusing_ms = 0
         while left_ms > 0:
             store.world.tasks.sleep(min(left_ms, _LOOK_MS))
             left_ms -= _LOOK_MS
             too_full_ms = too_full_ms + _LOOK_MS if room.is_too_full else 0
             if too_full_ms > status.LOOK_MS_MAX:
                 report(status.check_refusing(store))
+            is_refusing = room.is_enough(store.log.segment_bytes) and store.flags.bits & Refusal.DISK_FULL
+            refusing_ms = refusing_ms + _LOOK_MS if is_refusing else 0
+            if refusing_ms > status.LOOK_MS_MAX:
+                report(status.check_taking(store))
+
+    def operate() -> None:
+        look_for(stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms"))
+        if stream.chance(0.5, "a little room at first"):
+            room.ease(stream.between(_EASED_PERCENT_MIN, _EASED_PERCENT_MAX, "per cent used"))
+            look_for(2 * status.LOOK_MS_MAX)
         room.give_back()
 
     return operate

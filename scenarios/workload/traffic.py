@@ -336,17 +336,18 @@ class Traffic:
                 if entry.light_names:
                     entry.wrote_bytes = append.wrote_bytes
         first = entries[0]
-        untrue = status.check(
-            self.plan,
-            self.store,
-            self.disk,
-            first,
-            result,
-            legal=legal,
-            room=self.room,
-            expired_to=self.ledger.expired_to,
-            stopping=self._is_stopping,
-        )
+        with self.kernel.at_one_moment():
+            untrue = status.check(
+                self.plan,
+                self.store,
+                self.disk,
+                first,
+                result,
+                legal=legal,
+                room=self.room,
+                expired_to=self.ledger.expired_to,
+                stopping=self._is_stopping,
+            )
         if untrue:
             self.report(untrue)
         if self.on_answer is not None:

@@ -81,6 +81,9 @@ class TransactionTraffic:
     """Decisions in earlier lives about the transactions that have come down to this one."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
+    """When this life began to ask, by its clock."""
+    _newest_stored_ms: int = field(default=0, init=False)
+    """The newest store time then: no later record has an earlier one, wherever the clock is."""
     _is_over: bool = field(default=False, init=False)
     """Whether the store is being stopped, and may turn anybody away."""
 
@@ -93,6 +96,7 @@ class TransactionTraffic:
     def start(self) -> None:
         """Begin to be asked."""
         self._began_ms = self.store.world.clock.now_ms()
+        self._newest_stored_ms = self.store.commit_log.last_store_timestamp_ms
         self.service.start()
 
     def shutdown(self) -> None:
@@ -169,8 +173,27 @@ class TransactionTraffic:
             seen_ms = 0 if self.store.commit is None else 2 * config.commit_interval_commit_log_ms
             passes_ms = 2 * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
-        found = list(tx.check_question(transaction, record, began_ms=self._began_ms, late_ms_max=late_ms_max))
-        self._spawn("answer", lambda: self._answer(transaction, record, found))
+        found = tx.check_question(
+            transaction,
+            record,
+            began_ms=max(self._began_ms, self._newest_stored_ms),
+            late_ms_max=late_ms_max,
+            may_be_early=transaction is not None and self._may_have_been_due(transaction, record),
+        )
+        violations = list(found)
+        self._spawn("answer", lambda: self._answer(transaction, record, violations))
+
+    def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
+        """Return whether the clock was set back so that it may have made a half message due.
+
+        It had read the time at which it is due, or it has read one before its birth.
+        """
+        born_ms = record.born_timestamp_ms
+        due_ms = born_ms + (transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms)
+        was_before_birth = any(back.to_ms < born_ms for back in self.ledger.clock_set_back) or (
+            transaction.name in self._earlier and self._began_ms < born_ms  # a new life's clock is right again
+        )
+        return was_before_birth or self.ledger.has_clock_read(due_ms)
 
     def _answer(self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]) -> None:
         self.report(found)
@@ -195,7 +218,7 @@ class TransactionTraffic:
     def _end(
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
-        """Ask for a decision, note the answer and judge it. found: whether the half message can be found."""
+        """Ask for a decision, note the answer and judge it. found: whether the half message can be found now."""
         transactions = self.ledger.transactions
         decision = transactions.ask(transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns())
         end = self.service.commit if commits else self.service.rollback
@@ -211,9 +234,18 @@ class TransactionTraffic:
             decision.copy_end = made.wrote_offset + made.wrote_bytes
             decision.is_acknowledged = put.wait and result.put.status is PutMessageStatus.PUT_OK
             self._judge_put(decision, put, result.put)
+        found = found and request.commit_log_offset >= self.ledger.expired_to  # it may have gone meanwhile
         may_be_slow = allowances.delays(self.disk, self.plan) > 0
-        answered = (decision, transactions.decisions, self.disk)
-        self.report(tx.check_answer(*answered, can_be_found=found, may_be_slow=may_be_slow))
+        self.report(
+            tx.check_answer(
+                decision,
+                transactions.decisions,
+                self.disk,
+                can_be_found=found,
+                is_of_earlier_life=transaction.name in self._earlier,
+                may_be_slow=may_be_slow,
+            )
+        )
         if result.status is EndTransactionStatus.DECIDED:
             # Not where readers are: what the check has put back before may wait in a buffer yet.
             transaction.settled_at = self.store.log.put_offset
@@ -237,8 +269,10 @@ class TransactionTraffic:
     def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:
         """Judge the answer to the put of a copy as that of any other put."""
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
-        expired_to = self.ledger.expired_to
-        self.report(status.check(self.plan, self.store, self.disk, copy, result, legal=True, expired_to=expired_to))
+        with self.disk.kernel.at_one_moment():
+            expired_to = self.ledger.expired_to
+            untrue = status.check(self.plan, self.store, self.disk, copy, result, legal=True, expired_to=expired_to)
+        self.report(untrue)
 
     # -- in the end --------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from .processors.pull import PullMessageProcessor
 from .processors.query import QueryMessageProcessor
 from .processors.send import SendMessageProcessor
 from .requests import RequestCode as Code
-from .router import Pool, Processor, Route, Routes, answering
+from .router import Channel, Pool, Processor, Route, Routes, answering
 
 
 class Broker(BrokerParts):
@@ -102,6 +102,11 @@ class Broker(BrokerParts):
         if self.ha is not None:
             self.ha.shutdown()
         return self.store.shutdown()
+
+    def channel_closed(self, channel: Channel) -> None:
+        """Forget whoever was at the other end of a connection that has ended: a client, or a broker with its routes."""
+        super().channel_closed(channel)
+        self.name_server.channel_closed(channel)
 
     def _listen_for_slaves(self, ha: HAService) -> None:
         address = f"{in_brackets(self.config.ha_host)}:{self.store.config.ha_listen_port}"

@@ -1,8 +1,9 @@
 """Name server, built in: answers clients which broker has which topic.
 
-It knows its own broker at first hand, and others of the cluster, slaves above all, by what they register. One that has
-not said anything for two minutes is gone.
-Source: RocketMQ RouteInfoManager, DefaultRequestProcessor, TopicRouteData, ClusterInfo, TopicList, RegisterBrokerBody.
+It knows its own broker at first hand, and others of the cluster, slaves above all, by what they register. One whose
+connection has ended, or that has not said anything for two minutes, is gone until it registers again.
+Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, DefaultRequestProcessor, TopicRouteData, ClusterInfo,
+TopicList, RegisterBrokerBody.
 """
 
 import zlib
@@ -43,6 +44,8 @@ class RegisteredBroker:
     topics: Mapping[str, TopicConfig]
     heard_ns: int
     """When, by the monotonic clock."""
+    channel: Channel | None = None
+    """Over which; None: this is the name server's own broker."""
 
 
 class NameServer:
@@ -77,6 +80,12 @@ class NameServer:
         """Forget a broker."""
         with self._lock:
             self._others.pop((name, broker_id), None)
+            self._forget_read_only()
+
+    def channel_closed(self, channel: Channel) -> None:
+        """Forget the broker that has registered over a connection which has ended, and over no other since."""
+        with self._lock:
+            self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._forget_read_only()
 
     def _forget_expired(self) -> None:
@@ -262,8 +271,11 @@ class NameServerProcessor:
             fields.text("haServerAddr")[:_DISTANT_ADDRESS_CHARACTERS_MAX],
             _topics_of(body),
             self._parts.world.clock.monotonic_ns(),
+            channel,
         )
         master = self._name_server.register(broker)
+        if not channel.is_open:  # its end may have been noted before
+            self._name_server.channel_closed(channel)
         if master is None or not broker.broker_id:
             return success(request)
         return success(request, haServerAddr=master.ha_address, masterAddr=master.address)

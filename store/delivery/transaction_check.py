@@ -215,7 +215,7 @@ class TransactionalMessageCheckService(Service):
                 return False
             if not ops.is_decided(half):
                 ops.read()
-            if ops.is_decided(half):
+            if ops.is_decided(half) or self._has_expired(half):
                 decisions.was_passed(half)
                 return True
             reserved_ms = self._store.config.file_reserved_time_hours * _HOUR_MS
@@ -235,6 +235,10 @@ class TransactionalMessageCheckService(Service):
         if asked is not None:
             self._ask(asked)
         return True
+
+    def _has_expired(self, half: HalfMessage) -> bool:
+        """Return whether a half message has left the log since it was read: the op behind it may have left it, too."""
+        return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:
         """Move a half message out of the way; False if that has to be tried again."""

@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ..config import StoreConfig
+from ..delivery.half_message import HALF_TOPIC, OP_TOPIC
 from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..log.commit_log import CommitLog
@@ -42,6 +43,8 @@ FIRST_CHECK_MS = 1_000
 CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
 
+_NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
+"""Topics whose queues never begin again at 0: progress goes by their numbers, and ops name half messages by them."""
 _UNKNOWN = -1.0
 _PERCENT_MIN, _PERCENT_MAX = 10, 95
 
@@ -235,14 +238,14 @@ class CleanConsumeQueue:
     def remove_expired_queues(self) -> None:
         """Remove the queues whose newest message has left the log; the next message in one begins it at 0 again.
 
-        A queue that a message is on its way to stays, and so do those of delayed messages. Raises OSError if a file
-        does not go.
+        A queue that a message is on its way to stays, and so do those of delayed messages and of transactions. Raises
+        OSError if a file does not go.
         """
         log_min_offset = self._log.min_offset
         for queue in self._queues.all():
             end = queue.max_offset  # before the look at what is in front of it: there may be more by then
             newest = queue.entry(end - 1)
-            if newest is None or not is_valid(newest) or queue.topic == SCHEDULE_TOPIC:
+            if newest is None or not is_valid(newest) or is_numbered_elsewhere(queue.topic):
                 continue
             if newest.physical_offset >= log_min_offset:
                 continue
@@ -264,6 +267,11 @@ class CleanConsumeQueue:
             hit("queue removed")
             with suppress(OSError):  # an empty directory, or one that fills again, does no harm
                 self._queues.remove_directories(queue)
+
+
+def is_numbered_elsewhere(topic: str) -> bool:
+    """Return whether something beside the log goes by the queue offsets of a topic."""
+    return topic in _NUMBERED_ELSEWHERE
 
 
 class RetentionService(Service):

@@ -136,6 +136,9 @@ def test_the_clock_steps_ahead_and_back_and_monotonic_time_does_not(
     assert max(abs(step) for step in steps) <= 2 * 500
     assert any(step > 0 for step in steps)
     assert any(step < 0 for step in steps)
+    back = [each.to_ms - each.from_ms for each in world.disturbances.set_back]
+    assert set(back) & {step for step in steps if step < 0}
+    assert max(back) < 0
     assert world.kernel.now_ns == 0
 
 

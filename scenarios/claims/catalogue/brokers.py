@@ -144,4 +144,45 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
         ),
     ),
+    # Slaves of the broker die and are pulled from, and its consumers are sent to them and back.
+    Scenario(
+        "slaves-give-what-their-master-has",
+        "whoever a consumer is sent to, master or slave, it is given every message of every queue in order, and slaves "
+        "have what their master has in the end",
+        BROKER.replace(
+            endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
+            lives=(2, 3),
+            sync_flush=(True,),
+            consumers=(1, 2),
+            messages={"body_bytes_max": (40, 300, 900)},
+            memory={"transient_pool": (False,)},
+            cluster={
+                "slaves": (1, 1, 2),
+                "sync_master": (False, False, True),
+                "slave_sync_flush": (True, False),
+                "slave_timeout_ms": (200, 3_000),
+                "transfer_batch_bytes": (500, 32_768),
+            },
+            network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
+            broker={"slaves_are_read": (True, True, False), "off_ms_max": (1_000, 10_000, 30_000)},
+        ),
+    ),
+    # A topic has queues at two masters: while one is off, producers go on at the other, and clients find routes.
+    Scenario(
+        "clients-go-on-at-another-master",
+        "while one master is off, clients ask the other's name server and send there, and all that either has answered "
+        "is there and shown",
+        BROKER.replace(
+            lives=(2, 3),
+            sync_flush=(True,),
+            consumers=(0, 1, 2),
+            network=TROUBLED,
+            cluster={"slaves": (0, 0, 1)},
+            broker={
+                "masters": (2,),
+                "slaves_are_read": (True, False),
+                "off_ms_max": (1_000, 10_000, 30_000),
+            },
+        ),
+    ),
 )

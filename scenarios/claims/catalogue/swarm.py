@@ -69,11 +69,7 @@ _ALONE: Mapping[str, Mapping[str, Any]] = {
     "second starts": {"starts": {"second": (True,)}},
 }
 _CLOCK: Mapping[str, Mapping[str, Any]] = {
-    "clock steps": {
-        "disturbances": {"clock_step_chance": (0.1,)},
-        "delay": {"chance": (0.0,)},
-        "transactions": {"chance": (0.0,)},
-    },
+    "clock steps": {"disturbances": {"clock_step_chance": (0.1,)}},
 }
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
     "damaged progress": {

@@ -153,6 +153,36 @@ HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
 )
 
 
+# A pass has read a half message and stands still while retention takes it out of the log, and the op behind it: nobody
+# finds that op any more, and the message seems undecided. It is put back and asked about again.
+def _never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
+    bit(half.record.physical_offset < self._store.min_phy_offset)
+    return False
+
+
+EXPIRED_HALF_PUT_BACK = Mutant(
+    "expired-half-put-back",
+    "a half message that has expired together with its decision is put back and asked about again",
+    (Patch(TransactionalMessageCheckService, "_has_expired", _never_expires),),
+    ("TX", "CLEAN"),
+    Ranges(
+        transactions={"chance": (0.3,)},
+        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
+        disturbances={"paused_task_chance": (0.3,)},
+        attribute_points=(True,),
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(100,),
+        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+        messages_each=(24,),
+        pauses={"chance": (0.5,), "ms_max": (30, 100)},
+        topics=(1,),
+        disk=("nothing-lost",),
+        endings=("stop",),
+        lives=(1,),
+    ),
+)
+
+
 # A half message was put back into a buffer of the pool, and its producer group is asked at once. An answer that is back
 # before the buffer is committed finds no record, and is turned away: the same fifteen times, and then it is given up.
 _original_is_in_file = TransactionalMessageCheckService._is_in_file

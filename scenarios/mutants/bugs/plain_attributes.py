@@ -7,21 +7,9 @@ from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
 from ....store.log.flush import GroupCommitRequest, GroupCommitService
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
-from ....store.queues.consume_queue import ConsumeQueue
-from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ....store.queues.consumer_offsets import ConsumerOffsetManager
-from ....store.replication.group_transfer import GroupTransfer, Replica
-from ....store.replication.ha_service import HAConnection, HAService
-from ...claims.catalogue.clusters import TROUBLED
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
-
-_MANY_CONNECTIONS = TROUBLED.replace(
-    attribute_points=(True,),
-    heals=(True,),
-    cluster={"slaves": (2,), "sync_master": (True,)},
-    network={"broken_chance": (0.1,), "partition_chance": (0.0,), "one_way_chance": (0.0,)},
-)
 
 
 # A request that is done with is taken out of the table without the lock: deleting is one step.
@@ -126,70 +114,4 @@ COMMIT_TO_STALE_TABLE = Mutant(
     (Patch(ConsumerOffsetManager, "commit_offset", _commit_in_new_table),),
     ("REDEL", "META"),
     Ranges(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",)),
-)
-
-
-# Which slaves are connected is a tuple, replaced as a whole: whoever takes one out needs no lock for that.
-def _connection_closed_without_lock(self: HAService, connection: HAConnection) -> None:
-    left = tuple(each for each in self.connections if each is not connection)
-    accepted = self._accepted
-    self.connections = left
-    bit(self._accepted != accepted)
-    with self._lock:
-        self._ended.append(connection)
-        self.last_closed = f"{connection.remote_address}: {connection.closed_because}"
-
-
-CONNECTIONS_OUTSIDE_LOCK = Mutant(
-    "connections-outside-lock",
-    "a slave that connects as another's connection closes is forgotten, and not woken by puts",
-    (Patch(HAService, "_on_closed", _connection_closed_without_lock),),
-    ("QUIET", "LIVE"),
-    _MANY_CONNECTIONS,
-)
-
-
-# The same of those slaves that puts count on.
-def _gone_without_lock(self: GroupTransfer, replica: Replica) -> None:
-    before = self.replicas
-    left = tuple(each for each in before if each is not replica)
-    bit(self.replicas is not before)
-    self.replicas = left
-
-
-REPLICAS_OUTSIDE_LOCK = Mutant(
-    "replicas-outside-lock",
-    "a slave that connects as another goes is not counted on, though it has everything",
-    (Patch(GroupTransfer, "gone", _gone_without_lock),),
-    ("QUIET", "STATUS"),
-    _MANY_CONNECTIONS,
-)
-
-
-# A queue that was not there is made before the lock, and nobody looks again behind it.
-def _find_or_make_another(self: ConsumeQueueTable, topic: str, queue_id: int) -> ConsumeQueue:
-    queue = self._queues.get((topic, queue_id))
-    if queue is None:
-        queue = self._make(topic, queue_id)
-        with self._lock:
-            bit((topic, queue_id) in self._queues)
-            self._queues[topic, queue_id] = queue
-    return queue
-
-
-QUEUE_MADE_TWICE = Mutant(
-    "queue-made-twice",
-    "two tasks that ask for a new queue get one each, and what is put to the first is not seen",
-    (Patch(ConsumeQueueTable, "find_or_create", _find_or_make_another),),
-    ("CQ-COMPLETE", "READ", "VIS", "CQ-VALID"),
-    Ranges(
-        attribute_points=(True,),
-        consumers=(2,),
-        producers=(3,),
-        topics=(2,),
-        queues_per_topic=(2, 4),
-        messages_each=(3, 8),
-        lives=(1,),
-        pauses={"chance": (0.0, 0.5), "ms_max": (1,)},
-    ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 
+from ....store.delivery.half_message import HALF_TOPIC, OP_TOPIC
 from ....store.filters.message_filter import MessageFilter
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_entry
 from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
@@ -25,6 +26,7 @@ from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.light_queues import LightPut
 from ....store.queues.pull import Puller
 from ....store.queues.queue_replay import SkippedRanges, keep_trusted_entries
+from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
@@ -301,6 +303,34 @@ SILENT_QUEUE_NOT_RECOVERED = Mutant(
         lives=(2, 3),
         messages_each=(8, 16),
         messages={"body_bytes_max": (300, 700)},
+    ),
+)
+
+
+# transaction-queues-removed: command 306 removes the queue of half messages as any other, as in RocketMQ. It begins
+# again at 0, and ops of those that had these numbers before are still there: what is prepared next seems decided.
+def _only_delayed_are_numbered_elsewhere(topic: str) -> bool:
+    bit(topic in (HALF_TOPIC, OP_TOPIC))
+    return topic == SCHEDULE_TOPIC
+
+
+TRANSACTION_QUEUES_REMOVED = Mutant(
+    "transaction-queues-removed",
+    "the queue of half messages is removed, and a new one is taken for the decided one of its number",
+    (Patch(cleaning, "is_numbered_elsewhere", _only_delayed_are_numbered_elsewhere),),
+    ("TX", "CLEAN"),
+    Ranges(
+        transactions={"chance": (0.2,)},
+        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(100,),
+        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+        messages_each=(16,),
+        pauses={"chance": (0.5,), "ms_max": (100,)},
+        topics=(1,),
+        disk=("nothing-lost",),
+        endings=("stop",),
+        lives=(3,),
     ),
 )
 

@@ -4,9 +4,10 @@ from ....store.config import FlushDiskType
 from ....store.errors import MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
 from ....store.queues.consume_queue import ConsumeQueue
+from ....store.replication.group_transfer import GroupTransfer, Replica
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
-from ...claims.catalogue.clusters import CLUSTER
+from ...claims.catalogue.clusters import CLUSTER, TROUBLED
 from ..mutant import Mutant, Patch, bit
 
 # #36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest
@@ -116,4 +117,20 @@ SLAVE_REPORTS_UNDURABLE = Mutant(
     (Patch(HAClient, "_kept_offset", _written_offset),),
     ("REP", "DUR"),
     CLUSTER.replace(cluster={"slave_sync_flush": (True,)}),
+)
+
+
+# gone-slave-takes-others: when a slave goes, those that puts count on begin anew, with those that connect from then on.
+def _gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
+    with self._lock:
+        bit(len(self.replicas) > (replica in self.replicas))
+        self.replicas = ()
+
+
+GONE_SLAVE_TAKES_OTHERS = Mutant(
+    "gone-slave-takes-others",
+    "once a slave has gone, puts count on no other that was connected, until it connects again",
+    (Patch(GroupTransfer, "gone", _gone_with_all_others),),
+    ("QUIET",),
+    TROUBLED.replace(heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)}),
 )

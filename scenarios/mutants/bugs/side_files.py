@@ -2,7 +2,6 @@
 
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
-from ....store.formats.side_json import encode_side_json
 from ....store.log.checkpoint import StoreCheckpoint, read_checkpoint
 from ....store.plugins import AnyMessageStore
 from ....store.queues.consumer_offsets import ConsumerOffsetManager
@@ -122,25 +121,6 @@ CONFIG_INPLACE_BAK_POLLUTION = Mutant(
         lives=(6, 9),
         endings=("crash in persist",),
     ),
-)
-
-
-# progress-snapshot-before-lock: what is to be persisted is put together before it is this task's turn to write. Whoever
-# waits for the file has an older version in hand than who wrote last.
-def _persist_what_was(self: ConsumerOffsetManager) -> bool:
-    content = encode_side_json(self.members)
-    offsets = {key: dict(table) for key, table in self._offsets.items()}
-    with self._file_lock:
-        bit(self._offsets != offsets)
-        return self.file.store(content)
-
-
-PROGRESS_SNAPSHOT_BEFORE_LOCK = Mutant(
-    "progress-snapshot-before-lock",
-    "older progress is written over newer by who has waited for the file",
-    (Patch(ConsumerOffsetManager, "persist", _persist_what_was),),
-    ("META", "REDEL"),
-    _PROGRESS.replace(endings=("crash in traffic", "stop")),
 )
 
 

@@ -19,8 +19,9 @@ from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention.cleaning import FIRST_CLEAN_MS, SEGMENTS_PER_PASS
 from ..evidence import Evidence, Violation, tried
-from ..ledger import Ledger
+from ..ledger import HALF_TOPIC, OP_TOPIC, Ledger
 
+_NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
 _ASKED_FOR_MAX = 3
 _EVER = 1 << 60
 _HOUR_MS = 3_600_000
@@ -133,6 +134,25 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
             )
 
 
+def check_leading(store: MessageStore) -> Iterator[Violation]:
+    """Yield every file of a queue or of the index, but the newest of each, that leads to what was removed alone."""
+    log_min_offset = store.log.min_offset
+    for queue in store.queues.all():
+        segments = queue.queue.segments
+        if len(segments) < 2 or not queue.queue.first_is_removable:
+            continue
+        raw = segments[0].file.view(0, segments[0].size_bytes)
+        entries = [decode_entry(raw, at) for at in range(0, len(raw), ENTRY_BYTES)]
+        newest = max((entry.physical_offset for entry in entries if is_valid(entry)), default=_EVER)
+        if newest < log_min_offset:
+            summary, path = "a queue's file stays that leads to nothing any more", segments[0].file.path
+            yield _broken(summary, path, "phyOffset", f">= {log_min_offset}", str(newest))
+    for file in () if store.index is None else store.index.table.files[:-1]:
+        if file.end_physical_offset < log_min_offset:
+            summary, path = "an index file stays that leads to nothing any more", file.file.path
+            yield _broken(summary, path, "endPhyOffset", f">= {log_min_offset}", str(file.end_physical_offset))
+
+
 def check_expired(store: MessageStore) -> Iterator[Violation]:
     """Yield the log's first segment if its time is over and nothing needs it. A pass may be on its way to it.
 
@@ -150,13 +170,14 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
     """Yield every queue that is still there although all of it had left the log when queues were removed by hand.
 
-    log_min_offset: where the log began then. A queue that the store no longer knows has no files either.
+    log_min_offset: where the log began then. A queue that the store no longer knows has no files either. Those that
+    progress or ops go by stay.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all():
         newest = queue.entry(queue.max_offset - 1)
         counted_to = store.commit_log.topic_queue_table.get((queue.topic, queue.queue_id))
-        if newest is None or queue.topic == SCHEDULE_TOPIC or counted_to != queue.max_offset:
+        if newest is None or queue.topic in _NUMBERED_ELSEWHERE or counted_to != queue.max_offset:
             continue
         if not is_valid(newest):
             continue  # numbers that were skipped: nobody knows of which message they are

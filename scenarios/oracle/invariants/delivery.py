@@ -20,10 +20,10 @@ _OTHER_MS = 40
 def check_sched(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield every copy without its record or too early, and every record that was passed over.
 
-    Every copy has the record it was made of in front of it, and was stored no earlier than that was and its delay;
-    every record that progress has passed has a copy. That progress gets to the end of each level, so that all are
-    delivered, is LIVE's; that nothing else comes where copies do, and all that a copy keeps of its message, are
-    PREFIX's; how many copies there may be is REDEL's.
+    Every copy has the record it was made of in front of it, and was stored no earlier than that was and its delay,
+    unless the clock has read that and was set back since; every record that progress has passed has a copy. That
+    progress gets to the end of each level, so that all are delivered, is LIVE's; that nothing else comes where copies
+    do, and all that a copy keeps of its message, are PREFIX's; how many copies there may be is REDEL's.
     """
     if not any(topic == SCHEDULE_TOPIC for topic, _ in evidence.store.queues):
         return
@@ -50,7 +50,7 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
                 yield _broken("SCHED", found, summary, "put", "before it", "no")
             continue
         due_ms = own.record.store_timestamp_ms + put.delay_ms
-        if record.store_timestamp_ms < due_ms:
+        if record.store_timestamp_ms < due_ms and not ledger.has_clock_read(due_ms):
             early_ms = due_ms - record.store_timestamp_ms
             summary = f"{put.name} was delivered early"
             yield _broken("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")

@@ -17,7 +17,7 @@ time pass; nothing here does. What of a disk's errors excuses a cursor is for wh
 nothing does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
@@ -196,6 +196,15 @@ def deciding(
 
 
 # -- beside a master ---------------------------------------------------------------------------------
+
+
+def following(
+    service: str, host: str, slave: MessageStore, master: MessageStore, reports: Sequence[int], within_ms: int
+) -> Iterator[Cursor]:
+    """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard."""
+    end = master.log.max_offset
+    yield Cursor(f"log of {host}", service, slave.log.max_offset, end, within_ms)
+    yield Cursor(f"report of {host}", service, end if end in reports else -1, end, within_ms)
 
 
 def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:

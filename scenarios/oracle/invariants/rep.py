@@ -10,7 +10,10 @@ whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are
 
 from collections.abc import Iterator, Sequence
 
+from ....faults.disk.disk import Disk
+from ....store.config import FlushDiskType
 from ....store.formats.message import BLANK_BYTES, encode_blank
+from ....store.formats.replication import FrameHeader
 from ....store.message import PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
 from ..evidence import Violation, tried
@@ -34,6 +37,20 @@ def check_answer(
         return ()
     summary = f"{put.name} was answered OK, and no slave has it"
     return (Violation("REP", summary, "commitlog", start, "replica", put.name, "none"),)
+
+
+def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator[Violation]:
+    """Yield what a master under SYNC_FLUSH is about to send a slave, and a crash could still take from it."""
+    if frame.is_heartbeat or master.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
+        return
+    tried("REP")
+    segment = master.log.find(frame.log_offset)
+    if segment is None:
+        return  # retention has removed it, which was durable then
+    start = frame.log_offset - segment.base_offset
+    if not disk.is_durable(segment.file.path, start, start + frame.size_bytes):
+        summary = "a slave is sent what is not durable at its master"
+        yield Violation("REP", summary, segment.file.path, start, "frame", "after the sync", "before it")
 
 
 def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:

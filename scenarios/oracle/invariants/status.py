@@ -12,6 +12,7 @@ from ....store.errors import StoreNotReadableError
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
+from ....store.running_flags import Refusal
 from ...claims.plan import Plan
 from .. import allowances
 from ..disk_space import Room
@@ -97,6 +98,15 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
         return ()
     summary = "puts are taken although the disk is too full"
     return (Violation("STATUS", summary, "", -1, "flags", "DISK_FULL", "writeable"),)
+
+
+def check_taking(store: MessageStore) -> Sequence[Violation]:
+    """Return whether a store refuses puts for want of room although it has had some for longer than LOOK_MS_MAX."""
+    tried("STATUS")
+    if not store.flags.bits & Refusal.DISK_FULL:
+        return ()
+    summary = "puts are refused although the disk has room again"
+    return (Violation("STATUS", summary, "", -1, "flags", "writeable", "DISK_FULL"),)
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:

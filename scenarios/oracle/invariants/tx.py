@@ -105,12 +105,18 @@ def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen
 
 
 def check_question(
-    transaction: Transaction | None, record: MessageRecord, *, began_ms: int = 0, late_ms_max: int | None = None
+    transaction: Transaction | None,
+    record: MessageRecord,
+    *,
+    began_ms: int = 0,
+    late_ms_max: int | None = None,
+    may_be_early: bool = False,
 ) -> Iterator[Violation]:
     """Yield what is wrong with a question; record: the half message as it was put back for it.
 
     began_ms: when this life began to ask. late_ms_max: how long after it is due the first question may come; None: no
-    matter. A later one may have to wait for half messages in front of it that are too young.
+    matter. A later one may have to wait for half messages in front of it that are too young. may_be_early: whether the
+    clock was set back so that it may have been due.
     """
     tried("TX")
     at = record.physical_offset
@@ -123,7 +129,7 @@ def check_question(
         yield _question(summary, at, "question", f"before {settled_at}", str(at))
     wanted_ms = transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms
     age_ms = record.store_timestamp_ms - record.born_timestamp_ms
-    if age_ms < wanted_ms:
+    if age_ms < wanted_ms and not may_be_early:
         yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
     if transaction.behaviour.immunity_s:  # it was put back meanwhile, behind others that may be too young
@@ -143,12 +149,15 @@ def check_answer(
     disk: Disk,
     *,
     can_be_found: bool,
+    is_of_earlier_life: bool = False,
     may_be_slow: bool = False,
 ) -> Iterator[Violation]:
     """Yield what is wrong with the answer to a decision, just given.
 
-    may_be_slow: whether something made the store slow, which may then have turned away a put. can_be_found: whether the
-    half message was in the log, for everyone to see, when the decision was asked for.
+    can_be_found: whether the half message was in the log, for everyone to see, when the decision was asked for.
+    is_of_earlier_life: whether its half message is: once the check has passed a decision, another counts again, for
+    nobody keeps all that were decided for good. may_be_slow: whether something made the store slow, which may then have
+    turned away a put.
     """
     tried("TX")
     name, status = decision.transaction.name, decision.status
@@ -156,6 +165,9 @@ def check_answer(
     done = EndTransactionStatus.DECIDED
     if status is done:
         others = [one for one in in_this_life if one.transaction is decision.transaction and one is not decision]
+        pass_ns = TRANSACTIONS.transaction_check_interval_ms * 1_000_000
+        if is_of_earlier_life:
+            others = [one for one in others if decision.asked_ns - one.asked_ns < pass_ns]
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:

@@ -1,58 +1,122 @@
-"""The broker's node: its machine through all its lives."""
+"""A broker's node: a machine through all its lives. A run has one master at least, and may have others, and slaves."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ....faults.disk.disk import Disk
+from ....faults.simulation.disk_lifecycle import DiskLifecycle
 from ....sim.errors import MachineDied
 from ....sim.kernel import Kernel
 from ....sim.machine import Machine
 from ....sim.network.hosts import HostNetwork
 from ....store.broker.broker import Broker
-from ....store.broker.broker_config import BrokerConfig
+from ....store.broker.broker_config import MASTER_ID, BrokerConfig
 from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
+from ....store.broker.outer_api import INTERVAL_MS, REGISTER_TIMEOUT_MS, SYNCHRONIZE_TIMEOUT_MS, BrokerRegistration
 from ....store.broker.server import RemotingServer
+from ....store.broker.topics import TopicConfig
+from ....store.config import BrokerRole, FlushDiskType
 from ....store.errors import CorruptFileError
 from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
-from ...oracle.evidence import place_of, tried
-from ...oracle.invariants import quiescence
+from ...oracle.evidence import Violation, place_of, tried
+from ...oracle.invariants import quiescence, rep
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.judge import Judge
 from ...oracle.recovered import read_store
+from ...oracle.replicas import MasterHistory
 from ..settling import Settling
-from .client_ledger import ClientLedger
+from .client_ledger import ClientLedger, topic_of_users
+from .routes import BROKER, BrokerAddress
 
-HOST = "10.0.0.1"
 PORT = 10911
-ADDRESS = f"{HOST}:{PORT}"
+REGISTER_MS = 10_000
+"""Between two registrations with other name servers; RocketMQ's brokers take 30 s, and 10 at least."""
+_REMEMBERED_BYTES = 200
+"""What of a log is taken to be in memory where slaves may be read: consumers further behind are sent to one."""
 _POOL_BUFFERS = 4
 """Two are the log's at all times; a broker turns producers away while none is left beside them."""
 TRANSACTION_MS = 1_000
 """After how long a producer is asked about a half message, and between two such questions."""
 
 
+class BrokerIdentity(NamedTuple):
+    """Which broker of a run it is."""
+
+    name: str
+    """Of the node: that of its machines and disks."""
+    address: BrokerAddress
+    """What clients know it by."""
+    host: str
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether it is the only one that each run has."""
+        return self.address.broker == BROKER and not self.address.is_slave
+
+
+def identities_of(plan: Plan) -> list[BrokerIdentity]:
+    """Return the first master, its slaves, then the other masters."""
+    brokers = [("master", BROKER, MASTER_ID)]
+    brokers += [(f"slave-{number}", BROKER, number) for number in range(1, plan.cluster.slaves + 1)]
+    brokers += [(f"master-{number}", f"broker-{'abc'[number]}", MASTER_ID) for number in range(1, plan.broker.masters)]
+    return [
+        BrokerIdentity(name, BrokerAddress(broker, broker_id, f"{host}:{PORT}"), host)
+        for number, (name, broker, broker_id) in enumerate(brokers, start=1)
+        for host in [f"10.0.0.{number}"]
+    ]
+
+
 class BrokerNode:
     """Invariant: `store` is that of the newest life, if that has got as far as to have one."""
 
-    host = HOST
+    def __init__(
+        self,
+        plan: Plan,
+        kernel: Kernel,
+        judge: Judge,
+        settling: Settling,
+        identity: BrokerIdentity,
+        others: Sequence[BrokerIdentity],
+        clients: ClientLedger,
+        history: MasterHistory,
+        lasting: DiskLifecycle,
+    ) -> None:
+        """Make a node.
 
-    def __init__(self, plan: Plan, kernel: Kernel, judge: Judge, settling: Settling, clients: ClientLedger) -> None:
+        others: those beside it; clients: what its clients know, or its master's; history: its master's;
+        lasting: its disk.
+        """
         self.store: MessageStore | None = None
         """None until it has been loaded."""
+        self.identity = identity
+        self.clients = clients
+        self.lasting = lasting
+        self.is_slave = identity.address.is_slave
         self._plan = plan
         self._kernel = kernel
         self._judge = judge
         self._settling = settling
-        self._clients = clients
-        self._config = replace(config_of(plan), transient_store_pool_size=_POOL_BUFFERS)
+        self._history = history
+        self._config = replace(config_of(plan), transient_store_pool_size=_POOL_BUFFERS, **_replication(plan, identity))
+        self._others = others
+        self._names: dict[str, dict[int, str]] = {}
+        for address in sorted(each.address for each in (identity, *others)):
+            self._names.setdefault(address.broker, {})[address.broker_id] = address.address
+        self._makes_topics = plan.broker.masters > 1
         self._broker_config = BrokerConfig(
-            broker_ip1=HOST,
+            broker_name=identity.address.broker,
+            broker_id=identity.address.broker_id,
+            broker_ip1=self.identity.host,
             listen_port=PORT,
-            ha_host=HOST,
+            ha_host=self.identity.host,
+            namesrv_addr=";".join(other.address.address for other in others),
+            register_name_server_period_ms=REGISTER_MS,
+            slave_read_enable=plan.broker.slaves_are_read,
             default_topic_queue_nums=plan.queues_per_topic,
             flush_consumer_offset_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
             enable_property_filter=plan.consuming.filtered,
@@ -79,24 +143,42 @@ class BrokerNode:
         assert self._life is not None, "it has been switched on"
         return self._life
 
-    # -- tasks of its machine ----------------------------------------------------------------------
+    @property
+    def loaded(self) -> MessageStore:
+        """Return the store of a life that has got as far as to have one."""
+        assert self.store is not None, "it has been loaded"
+        return self.store
 
-    def boot(self, machine: Machine, disk: Disk, endpoint: HostNetwork) -> None:
-        """Begin a life: load, be judged, and answer requests."""
+    def power_on(self, machine: Machine, disk: Disk, endpoint: HostNetwork) -> None:
+        """Begin a life."""
         self._life = (machine, disk, endpoint)
         self.store = None
+
+    # -- tasks of its machine ----------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Load, be judged, and answer requests."""
+        machine, disk, endpoint = self.running
         world = world_of(machine, disk, endpoint)
         server = self._server = RemotingServer(world, self._limits)
-        server.listen([ADDRESS])
+        server.listen([self.identity.address.address])
         broker = self._broker = self._load(world, disk, machine)
         self._recovered(broker, disk)
         try:
             broker.start()
+            if self._makes_topics and not self.is_slave:
+                self._make_topics(broker)
         except OSError as error:
             self._die_excused(disk, machine, error)
             raise
         closed, answered = broker.channel_closed, broker.calls.answered
         server.start(broker.routes(), on_channel_closed=closed, on_response=answered)
+
+    def _make_topics(self, broker: Broker) -> None:
+        """Have every topic of users, as an operator makes it at each broker of a cluster."""
+        queues = self._plan.queues_per_topic
+        names = map(topic_of_users, range(self._plan.topics))
+        broker.topics.add_missing((name, TopicConfig(name, queues, queues)) for name in names)
 
     def stop(self) -> None:
         """End a life in good order."""
@@ -107,21 +189,71 @@ class BrokerNode:
         if not self._server.shutdown() and not allowances.delays(disk, self._plan):
             summary = "requests are not answered at a stop"
             self._judge.broken("LIVE", summary, "server", "all done", "some not")
+        self.note_log()
         plan, clean = self._plan, self._broker.shutdown()
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
         self._settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
     def cursors(self) -> Iterator[Cursor]:
-        """Yield what beside the store is to come to its end."""
-        broker, store, (_, disk, _) = self._broker, self.store, self.running
-        assert broker is not None, "it has been started"
-        assert store is not None, "it has been loaded"
+        """Yield what beside a master's store is to come to its end."""
+        (broker, store), (_, disk, _) = self._loaded, self.running
         offsets, plan = broker.offsets, self._plan
         yield from quiescence.consuming(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
         if plan.delay.chance:
             yield from quiescence.delivering(store, plan, disk)
+        yield from self.naming()
         if plan.transactions.chance:
             yield from quiescence.deciding(store, plan, offsets, broker.transactions.config)
+
+    def naming(self) -> Iterator[Cursor]:
+        """Yield what it answers as a name server: which brokers there are, all of which are on."""
+        broker, _ = self._loaded
+        known, wanted = broker.name_server.cluster_info()["brokerAddrTable"], self._names
+        at = {name: each["brokerAddrs"] for name, each in known.items()}
+        within_ms = 2 * REGISTER_MS + len(self._others) * REGISTER_TIMEOUT_MS
+        yield Cursor(f"routes at {self.identity.name}", BrokerRegistration.name, at, wanted, within_ms)
+
+    def following(self, master: "BrokerNode") -> Iterator[Cursor]:
+        """Yield what of its master's a slave is to have: the log, and what stands beside it."""
+        (slave, store), (broker, own) = self._loaded, master._loaded
+        assert slave.ha is not None, "there is a network"
+        assert slave.ha.client is not None, "it is a slave"
+        assert broker.ha is not None, "there is a network"
+        # what was reported first: reading it is a scheduling point
+        reports = [
+            each.reported for each in broker.ha.connections if each.remote_address.startswith(f"{self.identity.host}:")
+        ]
+        who = slave.ha.client.name, self.identity.name
+        within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
+        yield from quiescence.following(*who, store, own, reports, within_ms)
+        assert slave.synchronize is not None, "it is a slave"
+        within_ms += INTERVAL_MS + 4 * SYNCHRONIZE_TIMEOUT_MS
+        tables: dict[str, tuple[object, object]] = {
+            "topics": (slave.topics.table, broker.topics.table),
+            "groups": (slave.groups.table, broker.groups.table),
+            "progress of groups": (slave.offsets.members, broker.offsets.members),
+        }
+        yield from self.naming()
+        for name, (at, end) in tables.items():
+            yield Cursor(f"{name} of {self.identity.name}", slave.synchronize.name, at, end, within_ms)
+
+    def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
+        """Yield what is wrong with how a slave stands to its master, now that it will not change."""
+        (slave, store), (_, own) = self._loaded, master._loaded
+        assert slave.ha is not None, "there is a network"
+        assert slave.ha.client is not None, "it is a slave"
+        diverged = slave.ha.client.diverged
+        return rep.check_settled(self.identity.name, store, own, None if diverged is None else str(diverged))
+
+    @property
+    def _loaded(self) -> tuple[Broker, MessageStore]:
+        assert self._broker is not None, "it has been started"
+        return self._broker, self.loaded
+
+    def note_log(self) -> None:
+        """Note all that its log holds, so that slaves may have it."""
+        if self.store is not None and not self.is_slave:
+            self._history.extend(self.store.log)
 
     @property
     def has_kept_progress(self) -> bool:
@@ -137,10 +269,10 @@ class BrokerNode:
         broker = self._load(world_of(machine, disk), disk, machine)
         self._recovered(broker, disk)
         records = read_store(broker.own_store).records
-        if settled:
-            self._judge.report(self._clients.check_decided(records))
-        if shown:
-            self._judge.report(self._clients.check_shown(records))
+        if settled and not self.is_slave:
+            self._judge.report(self.clients.check_decided(records))
+        if shown and not self.is_slave:
+            self._judge.report(self.clients.check_shown(records))
 
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
         broker = Broker(world, self._config, self._broker_config)
@@ -164,12 +296,33 @@ class BrokerNode:
     def _recovered(self, broker: Broker, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
         store = broker.own_store
+        if self.is_slave:
+            self._judge.recovery_alone(store, disk)
+            self._judge.report(rep.check_prefix(self.identity.name, store, self._history))
+            self.store = store
+            return
         topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
-        self._judge.report(self._clients.check_tables(topics, broker.groups.table))
+        self._judge.report(self.clients.check_tables(topics, broker.groups.table))
         if store.log.segments:
             tried("START")
         found = self._judge.recovery_alone(store, disk)
-        self._judge.report(self._clients.check_recovery(found.records))
+        self._judge.report(self.clients.check_recovery(found.records))
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
-        self._clients.note_recovery(found.records, durable=not allowances.sync_errors(disk))
+        self.clients.note_recovery(found.records, durable=not allowances.sync_errors(disk))
+        self._history.begin(store.log)
         self.store = store
+
+
+def _replication(plan: Plan, identity: BrokerIdentity) -> dict[str, Any]:
+    """Return settings of a store that has slaves, or is one; nothing if there are none."""
+    cluster = plan.cluster
+    settings: dict[str, Any] = {}
+    if not cluster.slaves or identity.address.broker != BROKER:
+        return settings
+    if plan.broker.slaves_are_read:
+        settings |= {"physical_memory_bytes": _REMEMBERED_BYTES, "access_message_in_memory_max_ratio": 100}
+    settings |= {"slave_timeout_ms": cluster.slave_timeout_ms, "ha_transfer_batch_size": cluster.transfer_batch_bytes}
+    if identity.address.is_slave:
+        flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
+        return settings | {"broker_role": BrokerRole.SLAVE, "flush_disk_type": flush}
+    return settings | {"broker_role": BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER}

@@ -1,4 +1,4 @@
-"""The client ledger: what clients of a broker were answered, and what that promises.
+"""The client ledger: what clients of one broker were answered, and what that promises; its slaves hold it, too.
 
     a send                     answered SUCCESS: it is where the answer says; answered otherwise: as the code says;
                                not answered: nobody knows, it may be there once for each time it was sent
@@ -113,8 +113,10 @@ class ClientLedger:
     pull_times: PullTimes = field(default_factory=PullTimes)
     has_steady_clock: bool = True
     """Whether no machine's clock steps, so that nothing may be delivered before its time."""
+    store_host: tuple[bytes, int] = PLAIN.store_host
+    """Who stores messages, as their records have it."""
     hits: Counter[str] = field(default_factory=Counter)
-    """What was met of scenarios.marks."""
+    """What was met of scenarios.marks; brokers of one run have it in common, as they have what is sent."""
     life: int = 0
     """How many lives of the broker have ended: answers to what was asked before may be of an earlier one."""
     sends: dict[str, Send] = field(default_factory=dict)
@@ -251,10 +253,15 @@ class ClientLedger:
         least = self.answered_commits.get(queue, self.kept_commits.get(queue, 0))
         return min([least, *(each.offset for each in self.unanswered_commits if each.queue == queue)])
 
-    def check_commit(self, queue: Queue, offset: int, *, asked_in: int) -> Iterator[Violation]:
-        """Yield what is wrong with a committed offset that the broker answers which was asked for in some life."""
+    def check_commit(self, queue: Queue, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
+        """Yield what is wrong with a committed offset that is answered.
+
+        asked_in: in which life the broker was asked; None: a slave was, which may be behind any time.
+        """
         tried("META")
         low, high = self.kept_commits.get(queue, 0), self.committed.get(queue, 0)
+        if asked_in is None:
+            low = 0
         if asked_in == self.life:
             low = self._least_commit(queue)
         if not low <= offset <= high:
@@ -356,11 +363,11 @@ class ClientLedger:
                 yield _unsent(place, record.body)
             else:
                 copies[send.name] += 1
-                yield from _changed(send, record)
+                yield from self._changed(send, record)
         for record in records:
             send = self.sends.get(name_in(record.body))
             if record.record.topic in _WAITING and send is not None:
-                yield from _changed(send, record)
+                yield from self._changed(send, record)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())
         for name, count in copies.items():
             send = self.sends[name]
@@ -433,6 +440,23 @@ class ClientLedger:
                 summary = f"{name} was to be committed"
                 yield Violation("TX", summary, field="decision", expected="committed", found=found)
 
+    def _changed(self, send: Send, found: FoundRecord) -> Iterator[Violation]:
+        """Yield what of a message the broker has not stored as it was sent; of its client's port nobody knows."""
+        record, found_head = found.record, found.record.head
+        if not send.born_ms:
+            return  # nobody says when it was born, nor with what
+        born_ms = found_head.born_timestamp_ms
+        if born_ms not in send.born_ms:
+            born_ms = send.born_ms[-1]
+        address, _ = send.given.born_host
+        port = int.from_bytes(found_head.born_host[-4:], "big")
+        given = send.given._replace(born_timestamp_ms=born_ms, born_host=(address, port), store_host=self.store_host)
+        is_committed = send.is_half and record.topic not in _OF_HALVES
+        summary = f"{send.name} is not stored as it was sent"
+        head = given.head(send.body)
+        for offset, name, expected, there in differences(record, given, head, is_committed=is_committed):
+            yield Violation("PREFIX", summary, found.file, found.position + offset, name, expected, there)
+
     def _excuse(self, queue: Queue, until: int) -> None:
         self.excused_until[queue] = max(self.excused_until.get(queue, 0), until)
 
@@ -471,24 +495,6 @@ def body_of(name: str, size_bytes: int) -> bytes:
 def name_in(body: bytes) -> str:
     """Return the name of the message that a body is of."""
     return body.partition(b"|")[0].decode("ascii", "replace")
-
-
-def _changed(send: Send, found: FoundRecord) -> Iterator[Violation]:
-    """Yield what of a message the broker has not stored as it was sent; of its client's port nobody knows."""
-    record, found_head = found.record, found.record.head
-    if not send.born_ms:
-        return  # nobody says when it was born, nor with what
-    born_ms = found_head.born_timestamp_ms
-    if born_ms not in send.born_ms:
-        born_ms = send.born_ms[-1]
-    address, _ = send.given.born_host
-    port = int.from_bytes(found_head.born_host[-4:], "big")
-    given = send.given._replace(born_timestamp_ms=born_ms, born_host=(address, port))
-    is_committed = send.is_half and record.topic not in _OF_HALVES
-    summary = f"{send.name} is not stored as it was sent"
-    head = given.head(send.body)
-    for offset, name, expected, there in differences(record, given, head, is_committed=is_committed):
-        yield Violation("PREFIX", summary, found.file, found.position + offset, name, expected, there)
 
 
 def _unsent(place: MessagePlace, body: bytes) -> Violation:

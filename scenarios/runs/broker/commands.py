@@ -115,6 +115,12 @@ def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCom
     return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
 
 
+def route_command(topic: str) -> RemotingCommand:
+    """Return the question which brokers have a topic."""
+    fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+    return RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext_fields=fields)
+
+
 def pulled_records(body: bytes) -> Iterator[MessageRecord]:
     """Yield what a pull was answered with. CorruptFileError if that is no run of records."""
     at = 0

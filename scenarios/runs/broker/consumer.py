@@ -4,11 +4,12 @@ Its machine may die with messages in hand. Then it goes on with another one from
 another member of the group does.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from typing import NamedTuple
 
-from ....store.broker.remoting_client import RemotingClient
+from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
@@ -27,6 +28,7 @@ from .commands import (
 )
 from .message_options import EVERYTHING
 from .pull_times import Queue
+from .routes import BROKER, BrokerAddress, Routes
 
 _RETRY_MS = 100
 _BREATH_MS = 10
@@ -42,6 +44,22 @@ _PULLED = (
 """Answers of a broker that has carried a pull out, and has noted the offset that came along."""
 
 
+class BrokerQueue(NamedTuple):
+    """A queue of a topic at one broker, or at its slaves."""
+
+    broker: str
+    topic: str
+    queue_id: int
+
+    @property
+    def queue(self) -> Queue:
+        """Return which it is of that broker's."""
+        return self.topic, self.queue_id
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.queue_id}{'' if self.broker == BROKER else f' of {self.broker}'}"
+
+
 class BrokerConsumer:
     """Pulls its queues, each in a task, from where the group has committed on; commits what it was given."""
 
@@ -49,19 +67,21 @@ class BrokerConsumer:
         self,
         plan: Plan,
         machine: ClientMachine,
-        address: str,
-        ledger: ClientLedger,
-        queues: Sequence[Queue],
+        routes: Callable[[World], Routes],
+        ledgers: Mapping[str, ClientLedger],
+        queues: Sequence[BrokerQueue],
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        self.positions: dict[Queue, int | None] = dict.fromkeys(queues)
+        """Make a consumer. routes: makes what a machine knows of brokers; ledgers: of each, by its name."""
+        self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """What it wants next of each queue; None: it is about to ask where the group is."""
         self.insists = False
         """Whether each of its requests is to be answered in time from now on."""
         self._plan = plan
         self._machine = machine
-        self._address = address
-        self._ledger = ledger
+        self._make_routes = routes
+        self._ledgers = ledgers
+        self._wanted = next(iter(ledgers.values())).subscription
         self._report = report
         machine.begin = self._begin
         machine.switch_on()
@@ -69,22 +89,29 @@ class BrokerConsumer:
     def _begin(self, world: World) -> None:
         """Pull from a new machine."""
         self._world = world
-        self._client = RemotingClient(world, self._address)
+        self._routes = self._make_routes(world)
+        self._routes.start(self._topics)
+        self._suggested: dict[BrokerQueue, int] = {}
+        """By the last answer, the id of whom to pull a queue from: the master or a slave."""
         self.restart()
         for queue in self.positions:
             self._start(queue)
         if self._plan.broker.client_death_chance:
             world.tasks.spawn("heartbeat", self._beat)
 
+    @property
+    def _topics(self) -> list[str]:
+        return sorted({each.topic for each in self.positions})
+
     def _beat(self) -> None:
-        topics = sorted({topic for topic, _ in self.positions})
-        command = consumer_heartbeat(self._machine.host, topics, self._ledger.subscription)
+        command = consumer_heartbeat(self._machine.host, self._topics, self._wanted)
         while True:
-            self._invoke(command, PATIENCE_MS)
+            for broker in self._ledgers:
+                self._invoke(self._routes.for_progress(broker, ""), command, PATIENCE_MS)
             self._world.tasks.sleep(HEARTBEAT_MS)
 
-    def _start(self, queue: Queue) -> None:
-        self._world.tasks.spawn(f"pull {queue[0]}/{queue[1]}", partial(self._consume, queue))
+    def _start(self, queue: BrokerQueue) -> None:
+        self._world.tasks.spawn(f"pull {queue}", partial(self._consume, queue))
 
     def restart(self) -> None:
         """Forget how far it came; what was committed counts."""
@@ -100,68 +127,73 @@ class BrokerConsumer:
             if other._machine.is_on:
                 other._start(queue)
 
-    def _consume(self, queue: Queue) -> None:
+    def _consume(self, queue: BrokerQueue) -> None:
         while True:
             position = self.positions[queue]
             if position is None:
                 position = self.positions[queue] = self._find_position(queue)
             self._pull(queue, position)
 
-    def _find_position(self, queue: Queue) -> int:
-        """Ask what the group has committed, until that is answered."""
+    def _find_position(self, queue: BrokerQueue) -> int:
+        """Ask what the group has committed, until that is answered. A slave knows what its master had a while ago."""
+        ledger = self._ledgers[queue.broker]
         while True:
-            asked_in = self._ledger.life
-            response = self._invoke(query_offset_command(*queue), PATIENCE_MS)
+            asked_in, asked = ledger.life, self._routes.for_progress(queue.broker, queue.topic)
+            response = self._invoke(asked, query_offset_command(*queue.queue), PATIENCE_MS)
             if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
                 return 0
-            if response is not None and response.code == ResponseCode.SUCCESS:
+            if asked is not None and response is not None and response.code == ResponseCode.SUCCESS:
                 offset = int(response.ext_fields["offset"])
-                self._report(self._ledger.check_commit(queue, offset, asked_in=asked_in))
+                self._report(ledger.check_commit(queue.queue, offset, asked_in=None if asked.is_slave else asked_in))
                 return offset
             self._world.tasks.sleep(_RETRY_MS)
 
-    def _pull(self, queue: Queue, position: int) -> None:
-        broker, tasks = self._plan.broker, self._world.tasks
-        commits = broker.commits_with_pulls
+    def _pull(self, queue: BrokerQueue, position: int) -> None:
+        ledger, broker, tasks = self._ledgers[queue.broker], self._plan.broker, self._world.tasks
         most, suspend_ms = broker.pull_messages_max, broker.suspend_ms
-        wanted = self._ledger.subscription
-        command = pull_command(*queue, position, wanted, most=most, suspend_ms=suspend_ms, commit=commits)
-        asked_in, is_made = self._ledger.life, queue[0] in self._ledger.topics
-        with self._ledger.committing(queue, position) if commits else nullcontext() as commit:
-            response, sent_ns = self._timed(command, suspend_ms + PATIENCE_MS)
+        asked = self._routes.to_pull(queue.broker, queue.topic, self._suggested.get(queue, MASTER_ID))
+        is_slave = asked is not None and asked.is_slave
+        commits = broker.commits_with_pulls and not is_slave
+        command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
+        asked_in, is_made = ledger.life, queue.topic in ledger.topics
+        with ledger.committing(queue.queue, position) if commits else nullcontext() as commit:
+            response, sent_ns = self._timed(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in _PULLED
         if response is None:
             tasks.sleep(_RETRY_MS)
             return
         if response.code in _PULLED:
-            self._ledger.groups.add(CONSUMER_GROUP)
-        if asked_in == self._ledger.life:
-            now_ns = self._world.clock.monotonic_ns()
-            times, body_bytes = self._ledger.pull_times, len(response.body)
-            self._report(times.check(queue, position, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
+            self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
+            if not is_slave:
+                ledger.groups.add(CONSUMER_GROUP)
+        if asked_in == ledger.life and not is_slave:
+            now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
+            times, of_broker = ledger.pull_times, queue.queue
+            self._report(times.check(of_broker, position, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
         if response.code == ResponseCode.SUCCESS:
+            ledger.hits["pulled from a slave"] += is_slave
             self._take(queue, position, response, asked_in)
             return
-        if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made:  # when that was asked
-            self._report(self._ledger.check_topic(queue[0]))
+        if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # when that was asked
+            self._report(ledger.check_topic(queue.topic))
         tasks.sleep(_BREATH_MS if response.code == ResponseCode.PULL_NOT_FOUND else _RETRY_MS)
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             self._move(queue, position, int(response.ext_fields["nextBeginOffset"]))
 
-    def _take(self, queue: Queue, position: int, response: RemotingCommand, asked_in: int) -> None:
+    def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
-        following, given = position, []
-        passes_over = self._ledger.subscription is not EVERYTHING
+        ledger, following, given = self._ledgers[queue.broker], position, []
+        passes_over = self._wanted is not EVERYTHING
         for record in pulled_records(response.body):
             place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
-            is_behind = passes_over and place[:2] == queue and place.queue_offset > following
-            if place != (*queue, following) and not is_behind:
-                facts = ("", -1, "next message", str(MessagePlace(*queue, following)), str(place))
+            is_behind = passes_over and place[:2] == queue.queue and place.queue_offset > following
+            if place != (*queue.queue, following) and not is_behind:
+                facts = ("", -1, "next message", str(MessagePlace(*queue.queue, following)), str(place))
                 self._report([Violation("READ", "a pull skips or repeats", *facts)])
             now_ns = self._world.clock.monotonic_ns()
             shown = (place, record.body, record.physical_offset)
-            self._report(self._ledger.show(*shown, asked_in=asked_in, now_ns=now_ns))
+            self._report(ledger.show(*shown, asked_in=asked_in, now_ns=now_ns))
             given.append(place)
             following = place.queue_offset + 1
         if passes_over:
@@ -169,27 +201,36 @@ class BrokerConsumer:
         self._machine.may_die("with messages in hand")
         if self._plan.broker.work_ms:
             self._world.tasks.sleep(self._plan.broker.work_ms)
-        self._ledger.deal_with(given)
+        ledger.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
-            with self._ledger.committing(queue, following) as commit:
-                answer = self._invoke(update_offset_command(*queue, following), PATIENCE_MS)
-                commit.is_answered = answer is not None and answer.code == ResponseCode.SUCCESS
+            with ledger.committing(queue.queue, following) as commit:
+                kept_by = self._routes.for_progress(queue.broker, queue.topic)
+                answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
+                is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has
+                commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
 
-    def _move(self, queue: Queue, before: int, after: int) -> None:
+    def _move(self, queue: BrokerQueue, before: int, after: int) -> None:
         """Go on elsewhere, unless it was restarted meanwhile."""
-        self._ledger.pass_over(queue, after)
+        self._ledgers[queue.broker].pass_over(queue.queue, after)
         if self.positions[queue] == before:
             self.positions[queue] = after
 
-    def _invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand | None:
-        return self._timed(command, timeout_ms)[0]
+    def _invoke(
+        self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
+    ) -> RemotingCommand | None:
+        """Return a broker's answer; None if there is no broker, or no answer."""
+        return self._timed(broker, command, timeout_ms)[0]
 
-    def _timed(self, command: RemotingCommand, timeout_ms: int) -> tuple[RemotingCommand | None, int]:
-        """Return the response to a request, None if none came, and when it was sent: connecting may take a while."""
+    def _timed(
+        self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
+    ) -> tuple[RemotingCommand | None, int]:
+        """Return the same, and when the request was sent: connecting may take a while."""
         insisted, sent_ns = self.insists, 0
+        if broker is None:
+            return None, sent_ns
         try:
-            invocation = self._client.begin(command, timeout_ms)
+            invocation = self._routes.client(broker).begin(command, timeout_ms)
             sent_ns = self._world.clock.monotonic_ns()
             return invocation.wait(timeout_ms), sent_ns
         except OSError as error:

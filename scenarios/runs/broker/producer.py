@@ -5,11 +5,10 @@ decides of a message it has decided before it sends it, and never changes; what 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from ....sim.choices import Stream
-from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.host import Host, decode_message_id
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
@@ -23,6 +22,7 @@ from .client_ledger import ClientLedger, MessagePlace, Send, body_of, topic_of_u
 from .client_machine import ClientMachine
 from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat, send_command
 from .message_options import draw_options
+from .routes import BrokerAddress, Routes
 
 _RETRY_MS = 50
 _ANSWER_MS = 3_000
@@ -41,14 +41,17 @@ _REFUSED = (
 class TransactionListener:
     """Decides the transactions of one producer's group; whoever of the group is asked, the answer is the same."""
 
-    def __init__(self, world: World, address: str, client_id: str, ledger: ClientLedger) -> None:
+    def __init__(
+        self, world: World, routes: Routes, broker: BrokerAddress, client_id: str, ledger: ClientLedger
+    ) -> None:
+        """Make one for a lone broker, which asks over the producer's connection."""
         self._world = world
         self._client_id = client_id
         self._ledger = ledger
         self._asked: deque[RemotingCommand] = deque()
         self._more = world.tasks.signal(f"asked {client_id}")
-        self.client = RemotingClient(world, address, on_request=self._on_request)
-        """The producer's: the broker asks over its connections."""
+        routes.on_request = self._on_request
+        self._client = routes.client(broker)
 
     def start(self) -> None:
         """Begin to say who it is, and to answer what it is asked."""
@@ -71,12 +74,12 @@ class TransactionListener:
         self._ledger.hits["decided when asked"] += asked
         command = end_transaction_command(name, queue_offset, log_offset, decision, asked=asked)
         with suppress(OSError):
-            self.client.send_one_way(command, _ANSWER_MS)
+            self._client.send_one_way(command, _ANSWER_MS)
 
     def _beat(self) -> None:
         while True:
             with suppress(OSError):
-                self.client.invoke(producer_heartbeat(self._client_id), _ANSWER_MS)
+                self._client.invoke(producer_heartbeat(self._client_id), _ANSWER_MS)
             self._world.tasks.sleep(HEARTBEAT_MS)
 
     def _answer(self) -> None:
@@ -96,13 +99,17 @@ class Producer:
         plan: Plan,
         number: int,
         machine: ClientMachine,
-        address: str,
-        ledger: ClientLedger,
+        routes: Callable[[World], Routes],
+        ledgers: Mapping[str, ClientLedger],
         stream: Stream,
         headers: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a producer, for a broker at an address. headers: from which flags and times are drawn."""
+        """Make a producer.
+
+        routes: makes what a machine knows of brokers; ledgers: of each broker, by its name, of the same messages;
+        headers: from which flags and times are drawn.
+        """
         self.insists = False
         """Whether it gives nothing up any more."""
         self.answered_us: list[int] = []
@@ -110,12 +117,12 @@ class Producer:
         self._plan = plan
         self._number = number
         self._machine = machine
-        self._address = address
-        self._ledger = ledger
+        self._make_routes = routes
+        self._ledgers = ledgers
+        self._ledger = next(iter(ledgers.values()))
         self._stream = stream
         self._headers = headers
         self._host = Host.of_address(f"{machine.host}:0")
-        self._broker_host = Host.of_address(address)
         self._report = report
         self._names: deque[str] = deque()
         """What is to be sent."""
@@ -123,6 +130,8 @@ class Producer:
         """The first of these, if it has been begun with."""
         self._skew = EVEN
         self._turn = number
+        self._failed = ""
+        """The name of the broker that has not answered SUCCESS the last time; empty if it has."""
         machine.begin = self._begin
         machine.switch_on()
 
@@ -141,11 +150,13 @@ class Producer:
         """Send from a new machine."""
         self._world = world
         self._more = world.tasks.signal(f"producer {self._number}")
+        self._routes = routes = self._make_routes(world)
         self._listener: TransactionListener | None = None
         if self._plan.transactions.chance:
-            self._listener = TransactionListener(world, self._address, f"producer-{self._number}", self._ledger)
+            assert routes.lone is not None, "half messages are for a lone broker"
+            self._listener = TransactionListener(world, routes, routes.lone, f"producer-{self._number}", self._ledger)
             self._listener.start()
-        self._client = RemotingClient(world, self._address) if self._listener is None else self._listener.client
+        routes.start([topic_of_users(number) for number in range(self._plan.topics)])
         world.tasks.spawn("send", self._run)
 
     def _run(self) -> None:
@@ -173,7 +184,7 @@ class Producer:
         send = self._ledger.begin(name, body_of(name, size_bytes), is_half=is_half, commits=commits)
         send.options = draw_options(stream, plan, is_half=is_half)
         given = draw_given(self._headers.within(name), 0, one_size=True)
-        send.given = given._replace(born_host=self._host, store_host=self._broker_host)
+        send.given = given._replace(born_host=self._host)
         return send, topic, None if self._skew == EVEN else queue_id, stream
 
     def _send(self, send: Send, topic: str, queue_id: int | None, stream: Stream) -> None:
@@ -187,6 +198,12 @@ class Producer:
     def _try(self, send: Send, topic: str, queue_id: int | None, stream: Stream) -> bool:
         """Send a message once, to a queue or to the one whose turn it is; return whether it was answered SUCCESS."""
         queues, clock = self._plan.queues_per_topic, self._world.clock
+        broker = self._routes.to_send(topic, self._turn, self._failed)
+        if broker is None:
+            return False
+        ledger = self._ledgers[broker.broker]
+        ledger.hits["sent to another broker"] += self._failed not in ("", broker.broker)
+        self._failed = broker.broker
         if queue_id is None:
             queue_id, self._turn = self._turn % queues, self._turn + 1
         half_of = send.name if send.is_half else None
@@ -195,20 +212,21 @@ class Producer:
         given = send.given._replace(born_timestamp_ms=clock.now_ms() - ago_ms)
         send.born_ms.append(given.born_timestamp_ms)
         command = send_command(topic, queue_id, queues, send.body, given, options=send.options, half_of=half_of)
-        asked_in, may_be_there = self._ledger.life, not send.is_half
+        asked_in, may_be_there = ledger.life, not send.is_half
         send.maybe += may_be_there  # from now on
         began_ns = clock.monotonic_ns()
         if send.asked_ns is None:
             send.asked_ns = began_ns
         self._machine.may_die("in a send")
         try:
-            response = self._client.invoke(command, self._plan.broker.send_timeout_ms)
+            response = self._routes.client(broker).invoke(command, self._plan.broker.send_timeout_ms)
         except OSError:
             return False
         if response.code in _REFUSED:
             send.maybe -= may_be_there
         if response.code != ResponseCode.SUCCESS:
             return False
+        self._failed = ""
         send.maybe -= may_be_there
         self.answered_us.append((clock.monotonic_ns() - began_ns) // 1000)
         fields = response.ext_fields
@@ -216,14 +234,14 @@ class Producer:
         _, log_offset = decode_message_id(fields["msgId"])
         if send.is_half:
             send.is_insisted_on = self.insists
-            self._ledger.answer_half(send, log_offset, asked_in=asked_in)
+            ledger.answer_half(send, log_offset, asked_in=asked_in)
             if not stream.chance(_WAITS_CHANCE, "waits to be asked"):
                 assert self._listener is not None, "there are half messages"
                 self._listener.decide(send.name, place.queue_offset, log_offset, asked=False)
             return True
         if send.options.delay_level:
-            self._ledger.answer_delayed(send, log_offset, asked_in=asked_in)
+            ledger.answer_delayed(send, log_offset, asked_in=asked_in)
             return True
         now_ns = clock.monotonic_ns()
-        self._report(self._ledger.answer(self._number, send, place, log_offset, asked_in=asked_in, now_ns=now_ns))
+        self._report(ledger.answer(self._number, send, place, log_offset, asked_in=asked_in, now_ns=now_ns))
         return True

@@ -1,8 +1,9 @@
-"""One run of a broker that clients talk to over a network: it dies and comes back, they go on as clients do.
+"""One run of brokers that clients talk to over a network: they die and come back, clients go on as clients do.
 
-    draw a plan → lives: the broker starts, producers are given messages, it ends → heal: everything must be answered,
-    shown to consumers, and found after a clean stop
+    draw a plan → lives: whoever is off starts, producers are given messages, one machine ends → heal: everything must
+    be answered, shown to consumers, had by slaves, and found after a clean stop
 
+There is one broker as a rule. A plan may have slaves of it, and other masters of the same cluster, each a name server.
 Clients outlive the broker: what a life ends in the midst of, they send again to the next. Their machines may die, too.
 A director, a machine that nothing happens to, conducts all this. The broker's disk may fail until all is to be well; it
 does not lie, nor lose what it holds: that is the matter of other runs.
@@ -13,27 +14,34 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
 
-from ....faults.crashes.profiles import PROFILES
+from ....faults.crashes.profiles import PROFILES, CrashProfile
+from ....faults.disk.disk import Disk
 from ....faults.kinds import FaultKind
 from ....faults.network import NetworkFaults
 from ....sim.disturbances import Disturbances
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.broker.remoting_client import CONNECT_MS
+from ....store.formats.host import Host
 from ....store.log.transient_pool import BufferedSegmentQueue
-from ...claims.machine import DELAYS_MS
+from ....store.message_store import MessageStore
+from ....store.replication.ha_client import RECONNECT_MS
+from ....store.world import World
+from ...claims.machine import DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
+from ...oracle.replicas import MasterHistory
 from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
-from .broker_node import ADDRESS, TRANSACTION_MS, BrokerNode
-from .client_ledger import ClientLedger, topic_of_users
+from .broker_node import REGISTER_MS, TRANSACTION_MS, BrokerNode, identities_of
+from .client_ledger import ClientLedger, Send, topic_of_users
 from .client_machine import ClientMachine
-from .consumer import PATIENCE_MS, BrokerConsumer
+from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .message_options import draw_subscription
 from .producer import Producer
 from .pull_times import PullTimes
+from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
 
 PRODUCERS_NET, CONSUMERS_NET = 10, 30
 """The last parts of the first such client's address."""
@@ -44,6 +52,7 @@ DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
 _DELAYING = (FaultKind.LATE_DELIVERY, FaultKind.PARTITION, FaultKind.ONE_WAY_LINK, FaultKind.SLOW_LINK)
+_OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
 def _step_ms_max(plan: Plan) -> int:
@@ -54,11 +63,16 @@ def _step_ms_max(plan: Plan) -> int:
     """
     broker, pauses = plan.broker, plan.pauses
     patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + PATIENCE_MS) + CONNECT_MS
-    return (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
+    step_ms = (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
+    if plan.cluster.slaves or plan.broker.masters > 1:  # who has a master of a cluster in its routes again, or a slave?
+        step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS
+    if plan.cluster.slaves:  # a sync master answers when a slave has found it, and does not fall silent
+        step_ms += REGISTER_MS + config_of(plan).ha_housekeeping_interval_ms + RECONNECT_MS + CONNECT_MS
+    return step_ms
 
 
 class BrokerRun(Execution):
-    """One run of one plan with a broker."""
+    """One run of one plan with brokers."""
 
     def _prepare(self) -> None:
         plan, choices = self._plan, self._choices
@@ -68,13 +82,34 @@ class BrokerRun(Execution):
         self._director = self._kernel.machine("director")
         subscription = draw_subscription(choices.stream("group"), plan)
         has_steady_clock = not plan.disturbances.clock_step_chance
-        times = PullTimes(plan, self._held_up_until_ns)
-        self._clients = ClientLedger(plan.sync_flush, subscription, times, has_steady_clock)
-        self._broker = BrokerNode(plan, self._kernel, self._judge, self._settling, self._clients)
+        self._identities = identities_of(plan)
+        self._ledgers: dict[str, ClientLedger] = {}
+        histories: dict[str, MasterHistory] = {}
+        hits: Counter[str] = Counter()
+        sends: dict[str, Send] = {}
+        for identity in self._identities:
+            if not identity.address.is_slave:
+                host, name = Host.of_address(identity.address.address), identity.address.broker
+                times = PullTimes(plan, self._held_up_until_ns)
+                ledger = ClientLedger(plan.sync_flush, subscription, times, has_steady_clock, host, hits, sends=sends)
+                self._ledgers[name], histories[name] = ledger, MasterHistory()
+        self._nodes = [
+            BrokerNode(
+                plan,
+                self._kernel,
+                self._judge,
+                self._settling,
+                identity,
+                [other for other in self._identities if other is not identity],
+                self._ledgers[identity.address.broker],
+                histories[identity.address.broker],
+                self.simulation.lifecycle(faults=plan.faults, timing=timing_of(plan)),
+            )
+            for identity in self._identities
+        ]
         self._client_machines: list[ClientMachine] = []
         self._producers: list[Producer] = []
         self._consumers: list[BrokerConsumer] = []
-        self._lasting = self.simulation.lifecycle(faults=plan.faults, timing=timing_of(plan))
 
     def _play(self) -> None:
         with self._judge.judged_errors():
@@ -84,8 +119,8 @@ class BrokerRun(Execution):
         """Return when all is over that has held clients or their broker up; nobody knows it of what links delay."""
         if any(self._links.injected[kind] for kind in _DELAYING):
             return self._kernel.now_ns
-        _, disk, _ = self._broker.running
-        return max(self._disturbances.paused_until_ns, disk.slow_until_ns)
+        slow_until_ns = (node.running[1].slow_until_ns for node in self._nodes)
+        return max(self._disturbances.paused_until_ns, *slow_until_ns)
 
     def _injected(self) -> Iterable[Counter[str]]:
         machines = [machine.injected for machine in self._client_machines]
@@ -93,8 +128,9 @@ class BrokerRun(Execution):
 
     def _count_puts(self) -> None:
         outcome = self._outcome
-        outcome.marks += self._clients.hits
-        outcome.messages = len(self._clients.sends)
+        ledger = next(iter(self._ledgers.values()))
+        outcome.marks += ledger.hits
+        outcome.messages = len(ledger.sends)
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
     def _conduct(self) -> None:
@@ -103,10 +139,11 @@ class BrokerRun(Execution):
         stream = self._choices.stream("between lives")
         for number, life in enumerate(self._lives):
             self._live(number, life)
-            self._director.tasks.sleep(stream.between(1, self._plan.broker.off_ms_max, "ms off"))
+            off_ms = stream.between(1, self._plan.broker.off_ms_max, "ms off")
             for consumer in self._consumers:
                 if stream.chance(self._plan.broker.consumer_restart_chance, "a consumer restarts"):
                     consumer.restart()
+            self._director.tasks.sleep(off_ms)
         self._heal()
 
     def _start_clients(self) -> None:
@@ -115,15 +152,23 @@ class BrokerRun(Execution):
             machine = self._client_machine(f"producer-{number}", PRODUCERS_NET + number)
             stream = self._choices.stream(f"producer-{number}")
             headers = self._choices.stream(f"producer-{number}/headers")
-            producer = Producer(plan, number, machine, ADDRESS, self._clients, stream, headers, report)
+            producer = Producer(plan, number, machine, self._routes, self._ledgers, stream, headers, report)
             self._producers.append(producer)
-        queues = list(product(map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)))
+        topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
+        queues = [BrokerQueue(*queue) for queue in product(self._ledgers, topics, ids)]
         for number in range(plan.consumers):
             own = queues[number :: plan.consumers]
             machine = self._client_machine(f"consumer-{number}", CONSUMERS_NET + number)
-            consumer = BrokerConsumer(plan, machine, ADDRESS, self._clients, own, report)
+            consumer = BrokerConsumer(plan, machine, self._routes, self._ledgers, own, report)
             machine.on_death = partial(self._hand_over, consumer)
             self._consumers.append(consumer)
+
+    def _routes(self, world: World) -> Routes:
+        """Return what a client's new machine knows of brokers: the address of the only one, or who to ask."""
+        addresses = [identity.address for identity in self._identities]
+        lone = addresses[0] if len(addresses) == 1 else None
+        hits = next(iter(self._ledgers.values())).hits
+        return Routes(world, [each.address for each in addresses], hits, lone=lone)
 
     def _client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(
@@ -147,17 +192,25 @@ class BrokerRun(Execution):
     # -- lives -------------------------------------------------------------------------------------
 
     def _live(self, number: int, life: Life) -> None:
-        """Let the broker start, give producers their messages, and end it."""
+        """Let whoever is off start, give producers their messages, and end one machine."""
         self._number = number
-        self._boot(number, life)
+        victim = self._nodes[life.node % len(self._nodes)]
+        for node in self._nodes:
+            if not node.is_alive:
+                self._boot(node, number, life if node is victim else _OFF)
+            elif node is victim:
+                self._set_death_mode(node, life)
+                self._arm(node.running[1])
         self._give(number, life.messages_each)
-        while self._broker.is_alive and self._unanswered():
+        while victim.is_alive and self._unanswered():
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
         due_ns = self._kernel.now_ns + rest.between(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
-        while self._broker.is_alive and self._kernel.now_ns < due_ns:
+        while victim.is_alive and self._kernel.now_ns < due_ns:
             self._director.tasks.sleep(_LOOK_MS)
-        self._finish(life)
+        for node in self._nodes:
+            if node is victim or not node.is_alive:
+                self._finish(node, life if node is victim else _OFF)
 
     def _give(self, number: int, messages_each: int) -> None:
         skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
@@ -165,55 +218,74 @@ class BrokerRun(Execution):
             names = message_names(self._plan, number, index, messages_each)
             producer.give(skew.taken(index, names), skew)
 
-    def _boot(self, number: int, life: Life | None) -> None:
-        """Switch the broker's machine on and start it; life: what it is to end in."""
-        disk = self._lasting.find(f"disk-{number}", faulty=life is not None)
-        machine = self._kernel.machine(f"life-{number}")
-        endpoint = self._network.join(machine, self._broker.host)
+    def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
+        """Switch a broker's machine on and start it; life: what it is to end in."""
+        prefix = "" if node.identity.is_first else f"{node.identity.name}/"
+        disk = node.lasting.find(f"{prefix}disk-{number}", faulty=life is not None)
+        machine = self._kernel.machine(f"{prefix}life-{number}")
+        endpoint = self._network.join(machine, node.identity.host)
+        node.power_on(machine, disk, endpoint)
         if life is not None:
-            endpoint.dies_silently = life.profile != "process-kill"
+            self._set_death_mode(node, life)
             if life.ending == LifeEnding.CRASH_IN_LOAD:
                 self._arm(disk)
         disk.capacity_bytes = None
-        self._run_on(machine, "boot", partial(self._broker.boot, machine, disk, endpoint))
+        if node.is_slave and self._nodes[0].is_alive:
+            self._nodes[0].note_log()
+        self._run_on(machine, "boot", node.boot)
         if life is not None and self._plan.capacity_bytes:
             disk.capacity_bytes = self._plan.capacity_bytes
-        if life is not None and life.ending != LifeEnding.CRASH_IN_LOAD:
+        if life not in (None, _OFF) and life.ending != LifeEnding.CRASH_IN_LOAD:
             self._arm(disk)
+
+    def _set_death_mode(self, node: BrokerNode, life: Life) -> None:
+        """Note for the network whether a machine that dies is off then: of a process, its system ends what it had."""
+        node.running[2].dies_silently = life.profile != "process-kill"
 
     def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
         self._kernel.spawn(machine, name, body).join(None)
 
-    def _finish(self, life: Life) -> None:
+    def _finish(self, node: BrokerNode, life: Life) -> None:
         """End a broker that has not died of itself, and keep what it leaves."""
-        broker = self._broker
-        machine, disk, endpoint = broker.running
-        if broker.is_alive and life.is_stop:
-            self._run_on(machine, "stop", broker.stop)
-        if broker.is_alive and life.is_stop:  # it was clean, or the machine would have died of it
+        machine, disk, endpoint = node.running
+        if node.is_alive and life.is_stop:
+            self._run_on(machine, "stop", node.stop)
+        if node.is_alive and life.is_stop:  # it was clean, or the machine would have died of it
             endpoint.dies_silently = False
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
-            self._clients.note_stop(keeps_progress=broker.has_kept_progress)
-            self._lasting.leave_after_stop(disk, power_cut=self._power_cut_after_stop(life))
+            if not node.is_slave:
+                node.clients.note_stop(keeps_progress=node.has_kept_progress)
+            host = "" if node.identity.is_first else f" of {node.identity.name}"
+            node.lasting.leave_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return
         profile = PROFILES[life.profile]
-        self._note_crash()
+        if life is _OFF:
+            self._outcome.crashes += 1
+        else:
+            self._note_crash()
         self._kernel.kill(machine)
-        self._marks.note_end(life, disk, crashed=True, recovered=broker.store is not None)
+        node.note_log()
+        self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
+        if node.store is not None:
+            self._judge.claims(node.store, disk)
+        if not node.is_slave:
+            self._note_crash_of_master(node, disk, profile)
+        node.lasting.leave_after_crash(disk, profile)
+
+    def _note_crash_of_master(self, node: BrokerNode, disk: Disk, profile: CrashProfile) -> None:
+        """Note what a crash may not take of what a master's clients know."""
         flushed_where, committed_where = 0, None
-        if broker.store is not None:
-            self._judge.claims(broker.store, disk)
-            flushed_where = broker.store.log.flushed_where.get()
-            if isinstance(broker.store.log, BufferedSegmentQueue):
-                committed_where = broker.store.log.committed_where
-        self._clients.note_crash(
+        if node.store is not None:
+            flushed_where = node.store.log.flushed_where.get()
+            if isinstance(node.store.log, BufferedSegmentQueue):
+                committed_where = node.store.log.committed_where
+        node.clients.note_crash(
             profile,
             flushed_where=flushed_where,
             committed_where=committed_where,
             cache_is_whole=not allowances.has_reverted(disk),
         )
-        self._lasting.leave_after_crash(disk, profile)
 
     # -- in the end --------------------------------------------------------------------------------
 
@@ -223,13 +295,7 @@ class BrokerRun(Execution):
         self._disturbances.stop()
         if self._plan.heals:
             self._network.heal()
-            self._boot(number, None)
-            for client_machine in self._client_machines:
-                client_machine.spare()
-            for producer in self._producers:
-                producer.insists = True
-            for consumer in self._consumers:
-                consumer.insists = True
+            self._let_all_be_well(number)
             self._give(number, HEAL_MESSAGES_EACH)
             self._await(self._unanswered, "sends are not answered", "producers", "all done")
             if self._plan.transactions.chance:
@@ -238,12 +304,29 @@ class BrokerRun(Execution):
                 self._director.tasks.sleep(DELIVERED_MS)
             self._await(self._behind, "consumers do not catch up", "delivery", "all queues")
             self._come_to_rest()
-            self._finish(HEAL)
-        machine = self._kernel.machine("after")
-        disk = self._lasting.find("after", faulty=False)
+        for node in self._nodes:
+            if node.is_alive:
+                self._finish(node, HEAL if self._plan.heals else _OFF)
         settled = self._plan.heals
         shown = settled and self._plan.consumers > 0
-        self._run_on(machine, "look", partial(self._broker.look, machine, disk, settled=settled, shown=shown))
+        for node in self._nodes:
+            name = "after" if node.identity.is_first else f"{node.identity.name}/after"
+            machine = self._kernel.machine(name)
+            disk = node.lasting.find(name, faulty=False)
+            self._run_on(machine, "look", partial(node.look, machine, disk, settled=settled, shown=shown))
+
+    def _let_all_be_well(self, number: int) -> None:
+        """Start whoever is off, on sound disks, and have nobody die any more, nor give anything up."""
+        for node in self._nodes:
+            if not node.is_alive:
+                self._boot(node, number, None)
+            node.running[1].disarm()
+        for client_machine in self._client_machines:
+            client_machine.spare()
+        for producer in self._producers:
+            producer.insists = True
+        for consumer in self._consumers:
+            consumer.insists = True
 
     def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
         """Wait until nothing is left; a broken promise if what is left stays the same for longer than a step takes."""
@@ -256,10 +339,15 @@ class BrokerRun(Execution):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _come_to_rest(self) -> None:
-        """Wait until the broker has nothing left to do."""
-        store, (_, disk, _) = self._broker.store, self._broker.running
-        assert store is not None, "it has been loaded"
-        self._settling.come_to_rest(store, disk, self._broker.cursors, sleep=self._director.tasks.sleep)
+        """Wait until brokers have nothing left to do, and slaves all that their master has."""
+        sleep = self._director.tasks.sleep
+        for node in self._nodes:
+            store, (_, disk, _) = node.store, node.running
+            assert store is not None, "it has been loaded"
+            beside = partial(node.following, self._nodes[0]) if node.is_slave else node.cursors
+            self._settling.come_to_rest(store, disk, beside, sleep=sleep)
+            if node.is_slave:
+                self._judge.report(node.check_replica(self._nodes[0]))
 
     def _unanswered(self) -> str:
         counts = [producer.waiting for producer in self._producers]
@@ -267,14 +355,18 @@ class BrokerRun(Execution):
 
     def _behind(self) -> str:
         """Return what is not visible yet, or else the queues of which consumers have not been given everything."""
-        store = self._broker.store
-        assert store is not None, "it has been loaded"
-        reput_from = store.dispatch.reput_from.get()
-        if store.log.max_offset < store.log.put_offset or reput_from < store.dispatch.readable_limit():
-            return f"the log from {reput_from} on"
+        stores: dict[str, MessageStore] = {}
+        for node in self._nodes:
+            if node.is_slave:
+                continue
+            store = stores[node.identity.address.broker] = node.loaded
+            reput_from = store.dispatch.reput_from.get()
+            if store.log.max_offset < store.log.put_offset or reput_from < store.dispatch.readable_limit():
+                return f"the log of {node.identity.name} from {reput_from} on"
         return ", ".join(
-            f"{topic}/{queue_id} {position} of {end}"
+            f"{queue} {position} of {end}"
             for consumer in self._consumers
-            for (topic, queue_id), position in consumer.positions.items()
-            if (end := store.get_max_offset_in_queue(topic, queue_id)) > (-1 if position is None else position)
+            for queue, position in consumer.positions.items()
+            if (end := stores[queue.broker].get_max_offset_in_queue(*queue.queue))
+            > (-1 if position is None else position)
         )

@@ -58,6 +58,7 @@ class ClusterRun(Execution):
         self._witness = ReplicationWitness(self._judge)
         self._master, *self._slaves = nodes_of(plan, self.simulation)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+        self._ledger.clock_set_back = self._disturbances.set_back
 
     def _play(self) -> None:
         with self._judge.judged_errors():
@@ -278,9 +279,13 @@ class ClusterRun(Execution):
         # what was reported first: reading it is a scheduling point
         own, connections = f"{slave.host}:", self._master.service.connections
         reports = [each.reported for each in connections if each.remote_address.startswith(own)]
-        name = slave.client.name
-        yield Cursor(f"log of {slave.name}", name, store.log.max_offset, end, within_ms)
-        yield Cursor(f"report of {slave.name}", name, end if end in reports else -1, end, within_ms)
+        yield from quiescence.following(
+            slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
+        )
+        transfer = self._master.running[0].commit_log.group_transfer
+        if transfer is not None:  # puts wait for slaves
+            counted_on = any(each in transfer.replicas for each in connections if each.remote_address.startswith(own))
+            yield Cursor(f"{slave.name}, for puts to count on,", slave.client.name, counted_on, True, within_ms)
 
     def _take_over(self) -> None:
         """Open what every machine has left, alone: a slave as the master that it may have to be."""

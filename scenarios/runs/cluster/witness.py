@@ -5,9 +5,10 @@ from functools import partial
 
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
-from ....store.formats.replication import REPORT_BYTES, decode_report
+from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
 from ....store.message_store import MessageStore
 from ....store.network import Connection, Listener, Network, Poller
+from ...oracle import allowances
 from ...oracle.evidence import Violation
 from ...oracle.invariants import rep
 from ...oracle.judge import Judge
@@ -15,7 +16,7 @@ from ...oracle.replicas import MasterHistory, Replicas
 from .node import Node
 
 _Sending = Callable[[bytes], None]
-"""Called with bytes before they are handed to the network, which may then take only some of them."""
+"""Called with each report or frame before it is handed to the network, which may then take it in several pieces."""
 
 
 class ReplicationWitness:
@@ -32,9 +33,15 @@ class ReplicationWitness:
         return _WatchedNetwork(endpoint, answering, asking)
 
     def _before_answering(self, node: Node, data: bytes) -> None:
-        """Note what the master has, before it sends any of it."""
+        """Note what the master has, before it sends any of it, and judge whether it may."""
         if node.is_master and node.store is not None:
             self._history.extend(node.store.log)
+            store, disk, _ = node.running
+            if not allowances.has_reverted(disk):
+                frame = decode_frame_header(
+                    data[:FRAME_HEADER_BYTES], node.config.mapped_file_size_commit_log, stream=node.name, position=0
+                )
+                self._judge.report(rep.check_sent(store, disk, frame))
 
     def _reports_of(self, node: Node) -> _Sending:
         """Judge each report on a new connection of a slave; the first only says where to begin."""
@@ -42,8 +49,6 @@ class ReplicationWitness:
 
         def sending(data: bytes) -> None:
             nonlocal begun
-            if len(data) < REPORT_BYTES:
-                return  # the rest of one that the network has taken some of
             offset = decode_report(data, stream=node.name, position=0)
             if begun:
                 store, disk, _ = node.running
@@ -81,6 +86,8 @@ class _WatchedConnection:
     def __init__(self, connection: Connection, sending: _Sending) -> None:
         self._connection = connection
         self._sending = sending
+        self._left_bytes = 0
+        """How much the network has not taken of what was to be sent last."""
 
     @property
     def local_address(self) -> str:
@@ -94,8 +101,11 @@ class _WatchedConnection:
         return self._connection.receive(bytes_max, timeout_ms)
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        self._sending(bytes(data))
-        return self._connection.send(data, timeout_ms)
+        if len(data) != self._left_bytes:
+            self._sending(bytes(data))
+        taken_bytes = self._connection.send(data, timeout_ms)
+        self._left_bytes = len(data) - taken_bytes
+        return taken_bytes
 
     def close(self) -> None:
         self._connection.close()

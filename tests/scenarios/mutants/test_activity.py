@@ -125,6 +125,6 @@ def test_a_mutant_reports_if_its_code_or_that_of_its_module_does() -> None:
     assert not mutant_of(Patch(Derived, "LIMIT", 9)).reports_bites
 
 
-def test_most_of_the_catalogue_reports() -> None:
+def test_nearly_all_of_the_catalogue_reports() -> None:
     silent = [name for name, mutant in MUTANTS.items() if not mutant.reports_bites]
-    assert len(silent) <= len(MUTANTS) * 0.4, silent
+    assert len(silent) <= len(MUTANTS) * 0.03, silent

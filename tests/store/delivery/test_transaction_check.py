@@ -19,6 +19,7 @@ from tornlog.store.message import (
     PutMessageResult,
     PutMessageStatus,
 )
+from tornlog.store.message_store import MessageStore
 
 Live = Callable[..., Any]
 
@@ -411,6 +412,20 @@ def test_ops_that_name_no_half_message_are_passed_over(live: Live) -> None:
         broker.flush()
         broker.check()
         assert broker.progress()[1] == 5
+
+    live(body)
+
+
+def test_a_half_message_that_left_the_log_while_a_pass_had_it_is_done_with(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def body(broker: Any) -> None:
+        broker.prepare("one")
+        broker.prepare("two")
+        two = broker.records(HALF_TOPIC)[1]
+        monkeypatch.setattr(MessageStore, "min_phy_offset", two.physical_offset)
+        assert broker.check() == ["two"]
+        assert broker.check() == ["two"]
 
     live(body)
 

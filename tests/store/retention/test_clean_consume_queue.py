@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.store.delivery.half_message import HALF_TOPIC, OP_TOPIC
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.message import GetMessageStatus, Message, PutMessageStatus
@@ -248,17 +249,20 @@ def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
     lab().run(body)
 
 
-def test_the_command_spares_delayed_messages_and_queues_that_have_no_file(lab: Make, shop: Make, short: Make) -> None:
+@pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC])
+def test_the_command_spares_queues_that_others_number_by_and_those_that_have_no_file(
+    lab: Make, shop: Make, short: Make, topic: str
+) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(20)).settle()
         found.store.queues.find_or_create("Asked", 0)
-        delayed = found.store.queues.find_or_create(SCHEDULE_TOPIC, 0)
-        delayed.put(0, 100, 0, 0)
+        numbered = found.store.queues.find_or_create(topic, 0)
+        numbered.put(0, 100, 0, 0)
         found.age(2, 8).clean()
         found.store.clean_expired_consumer_queue()
 
         assert found.store.queues.find("Asked", 0) is not None
-        assert found.store.queues.find(SCHEDULE_TOPIC, 0) is delayed
+        assert found.store.queues.find(topic, 0) is numbered
 
     lab().run(body)
 

@@ -7,6 +7,7 @@ from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery
 from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.sim.disturbances import SetBack
 from tornlog.store.delivery.schedule import ScheduleMessageService
 
 
@@ -28,6 +29,20 @@ def test_a_copy_that_was_stored_a_ms_before_it_was_due_is_found(delayed_evidence
     assert violation.summary == "d1 was delivered early"
     assert (violation.expected, violation.found) == ("when due", "1 ms before")
     assert violation.offset == early.physical_offset
+
+
+@pytest.mark.parametrize(("set_back_by_ms", "is_found"), [(0, False), (1, True)])
+def test_a_copy_may_be_early_if_the_clock_has_read_its_time_and_was_set_back(
+    delayed_evidence: Evidence, set_back_by_ms: int, is_found: bool
+) -> None:
+    copy = delayed_evidence.store.records[-1]
+    due_ms = copy.record.store_timestamp_ms
+    copy.record = copy.record._replace(store_timestamp_ms=due_ms - 1)
+    delayed_evidence.ledger.clock_set_back.append(SetBack(due_ms - set_back_by_ms, 0))
+
+    found = list(delivery.check_sched(delayed_evidence))
+
+    assert [violation.summary for violation in found] == ["d1 was delivered early"] * is_found
 
 
 @pytest.mark.parametrize(("late_ms", "is_found"), [(100 + 40, False), (100 + 41, True)])

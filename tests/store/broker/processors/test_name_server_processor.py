@@ -135,6 +135,24 @@ def test_a_broker_that_falls_silent_is_gone_after_two_minutes(live: Live) -> Non
     live(body)
 
 
+def test_a_broker_whose_connection_ends_is_gone_unless_it_has_registered_over_another(live: Live) -> None:
+    def body(bench: Any) -> None:
+        other, client = {"brokerName": "broker-b", "brokerId": 0}, bench.client()
+        first, second = bench.client(), bench.client()
+        topics = {"Theirs": {"topicName": "Theirs"}}
+        register(first, topics, **other)
+        register(second, topics, **other)
+        first.close()
+        assert "broker-b" in route(client, "Theirs")
+        second.close()
+        assert client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs").code == ResponseCode.TOPIC_NOT_EXIST
+        register(second, topics, **other)
+        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST, "a registration that outlives its connection"
+
+    live(body)
+
+
 def test_a_registration_that_is_damaged_is_refused(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()

@@ -1,0 +1,82 @@
+"""Bugs of brokers beside each other: what they say of themselves to name servers, and what a slave copies."""
+
+from typing import Any
+
+from ....store.broker import name_server
+from ....store.broker.name_server import RegisteredBroker
+from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
+from ....store.broker.requests import RequestCode
+from ....store.delivery.schedule import decoded_offsets
+from ....store.formats.remoting.json_body import decode_json_body
+from ...claims.catalogue.brokers import BROKER
+from ..mutant import Mutant, Patch, bit
+
+_CLUSTER = BROKER.replace(
+    heals=(True,),
+    sync_flush=(True,),
+    lives=(2, 3),
+    consumers=(1, 2),
+    cluster={"slaves": (1,)},
+    broker={"slaves_are_read": (True,), "off_ms_max": (10_000, 30_000)},
+)
+
+_original_step = BrokerRegistration.step
+
+
+# registers-once: a broker that a name server has taken note of is not heard of again. A name server that starts anew
+# knows itself alone, and whoever asks it finds no other broker.
+def _register_at_start(self: BrokerRegistration) -> None:
+    if not self.registered:
+        _original_step(self)
+        return
+    bit()
+    self.signal.wait(self._parts.config.register_name_server_period_ms)
+
+
+REGISTERS_ONCE = Mutant(
+    "registers-once",
+    "a broker registers at its start alone: a name server that restarts never hears of it again",
+    (Patch(BrokerRegistration, "step", _register_at_start),),
+    ("QUIET", "LIVE"),
+    _CLUSTER,
+)
+
+
+# slave-listed-as-master: in a route, brokers of one name are counted in their order. While the master is in no route,
+# the first of its slaves has its number: it is sent messages and progress, which it does not keep.
+def _counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
+    datas: dict[str, dict[str, Any]] = {}
+    for broker in brokers:
+        made = {"brokerAddrs": {}, "brokerName": broker.name, "cluster": broker.cluster}
+        addresses = datas.setdefault(broker.name, made)["brokerAddrs"]
+        bit(len(addresses) != broker.broker_id)
+        addresses[str(len(addresses)) if quoted_keys else len(addresses)] = broker.address
+    return datas
+
+
+SLAVE_LISTED_AS_MASTER = Mutant(
+    "slave-listed-as-master",
+    "while no route has the master, its first slave is taken for it",
+    (Patch(name_server, "_broker_datas", _counted),),
+    ("META", "LIVE", "QUIET"),
+    _CLUSTER,
+)
+
+
+# slave-keeps-its-progress: a slave copies all that is beside its master's log, but for the progress of groups.
+def _synchronize_without_progress(self: SlaveSynchronize) -> None:
+    parts = self._parts
+    parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
+    bit()
+    parts.own_store.schedule.take_over(decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), "the master"))
+    parts.groups.replace(decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
+    self.synchronized += 1
+
+
+SLAVE_KEEPS_ITS_PROGRESS = Mutant(
+    "slave-keeps-its-progress",
+    "a slave never has what its master's groups have committed",
+    (Patch(SlaveSynchronize, "synchronize", _synchronize_without_progress),),
+    ("QUIET",),
+    _CLUSTER,
+)

@@ -1,0 +1,163 @@
+"""Routes of a simulated client: which brokers there are, by what name servers say, and whom it asks what.
+
+    sends                 a master; after one that did not answer, another if there is one
+    pulls                 the master, or whom the last answer has suggested; if that one is in no route, who is
+    progress of a group   the master, or a slave while no route has a master
+
+A client asks one name server for as long as that answers, then the next. What it knows it keeps until it is answered
+something else. A client of a lone broker has its address instead, and asks nobody.
+Source: RocketMQ MQClientInstance.findBrokerAddressInSubscribe, findBrokerAddressInAdmin,
+updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverChannel.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ....store.broker.broker_config import MASTER_ID
+from ....store.broker.remoting_client import OnRequest, RemotingClient
+from ....store.broker.requests import ResponseCode
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC, PERM_WRITE
+from ....store.world import World
+from .commands import route_command
+
+BROKER = "broker-a"
+"""The name of the first broker."""
+ROUTES_MS = 1_000
+"""Between two times that a client asks for routes; RocketMQ's clients take 30 s."""
+NAME_SERVER_MS = 3_000
+
+
+class BrokerAddress(NamedTuple):
+    """One broker of a name: its master, or a slave."""
+
+    broker: str
+    broker_id: int
+    address: str
+
+    @property
+    def is_slave(self) -> bool:
+        """Return whether it only follows another."""
+        return self.broker_id != MASTER_ID
+
+
+class Routes:
+    """What one machine of a client knows of brokers, and its connections to them."""
+
+    def __init__(
+        self,
+        world: World,
+        name_servers: Sequence[str],
+        hits: Counter[str],
+        *,
+        lone: BrokerAddress | None = None,
+    ) -> None:
+        """lone: the only broker, of which no name server is asked. hits: where marks are counted."""
+        self.lone = lone
+        self.on_request: OnRequest | None = None
+        """Of connections that are made from now on: called with what a broker sends unasked."""
+        self._world = world
+        self._hits = hits
+        self._name_servers = name_servers
+        self._asked = 0
+        """Which of them is asked."""
+        self._addresses: dict[str, dict[int, str]] = {}
+        """Of each name of a broker, by id."""
+        self._writeable: dict[str, list[str]] = {}
+        """Of each topic, the names of the brokers that it may be sent to."""
+        self._clients: dict[str, RemotingClient] = {}
+        if lone is not None:
+            self._addresses[lone.broker] = {lone.broker_id: lone.address}
+
+    def start(self, topics: Sequence[str]) -> None:
+        """Ask for the routes of topics now and then; of a lone broker never."""
+        if self.lone is None:
+            for topic in topics:
+                self._writeable[topic] = []
+            self._world.tasks.spawn("routes", self._poll)
+
+    def client(self, broker: BrokerAddress) -> RemotingClient:
+        """Return the connection to a broker."""
+        return self._client(broker.address)
+
+    # -- whom to ask -------------------------------------------------------------------------------
+
+    def to_send(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
+        """Return the master whose turn it is, if it can be another than the one avoided; None: no route has any."""
+        if self.lone is not None:
+            return self.lone
+        if not self._masters(topic):
+            self._ask(topic)
+        masters = self._masters(topic)
+        others = [each for each in masters if each.broker != avoided] or masters
+        return others[turn % len(others)] if others else None
+
+    def _masters(self, topic: str) -> list[BrokerAddress]:
+        return [
+            BrokerAddress(name, MASTER_ID, address)
+            for name in self._writeable.get(topic, ())
+            if (address := self._addresses.get(name, {}).get(MASTER_ID))
+        ]
+
+    def to_pull(self, broker: str, topic: str, suggested_id: int) -> BrokerAddress | None:
+        """Return who of a name to pull from: whom the last answer suggested, else the next slave, else any."""
+        found = self._pulled_from(broker, suggested_id)
+        if found is None and self.lone is None:
+            self._ask(topic)
+            found = self._pulled_from(broker, suggested_id)
+        return found
+
+    def _pulled_from(self, broker: str, suggested_id: int) -> BrokerAddress | None:
+        addresses = self._addresses.get(broker, {})
+        wanted = [suggested_id]
+        if suggested_id != MASTER_ID:
+            wanted.append(suggested_id + 1)
+        for broker_id in (*wanted, *sorted(addresses)):
+            if broker_id in addresses:
+                return BrokerAddress(broker, broker_id, addresses[broker_id])
+        return None
+
+    def for_progress(self, broker: str, topic: str) -> BrokerAddress | None:
+        """Return who of a name to ask for, or give, a group's progress: the master if a route has it."""
+        return self.to_pull(broker, topic, MASTER_ID)
+
+    # -- name servers ------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        while True:
+            for topic in sorted(self._writeable):
+                self._ask(topic)
+            self._world.tasks.sleep(ROUTES_MS)
+
+    def _ask(self, topic: str) -> None:
+        """Ask a name server for a topic's route, and where new topics may be made if none has it."""
+        found = self._answer(topic) or (None if self._writeable.get(topic) else self._answer(AUTO_CREATE_TOPIC))
+        if found is None:
+            return
+        for each in found["brokerDatas"]:
+            self._addresses[each["brokerName"]] = {int(key): value for key, value in each["brokerAddrs"].items()}
+        queues = found["queueDatas"]
+        self._writeable[topic] = [each["brokerName"] for each in queues if each["perm"] & PERM_WRITE]
+
+    def _answer(self, topic: str) -> dict[str, Any] | None:
+        """Return a topic's route, None if there is none or no name server answers."""
+        for _ in self._name_servers:
+            address = self._name_servers[self._asked % len(self._name_servers)]
+            try:
+                response = self._client(address).invoke(route_command(topic), NAME_SERVER_MS)
+            except OSError:
+                self._asked += 1
+                self._hits["another name server"] += 1
+                continue
+            if response.code == ResponseCode.SUCCESS:
+                route: dict[str, Any] = msgspec.json.decode(response.body)
+                return route
+            return None
+        return None
+
+    def _client(self, address: str) -> RemotingClient:
+        if address not in self._clients:
+            self._clients[address] = RemotingClient(self._world, address, on_request=self.on_request)
+        return self._clients[address]

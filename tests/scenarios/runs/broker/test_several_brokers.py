@@ -1,0 +1,84 @@
+"""Runs of several brokers: who is asked for what, and what is left when one of them is off."""
+
+from collections import Counter
+
+import pytest
+
+from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.runs.broker.broker_node import identities_of
+from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
+from tornlog.scenarios.runs.broker.run import BrokerRun
+from tornlog.scenarios.runs.outcome import RunOutcome
+from tornlog.scenarios.runs.run_of import simulation_of
+from tornlog.store.real.world import real_world
+
+MASTER = BrokerAddress(BROKER, 0, "10.0.0.1:10911")
+
+
+def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
+    outcomes = []
+    for seed in range(seeds):
+        choices, plan = draw(SCENARIOS[scenario], seed)
+        outcomes.append(BrokerRun(plan, simulation_of(plan, choices)).execute())
+    return outcomes
+
+
+@pytest.mark.parametrize(
+    ("scenario", "marks"),
+    [
+        ("slaves-give-what-their-master-has", ("pulled from a slave", "another name server")),
+        ("clients-go-on-at-another-master", ("sent to another broker", "another name server")),
+    ],
+)
+def test_clients_of_a_cluster_find_who_is_on(scenario: str, marks: tuple[str, ...]) -> None:
+    outcomes = outcomes_of(scenario, 15)
+
+    assert not [outcome.violations for outcome in outcomes if outcome.violations]
+    met = sum((outcome.marks for outcome in outcomes), Counter())
+    assert all(met[mark] for mark in marks), met
+
+
+def test_a_plan_names_a_master_its_slaves_and_then_the_other_masters() -> None:
+    _, plan = draw(SCENARIOS["clients-go-on-at-another-master"], 0)
+    plan = plan.replace(cluster={"slaves": 2}, broker={"masters": 2})
+
+    assert [(each.name, *each.address) for each in identities_of(plan)] == [
+        ("master", "broker-a", 0, "10.0.0.1:10911"),
+        ("slave-1", "broker-a", 1, "10.0.0.2:10911"),
+        ("slave-2", "broker-a", 2, "10.0.0.3:10911"),
+        ("master-1", "broker-b", 0, "10.0.0.4:10911"),
+    ]
+
+
+def routes(lone: BrokerAddress | None = None) -> Routes:
+    return Routes(real_world(), (), Counter(), lone=lone)
+
+
+def test_a_lone_broker_is_asked_everything() -> None:
+    lone = routes(MASTER)
+    assert lone.to_send("T0", 3, avoided=BROKER) == MASTER
+    assert lone.to_pull(BROKER, "T0", 7) == MASTER
+    assert lone.for_progress(BROKER, "T0") == MASTER
+
+
+def test_who_is_in_no_route_is_stood_in_for_but_never_for_a_send() -> None:
+    known = routes()
+    known._addresses = {BROKER: {2: "slave"}}
+    known._writeable = {"T0": [BROKER]}
+
+    assert known.to_pull(BROKER, "T0", 0) == (BROKER, 2, "slave")
+    assert known.to_pull(BROKER, "T0", 1) == (BROKER, 2, "slave"), "the next one"
+    assert known.for_progress(BROKER, "T0") == (BROKER, 2, "slave")
+    assert known.to_send("T0", 0, avoided="") is None
+    assert known.to_pull("broker-b", "T0", 0) is None
+
+
+def test_a_producer_goes_on_at_another_broker_if_there_is_one() -> None:
+    known = routes()
+    known._addresses = {BROKER: {0: "a"}, "broker-b": {0: "b"}}
+    known._writeable = {"T0": [BROKER, "broker-b"], "T1": [BROKER]}
+
+    assert known.to_send("T0", 0, avoided=BROKER) == ("broker-b", 0, "b")
+    assert known.to_send("T0", 1, avoided="") == ("broker-b", 0, "b"), "each in its turn"
+    assert known.to_send("T1", 0, avoided=BROKER) == (BROKER, 0, "a")
