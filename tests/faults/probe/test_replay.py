@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tornlog.faults.crashes.profiles import PROFILES
@@ -121,6 +121,29 @@ def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
     assert points[-1] == Point(4, 5, 0, False)
     with pytest.raises(RecordError, match="step 4: store cannot be: ValueError: /files/log: "):
         list(Replayer(record_of(*MADE, Step("store", file=0, at=2 * PAGE_BYTES, data=b"a")), EMPTY).points())
+
+
+@pytest.mark.parametrize(
+    "profile", [name for name, one in PROFILES.items() if not one.page_cache_survives and not one.torn_bytes_chance]
+)
+@given(places=st.lists(st.sampled_from([0, 8, 600, PAGE_BYTES, 2 * PAGE_BYTES - 1]), min_size=2, max_size=5))
+@settings(max_examples=8, deadline=None)
+def test_what_a_power_cut_leaves_inside_a_run_of_stores_it_may_leave_at_its_end(
+    profile: str, places: list[int]
+) -> None:
+    # Before the run there is what may be lost as well: a length, a name, and bytes of a write.
+    before = (*MADE, Step("write", file=0, at=PAGE_BYTES, data=b"w"), Step("link", "/files/log", "/files/twin"))
+    stores = [Step("store", file=0, at=at, data=bytes([number])) for number, at in enumerate(places, 1)]
+    replayer = Replayer(record_of(*before, *stores), EMPTY)
+    left: list[set[str]] = []
+    for point in replayer.points():
+        if point.step >= len(before) - 1:
+            states = replayer.disk.crash_states(PROFILES[profile], 100_000, Choices("1").stream("states"))
+            left.append({state.digest for state in states})
+            assert states.is_exhaustive
+
+    assert len(left) == len(stores) + 1
+    assert set().union(*left) == left[-1]
 
 
 def test_zeros_in_a_range_may_be_lost_page_by_page_and_change_no_length() -> None:
