@@ -16,6 +16,7 @@ losses      the same in words: [{"what", "by": the step that had made it}]
 story       the last things the program did before it
 recovery    of a crash in a check's recovery: the crash that this recovers from, in lines; then `record` and `story` are
             of the check, which begins with the promises of the program, and `start` is what the first crash left
+rerun       how the run differed from one without any fault, and in the order that the system gives
 start       what there was before the program began: {"directories": [paths], "files": {path: base64},
             "symlinks": {path: text}, "sparse": {path: {"size", "extents": [[offset, base64], ...]}}}
 record      what the program did up to then (faults.probe.record)
@@ -38,6 +39,7 @@ from .probe import CrashCase, ProbeReport, ViolationGroup
 from .record import FILES, ProgramRecord
 from .recovery import Recoveries
 from .replay import Point
+from .reruns import Reruns
 from .shrink import CrashCaseView
 from .story import step_text, story
 
@@ -79,6 +81,7 @@ class _ProbeDocument:
     record: dict[str, Any]
     is_server: bool = False
     recovery: list[str] = field(default_factory=list)
+    rerun: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ class ProbeFailure:
     is_server: bool = False
     recovery: tuple[str, ...] = ()
     """Of a crash in recovery: the crash before, in lines."""
+    rerun: str = ""
+    """Of a run with a fault, or in another order: how it differed."""
 
     def to_json(self, shown: CrashCaseView) -> str:
         """Return the artefact's text. shown: the case with its losses."""
@@ -114,6 +119,7 @@ class ProbeFailure:
             self.record.to_json(),
             self.is_server,
             list(self.recovery),
+            self.rerun,
         )
         return write_artefact(PROBE, document)
 
@@ -127,7 +133,8 @@ class ProbeFailure:
         decisions = tuple(decisions_of(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
         record = ProgramRecord.from_json(found.record)
-        return cls(found.check, case, _image(found.start), record, found.is_server, tuple(found.recovery))
+        start, recovery = _image(found.start), tuple(found.recovery)
+        return cls(found.check, case, start, record, found.is_server, recovery, found.rerun)
 
 
 def _image_document(image: Image) -> _ImageDocument:
@@ -178,21 +185,25 @@ class ProbeFinding:
     shown: CrashCaseView
     recovery: tuple[str, ...] = ()
     """Of a crash in recovery: the crash before, in lines."""
+    rerun: str = ""
+    """Of a run with a fault, or in another order: how it differed."""
+    kind: str = ""
+    """The kind of difference that was."""
 
 
-def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -> dict[str, Path]:
-    """Write each case, and what it leaves, if there is a place for them; return where, by signature."""
-    places: dict[str, Path] = {}
+def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -> dict[tuple[str, str], Path]:
+    """Write each case, and what it leaves, if there is a place for them; return where, by kind and signature."""
+    places: dict[tuple[str, str], Path] = {}
     if out is None:
         return places
-    names = _slugs([f"recovery {one.signature}" if one.recovery else one.signature for one in found])
+    names = _slugs([f"{'recovery' if one.recovery else one.kind} {one.signature}" for one in found])
     for one, name in zip(found, names, strict=True):
-        place = places[one.signature] = out / "failures" / name
+        place = places[one.kind, one.signature] = out / "failures" / name
         (place / "files").mkdir(parents=True, exist_ok=True)
         export(one.shown.image, FILES, place / "files")
         case = one.shown.case
         upto = one.record.upto(case.point.step + 1)
-        failure = ProbeFailure(check.name, case, one.start, upto, check.is_server, one.recovery)
+        failure = ProbeFailure(check.name, case, one.start, upto, check.is_server, one.recovery, one.rerun)
         (place / "failure.json").write_text(failure.to_json(one.shown))
     return places
 
@@ -214,7 +225,7 @@ def probed_json(
     limit: int,
     found: ProbeReport,
     shown: dict[str, CrashCaseView],
-    places: dict[str, Path],
+    places: dict[tuple[str, str], Path],
     allowed: list[str],
 ) -> dict[str, Any]:
     """Return what probing came to, as a document."""
@@ -232,7 +243,7 @@ def probed_json(
         "images": len(found.images),
         "judged": found.judged,
         "breaches": [
-            _breach_json(record, signature, breach, shown[example.signature], places.get(example.signature))
+            _breach_json(record, signature, breach, shown[example.signature], places.get(("", example.signature)))
             for example in found.examples(record)
             for signature, breach in example.breaches.items()
         ],
@@ -244,7 +255,9 @@ def probed_json(
     }
 
 
-def recoveries_json(recoveries: Recoveries, shown: Sequence[ProbeFinding], places: dict[str, Path]) -> dict[str, Any]:
+def recoveries_json(
+    recoveries: Recoveries, shown: Sequence[ProbeFinding], places: dict[tuple[str, str], Path]
+) -> dict[str, Any]:
     """Return what crashes in recoveries came to, as a document."""
     return {
         "recorded": recoveries.recorded,
@@ -260,9 +273,42 @@ def recoveries_json(recoveries: Recoveries, shown: Sequence[ProbeFinding], place
                     one.signature,
                     recoveries.breaches[one.signature].group,
                     one.shown,
-                    places.get(one.signature),
+                    places.get(("", one.signature)),
                 ),
                 "recovers_from": list(one.recovery),
+            }
+            for one in shown
+        ],
+    }
+
+
+def reruns_json(reruns: Reruns, shown: Sequence[ProbeFinding], places: dict[tuple[str, str], Path]) -> dict[str, Any]:
+    """Return what runs with faults, and in other orders, came to, as a document."""
+    return {
+        "runs": reruns.runs,
+        "failed": reruns.failed,
+        "injected": dict(reruns.injected),
+        "never_injected": reruns.never_injected,
+        "cut": list(reruns.cut),
+        "seeds": reruns.seeds,
+        "orders": reruns.orders,
+        "choices": reruns.choices,
+        "hurried": reruns.hurried,
+        "points": reruns.points,
+        "states": reruns.states,
+        "judged": reruns.judged,
+        "refused": dict(reruns.refused),
+        "breaches": [
+            {
+                **_breach_json(
+                    one.record,
+                    one.signature,
+                    reruns.breaches[one.kind, one.signature].group,
+                    one.shown,
+                    places.get((one.kind, one.signature)),
+                ),
+                "kind": one.kind,
+                "rerun": one.rerun,
             }
             for one in shown
         ],

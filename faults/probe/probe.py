@@ -10,7 +10,7 @@ Power is cut where a run of stores through maps ends: what a cut may leave befor
 go to the disk in any order. A kill comes between any two of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
@@ -177,12 +177,13 @@ def probe(
     limit: int = LIMIT,
     on_progress: Callable[[ProbeReport, int, int], None] = lambda found, done, steps: None,
     on_held: OnHeld | None = None,
+    verdicts: Verdicts | None = None,
 ) -> ProbeReport:
     """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many).
 
-    on_held is called with each state that holds.
+    on_held is called with each state that holds. verdicts: takes what was found of each.
     """
-    prober = Prober(record, start, checkers, disks, limit, {}, on_held)
+    prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
     began = perf_counter()
     for point in prober.replayer.points():
         prober.explore(point)
@@ -206,6 +207,7 @@ class Prober:
         limit: int,
         verdicts: Verdicts,
         on_held: OnHeld | None = None,
+        known: Collection[tuple[str, str]] = (),
     ) -> None:
         self.replayer = Replayer(record, start)
         self.found = ProbeReport({disk: DiskCount() for disk in disks})
@@ -219,6 +221,8 @@ class Prober:
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
+        self._known = known
+        """Disk and signature of what is no news."""
         self._waiting: dict[tuple[str, int], _Waiting] = {}
         self._points: list[tuple[Point, dict[str, CrashStates]]] = []
         """Those whose states are not summed up yet."""
@@ -277,7 +281,7 @@ class Prober:
                 count.states += 1
                 self._note(states, state)
                 verdict = self._verdicts[state.digest, point.acknowledged]
-                if verdict.is_broken:
+                if verdict.is_broken and (disk, verdict.signature) not in self._known:
                     count.broken += 1
                     self._keep(point, disk, states, state, verdict)
 

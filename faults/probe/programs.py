@@ -18,7 +18,8 @@ from . import record as steps
 from .checks.check import Check, PythonCheck
 from .record import ProgramRecord
 from .recording.run import ProgramError, record_program
-from .tracing.run import record_traced
+from .tracing.control import RunControl
+from .tracing.run import TracedRun, record_traced, run_traced
 
 PYTHON, CALLS = "python", "calls"
 RECORDERS = (CALLS, PYTHON)
@@ -45,6 +46,10 @@ class RecorderChoice:
         if self._kind_for(program) == PYTHON:
             return record_program(program, start, self.seconds_max)
         return record_traced(runnable(program), start, self.seconds_max, self.stores)
+
+    def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
+        """Run a program under a control, which only the recorder of the system's calls has; it may end as it likes."""
+        return run_traced(runnable(program), start, self.seconds_max, self.stores, control, is_quiet=True)
 
     def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
         """Run a check in what a crash has left, as a program that promises nothing; else as `record`."""

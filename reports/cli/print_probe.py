@@ -7,10 +7,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ...faults.crashes.profiles import PROFILES
 from ...faults.probe.failure import ProbeFinding
 from ...faults.probe.probe import CrashCase, Example, ProbeReport
-from ...faults.probe.record import ProgramRecord
+from ...faults.probe.record import FAILED_SYNC, ProgramRecord
 from ...faults.probe.recovery import Recoveries
+from ...faults.probe.reruns import Reruns
 from ...faults.probe.shrink import CrashCaseView
 from ...faults.probe.story import described, step_text, story, where
 from ...scenarios.campaigns.failures.print_failure import prose
@@ -54,6 +56,29 @@ def print_recoveries(console: Console, recoveries: Recoveries) -> None:
         prose(console, 2, f"{times:,} recoveries could not be recorded: {reason}")
 
 
+def print_reruns(console: Console, reruns: Reruns) -> None:
+    """Print what was tried of runs with faults, and in other orders."""
+    verdict = f"{len(reruns.breaches):,} kinds of breach" if reruns.breaches else "every promise held"
+    console.print(
+        f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
+        f"{reruns.states:,} states, {reruns.judged:,} checked: {verdict}",
+        soft_wrap=True,
+    )
+    if reruns.injected:
+        prose(console, 2, f"faults: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}")
+    if reruns.never_injected:
+        prose(console, 2, f"never happened, for want of a call: {', '.join(reruns.never_injected)}")
+    if reruns.cut:
+        prose(console, 2, f"only the first calls were struck, by --fault-runs: {', '.join(reruns.cut)}")
+    if reruns.seeds:
+        hurry = f", {reruns.hurried:,} of them while another thread still ran" if reruns.hurried else ""
+        prose(
+            console, 2, f"{reruns.seeds:,} seeds, {reruns.orders:,} other orders, by {reruns.choices:,} choices{hurry}"
+        )
+    for reason, times in reruns.refused.most_common(3):
+        prose(console, 2, f"{times:,} runs could not be recorded: {reason}")
+
+
 def _disks_table(found: ProbeReport) -> Table:
     table = plain_table("", ("disk",), ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken"))
     for disk, count in found.counts.items():
@@ -85,6 +110,8 @@ def print_breach(console: Console, found: ProbeFinding, example: Example | None,
     record, shown, case = found.record, found.shown, found.shown.case
     heading = "broken by a crash in recovery" if found.recovery else "broken"
     console.print(f"\n[red]{heading}[/red]: {escape(case.verdict.signature)}", soft_wrap=True)
+    if found.rerun:
+        prose(console, 2, f"with {found.rerun}")
     for line in case.verdict.lines[:_VIOLATIONS_SHOWN_MAX]:
         prose(console, 2, line)
     more = len(case.verdict.lines) - _VIOLATIONS_SHOWN_MAX
@@ -127,8 +154,12 @@ def moment(record: ProgramRecord, case: CrashCase) -> str:
 
 
 def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView) -> None:
-    if not shown.losses:
+    failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
+    if failed and failed[0] <= shown.case.point.step and not PROFILES[shown.case.disk].page_cache_survives:
+        prose(console, 2, f"lost: what the failed sync of step {failed[0] + 1} was to write")
+    elif not shown.losses:
         prose(console, 2, "nothing is lost: all that had been done is there, and no more")
+    if not shown.losses:
         return
     prose(console, 2, "what is lost:")
     for loss in shown.losses[:_LOSSES_SHOWN_MAX]:

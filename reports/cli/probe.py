@@ -26,6 +26,7 @@ import typer
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.image import Image
+from ...faults.kinds import FaultKind
 from ...faults.probe.checks.check import Check, CheckError
 from ...faults.probe.checks.checkers import Checkers, check_of
 from ...faults.probe.checks.command import CheckServer
@@ -36,21 +37,25 @@ from ...faults.probe.failure import (
     recoveries_json,
     refused_json,
     replayed_json,
+    reruns_json,
     write_cases,
 )
-from ...faults.probe.probe import DISKS, LIMIT, OnHeld, ProbeReport
+from ...faults.probe.probe import DISKS, LIMIT, OnHeld, ProbeReport, Verdicts
 from ...faults.probe.probe import probe as probe_record
-from ...faults.probe.programs import RECORDERS, STORES, RecorderChoice
+from ...faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
 from ...faults.probe.record import ProgramRecord, RecordError
 from ...faults.probe.recording.run import EMPTY, ProgramError, start_of
 from ...faults.probe.recovery import Recoveries, RecoveryBreach
 from ...faults.probe.replay import Replayer
+from ...faults.probe.reruns import ERRORS, RUNS_MAX, RerunBreach, Reruns, rerun_text
 from ...faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
 from ...faults.probe.story import where
+from ...faults.probe.tracing.call_faults import CALL_FAULTS
+from ...faults.probe.tracing.control import RunControl
 from ...faults.simulation.artefact import ArtefactError
 from .common import ERR, OUT, disks_named, findings_console, print_error, progress_shown
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, write_json
-from .print_probe import moment, print_breach, print_output, print_probed, print_recoveries, print_refusal
+from .print_probe import moment, print_breach, print_output, print_probed, print_recoveries, print_refusal, print_reruns
 
 _SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
 
@@ -97,6 +102,16 @@ def probe(
     recovery_crashes: Annotated[
         int, typer.Option(min=0, max=1, help="1: pull the plug inside the recovery of what holds, too.")
     ] = 0,
+    faults: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Run again with a fault at each call in turn: errors, for all that a call reports, "
+            f"or {', '.join(CALL_FAULTS)}; several times.",
+        ),
+    ] = None,
+    fault_runs: Annotated[int, typer.Option(min=1, help="At how many calls, at most, each fault.")] = RUNS_MAX,
+    seeds: Annotated[int, typer.Option(min=0, help="Run again in so many seeded orders of the threads' steps.")] = 0,
     allow: Annotated[
         list[str] | None,
         typer.Option(help="An event that is harmless here, as subprocess.Popen; several times."),
@@ -119,7 +134,8 @@ def probe(
         raise typer.BadParameter("expected a program behind --, as in: tornlog probe --check ./check.sh -- ./server")
     if check is None and check_server is None:
         raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
-    recorder = _recorder(record, stores, program_seconds)
+    kinds = _kinds(faults or [])
+    recorder = _recorder(record, stores, program_seconds, is_rerun=bool(kinds or seeds))
     disks = disks_named(disk or DISKS, tuple(PROFILES))
     judge = _check(check, check_server)
     if recovery_crashes and judge.is_server:
@@ -130,40 +146,71 @@ def probe(
         recorded, begin, allowed = _record(recorder, program, start, allow or [], json_file)
         _accept_whole(recorded, begin, checkers)
         recoveries = Recoveries(checkers, partial(recorder.record_check, judge), disks, limit)
-        found = _probe(recorded, begin, checkers, tuple(disks), limit, recoveries.explore if recovery_crashes else None)
+        verdicts: Verdicts = {}
+        on_held = recoveries.explore if recovery_crashes else None
+        found = _probe(recorded, begin, checkers, tuple(disks), limit, on_held, verdicts)
+        rerun = partial(recorder.rerun, program, begin)
+        reruns = Reruns(checkers, rerun, begin, recorded, found, verdicts, limit)
+        _run_again(reruns, kinds, fault_runs, seeds)
         examples = found.examples(recorded)
         shown = {one.signature: shrink(recorded, begin, one.smallest, checkers) for one in examples}
         recovered = [
             _recovery_finding(recorded, begin, signature, breach, checkers)
             for signature, breach in sorted(recoveries.breaches.items())
         ]
+        differing = [
+            _rerun_finding(begin, kind, signature, breach, checkers)
+            for (kind, signature), breach in sorted(reruns.breaches.items())
+        ]
         said = checkers.said()
     findings = [ProbeFinding(one.signature, recorded, begin, shown[one.signature]) for one in examples]
     places, recovery_places = write_cases(findings, judge, out), write_cases(recovered, judge, out)
+    rerun_places = write_cases(differing, judge, out)
     document = probed_json(recorded, judge, limit, found, shown, places, allowed)
     if recovery_crashes:
         document["recoveries"] = recoveries_json(recoveries, recovered, recovery_places)
+    if kinds or seeds:
+        document["reruns"] = reruns_json(reruns, differing, rerun_places)
     write_json(json_file, document)
     if json_file != "-":
         print_probed(OUT, found, recorded)
         if recovery_crashes:
             print_recoveries(OUT, recoveries)
+        if kinds or seeds:
+            print_reruns(OUT, reruns)
     console = findings_console(json_file)
     for finding, example in zip(findings, examples, strict=True):
-        print_breach(console, finding, example, places.get(finding.signature))
+        print_breach(console, finding, example, places.get(("", finding.signature)))
     for finding in recovered:
-        print_breach(console, finding, None, recovery_places.get(finding.signature))
+        print_breach(console, finding, None, recovery_places.get(("", finding.signature)))
+    for finding in differing:
+        print_breach(console, finding, None, rerun_places.get((finding.kind, finding.signature)))
     print_output(ERR, said)
-    raise typer.Exit(EXIT_BROKEN if findings or recovered else EXIT_HELD)
+    raise typer.Exit(EXIT_BROKEN if findings or recovered or differing else EXIT_HELD)
 
 
-def _recorder(kind: str, stores: str, seconds: float) -> RecorderChoice:
+def _kinds(names: list[str]) -> list[FaultKind]:
+    """Return the faults of some names, in which `-` may stand for a space, each once."""
+    known = {kind.value: kind for kind in CALL_FAULTS}
+    kinds: dict[FaultKind, None] = {}
+    for name in names:
+        plain = name.replace("-", " ")
+        if plain != "errors" and plain not in known:
+            choice = ", ".join(["errors", *known])
+            raise typer.BadParameter(f"expected one of {choice}, found {name}", param_hint="--faults")
+        kinds |= dict.fromkeys(ERRORS if plain == "errors" else [known[plain]])
+    return list(kinds)
+
+
+def _recorder(kind: str, stores: str, seconds: float, *, is_rerun: bool) -> RecorderChoice:
     for name, found, known in (("--record", kind, ("", *RECORDERS)), ("--stores", stores, STORES)):
         if found not in known:
             raise typer.BadParameter(
                 f"expected one of {', '.join(filter(None, known))}, found {found}", param_hint=name
             )
-    return RecorderChoice(kind, stores, seconds)
+    if is_rerun and kind == PYTHON:
+        raise typer.BadParameter("expected calls with --faults or --seeds, found python", param_hint="--record")
+    return RecorderChoice(CALLS if is_rerun else kind, stores, seconds)
 
 
 def _check(check: Path | None, server: str | None) -> Check:
@@ -212,6 +259,28 @@ def _recovery_finding(
     return ProbeFinding(signature, recovery.record, recovery.start, shown, tuple(lines))
 
 
+def _run_again(reruns: Reruns, kinds: list[FaultKind], runs_max: int, seeds: int) -> None:
+    """Run with faults and in other orders, as far as these are asked for."""
+    if not kinds and not seeds:
+        return
+    with progress_shown("running again", ticks=False) as update:
+
+        def on_progress(reruns: Reruns, control: RunControl) -> None:
+            facts = f"{control}: {reruns.judged:,} checked, {len(reruns.breaches):,} kinds of breach"
+            update(completed=reruns.runs, total=None, facts=facts, refresh=True)
+
+        reruns.on_progress = on_progress
+        reruns.strike(kinds, runs_max)
+        reruns.reorder(seeds)
+
+
+def _rerun_finding(begin: Image, kind: str, signature: str, breach: RerunBreach, checkers: Checkers) -> ProbeFinding:
+    """Return a breach of a run with a fault, or in another order, with the losses that it takes."""
+    shown = shrink(breach.record, begin, breach.group.smallest, checkers)
+    how = rerun_text(breach.control, breach.record)
+    return ProbeFinding(signature, breach.record, begin, shown, rerun=how, kind=kind)
+
+
 def _accept_whole(record: ProgramRecord, begin: Image, checkers: Checkers) -> None:
     """Have the check look at what the program has left without any crash: it has to accept that."""
     replayer = Replayer(record, begin)
@@ -232,6 +301,7 @@ def _probe(
     disks: tuple[str, ...],
     limit: int,
     on_held: OnHeld | None,
+    verdicts: Verdicts,
 ) -> ProbeReport:
     with progress_shown("pulling the plug", ticks=False) as update:
 
@@ -240,7 +310,16 @@ def _probe(
             facts = f"{found.states:,} states, {found.judged:,} checked, {kinds}"
             update(completed=done, total=steps, facts=facts, refresh=True)
 
-        return probe_record(record, begin, checkers, disks=disks, limit=limit, on_progress=on_progress, on_held=on_held)
+        return probe_record(
+            record,
+            begin,
+            checkers,
+            disks=disks,
+            limit=limit,
+            on_progress=on_progress,
+            on_held=on_held,
+            verdicts=verdicts,
+        )
 
 
 def _replay(file: Path, check: Path | None, server: str | None, seconds: float, json_file: str | None) -> NoReturn:
@@ -261,7 +340,7 @@ def _replay(file: Path, check: Path | None, server: str | None, seconds: float, 
     write_json(json_file, replayed_json(failure, chosen, verdict))
     if verdict.is_broken:
         now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
-        finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery)
+        finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
         print_breach(findings_console(json_file), finding, None, file.parent)
         raise typer.Exit(EXIT_BROKEN)
     if json_file != "-":

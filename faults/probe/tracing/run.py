@@ -50,9 +50,18 @@ def record_traced(
 
 
 def run_traced(
-    program: Sequence[str], start: Image, seconds_max: float, stores: str = "step", control: RunControl = AS_IT_IS
+    program: Sequence[str],
+    start: Image,
+    seconds_max: float,
+    stores: str = "step",
+    control: RunControl = AS_IT_IS,
+    *,
+    is_quiet: bool = False,
 ) -> TracedRun:
-    """Run a program under a control, and record it as `record_traced` does; it may end as it likes."""
+    """Run a program under a control, and record it as `record_traced` does; it may end as it likes.
+
+    is_quiet: what it prints on standard error is thrown away.
+    """
     assert stores in ("step", "call"), stores
     if this_machine() is None:
         known = " or ".join(MACHINES)
@@ -67,7 +76,8 @@ def run_traced(
         root.mkdir()
         export(start, "/", root)
         of_run = [f"{seconds_max}", stores, control.dumps()]
-        _trace([str(root), str(file), *of_run, os.path.abspath(executable), *program], seconds_max)
+        arguments = [str(root), str(file), *of_run, os.path.abspath(executable), *program]
+        _trace(arguments, seconds_max, subprocess.DEVNULL if is_quiet else None)
         document = json.loads(file.read_text())
         if "refused" in document:
             raise ProgramError(document["refused"])
@@ -76,14 +86,13 @@ def run_traced(
         return TracedRun(record, list(unlike(record, start, root)), *counts)
 
 
-def _trace(arguments: list[str], seconds_max: float) -> None:
+def _trace(arguments: list[str], seconds_max: float, errors: int | None) -> None:
     """Run the process that stands beside the program: the kernel gives it all that the program's threads report."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     nothing = subprocess.DEVNULL
     try:
-        done = subprocess.run(
-            command, stdin=nothing, stdout=nothing, timeout=seconds_max + _START_SECONDS_MAX, check=False
-        )
+        seconds_max += _START_SECONDS_MAX
+        done = subprocess.run(command, stdin=nothing, stdout=nothing, stderr=errors, timeout=seconds_max, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the recorder has not ended within {error.timeout:g} s") from error
     if done.returncode:
