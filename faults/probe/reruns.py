@@ -50,6 +50,7 @@ class Reruns:
     limit: int
     on_progress: Callable[["Reruns", RunControl], None] = lambda reruns, control: None
     runs: int = 0
+    """How many there were that differed as they were to: faults for which there is no call make none."""
     failed: int = 0
     """How many of these have ended with an error of the program."""
     enabled: list[FaultKind] = field(default_factory=list)
@@ -122,8 +123,9 @@ class Reruns:
         if reasons:
             self.refused[reasons[0]] += 1
             return None
-        self.runs += 1
-        self.failed += run.record.exit != 0
+        is_struck = control.fault is None or bool(run.record.injected)
+        self.runs += is_struck
+        self.failed += is_struck and run.record.exit != 0
         return run
 
     def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:

@@ -11,6 +11,12 @@ smallest case is of the same disk and the same last operation. states: that were
 different pairs of one and what had been acknowledged. A program that the recorder did not see wholly is refused: then
 there is no more than program, steps and reasons.
 
+With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
+"cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},
+"breaches": [as above, and "kind", "rerun"]}`. failed: runs that the program ended with an error; cut: faults that may
+have more calls to strike than --fault-runs; orders: different ones; choices: how often one of several threads was
+picked; hurried: how often while another one ran.
+
 JSON of `--replay`: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations",
 "signature", "digest"}`; same: the check says the same kind of thing as it did.
 

@@ -136,7 +136,7 @@ def test_faults_for_which_there_is_no_call_are_named_and_so_is_what_the_limit_ha
 
     assert reruns.never_injected == [FaultKind.FAILED_EXTEND]
     assert reruns.cut == [FaultKind.FAILED_WRITE]
-    assert reruns.runs == 2
+    assert reruns.runs == 1
 
 
 def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns]) -> None:

@@ -417,6 +417,77 @@ def test_a_crash_in_recovery_is_shown_with_the_crash_before(write_file: WriteFil
     assert "then the check, as it recovers from that" in again.stdout
 
 
+IGNORE = """
+    import os
+    log = os.open("log", os.O_CREAT | os.O_WRONLY)
+    os.fsync(os.open(".", os.O_RDONLY))
+    os.write(log, b"seven")
+    try:
+        os.fsync(log)
+    except OSError:
+        pass
+    print("seven")
+    """
+SEVEN = """
+    def check(directory, acknowledged):
+        log = directory / "log"
+        if acknowledged and not (log.exists() and log.read_text() == "seven"):
+            yield "seven is lost"
+    """
+
+
+def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
+    write_file: WriteFile, tmp_path: Path
+) -> None:
+    script, check = write_file("ignore.py", IGNORE), write_file("check.py", SEVEN)
+    kept, out = tmp_path / "probe.json", tmp_path / "out"
+    faults = ("--faults", "failed-sync", "--faults", "failed extend")
+    rest = ("--json", str(kept), "--out", str(out), "--disk", "ext4-ordered", "--jobs", "0", "--", str(script))
+    result = invoke("--check", str(check), *faults, *rest)
+
+    assert result.exit_code == 1, result.output
+    shown = result.stdout
+    assert "every promise held" in shown
+    assert "faults: failed sync 1" in shown
+    assert "never happened, for want of a call: failed extend" in shown
+    assert "with failed sync at step 4, call 1 of those that it can strike" in shown
+    assert "lost: what the failed sync of step 4 was to write" in shown
+    assert "4 failed sync log  fsync" in shown
+    found = json.loads(kept.read_text())["reruns"]
+    assert (found["runs"], found["injected"], found["never_injected"]) == (1, {"failed sync": 1}, ["failed extend"])
+    (breach,) = found["breaches"]
+    assert (breach["kind"], breach["signature"]) == ("failed sync", "seven is lost")
+    assert json.loads(Path(breach["file"]).read_text())["rerun"] == breach["rerun"]
+    again = invoke("--replay", str(out / "failures/failed-sync-seven-is-lost/failure.json"))
+    assert again.exit_code == 1
+    assert "with failed sync at step 4" in again.stdout
+
+
+def test_faults_after_which_nothing_more_is_promised_are_no_failure(write_file: WriteFile) -> None:
+    script, check = write_file("stop.py", IGNORE.replace("pass", "raise")), write_file("check.py", SEVEN)
+    result = invoke("--check", str(check), "--faults", "failed-sync", "--jobs", "0", "--", str(script))
+
+    assert result.exit_code == 0, result.output
+    assert "1 ended with an error" in " ".join(result.stdout.split())
+
+
+def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
+    lines = """
+        import threading
+        threads = [threading.Thread(target=lambda name=name: open(name, "w").write(name)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        """
+    script, check = write_file("two.py", lines), write_file("check.py", "def check(directory, acknowledged): return []")
+    result = invoke("--check", str(check), "--seeds", "4", "--disk", "process-kill", "--jobs", "0", "--", str(script))
+
+    assert result.exit_code == 0, result.output
+    assert "4 seeds, " in result.stdout
+    assert "other orders, by " in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -427,6 +498,11 @@ def test_a_crash_in_recovery_is_shown_with_the_crash_before(write_file: WriteFil
         (["--check", "CHECK", "--record", "python", "--", "true"], "expected a script, .py, or -m and a module"),
         (["--check", "CHECK", "--record", "magic", "--", "true"], "expected one of calls, python, found magic"),
         (["--check", "CHECK", "--stores", "all", "--", "true"], "expected one of step, call, found all"),
+        (["--check", "CHECK", "--faults", "fire", "--", "true"], "expected one of errors, failed write, disk full"),
+        (
+            ["--check", "CHECK", "--seeds", "1", "--record", "python", "--", "SAVE"],
+            "expected calls with --faults or --seeds, found python",
+        ),
         (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
         (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),
         (["--check-server", "x", "--recovery-crashes", "1", "--", "true"], "the recovery of a server is not recorded"),
