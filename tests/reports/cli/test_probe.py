@@ -457,7 +457,7 @@ def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
     assert (found["runs"], found["injected"], found["never_injected"]) == (1, {"failed sync": 1}, ["failed extend"])
     (breach,) = found["breaches"]
     assert (breach["kind"], breach["signature"]) == ("failed sync", "seven is lost")
-    assert json.loads(Path(breach["file"]).read_text())["rerun"] == breach["rerun"]
+    assert json.loads(Path(breach["file"]).read_text())["failure"]["rerun"] == breach["rerun"]
     again = invoke("--replay", str(out / "failures/failed-sync-seven-is-lost/failure.json"))
     assert again.exit_code == 1
     assert "with failed sync at step 4" in again.stdout
