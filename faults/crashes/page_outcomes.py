@@ -14,6 +14,7 @@ Sources: Zheng, Tucek, Qin, Lillibridge: "Understanding the Robustness of SSDs u
 flying and corrupted writes); SQLite, "Powersafe Overwrite", for the assumption that is broken here.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from hashlib import shake_128
 from itertools import combinations
@@ -144,7 +145,7 @@ class PageOutcomes:
 
     def before_operation(self, operation: int) -> int:
         """Return the number of the page with what was written before an operation, or is sure."""
-        earlier = sum(number < operation for number, _, _ in self.page.writes)
+        earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
     def find_all(self, limit: int) -> bool:

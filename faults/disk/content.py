@@ -41,7 +41,8 @@ class SparseBytes:
     def copy(self) -> "SparseBytes":
         """Return the same content, to be changed on its own."""
         twin = SparseBytes(self._size_bytes, self._pages)
-        twin._sum = self._sum
+        if self._size_bytes > _FLAT_BYTES_MAX:
+            twin._sum = self._summed()  # found here once, and not in each of many copies
         return twin
 
     def __len__(self) -> int:
@@ -117,9 +118,12 @@ class SparseBytes:
         """Return a digest of the content: of short content that of its bytes, else one that follows its changes."""
         if self._size_bytes <= _FLAT_BYTES_MAX:
             return blake2b(self[0 : self._size_bytes], digest_size=16).digest()
+        return blake2b(f"{self._size_bytes} {self._summed() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
+
+    def _summed(self) -> int:
         if self._sum is None:
             self._sum = sum(_page_digest(page, content) for page, content in self._pages.items())
-        return blake2b(f"{self._size_bytes} {self._sum % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
+        return self._sum
 
     def __bytes__(self) -> bytes:
         return self[0 : self._size_bytes]

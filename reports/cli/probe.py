@@ -1,10 +1,12 @@
-"""The command that probes Python programs: every crash of one run, and every state that each may leave.
+"""The command that probes programs: every crash of one run, and every state that each may leave.
 
 JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
 "exhausted", "cut", "states", "broken"}], "limit", "steps", "operations", "points", "acknowledged", "states", "images",
 "judged", "breaches": [{"signature", "outcome", "violations", "example", "disks": {disk: states}, "states", "points",
 "smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file",
 "directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "seconds", "states_per_second"}`.
+With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
+times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: those recoveries that changed anything.
 
 breaches: one for each message; smallest, file and directory are of its example: the smallest of all messages whose
 smallest case is of the same disk and the same last operation. states: that were built; images: different ones; judged:
