@@ -1,7 +1,8 @@
 """Calls by which the kernel stores to memory: into a protected page they would fail with EFAULT.
 
-Such a call is put off: the pages are opened, and the instruction that makes it is carried out once more. What has come
-to the pages is noted when it has ended. Other calls go on meanwhile: it may wait for what another thread does.
+Where an argument points to a map, the process stops, whatever the call is. It is put off: the pages are opened, and
+the instruction that makes it is carried out once more. What has come to the pages is noted when it has ended. Other
+calls go on meanwhile: it may wait for what another thread does.
 """
 
 import struct
@@ -25,8 +26,12 @@ _VECTORS = {"readv": 1, "preadv": 1, "preadv2": 1}
 _MESSAGES = {"recvmsg": 1, "recvmmsg": 1}
 _EVENTS = {"io_getevents": 3, "io_pgetevents": 3}
 _EVENT_BYTES, _MESSAGE_BYTES = 32, 64
-INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_BUFFERS, *_STRUCTURES, *_VECTORS, *_MESSAGES, *_EVENTS))
-"""What a process with maps stops at."""
+INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_VECTORS, *_MESSAGES))
+"""Calls that a process with maps stops at whatever their arguments are: these lead to addresses."""
+KNOWN = (*INTO_MEMORY, *_BUFFERS, *_STRUCTURES, *_EVENTS)
+"""Calls of which it is known how much they store."""
+_RESULT_BYTES = 4096
+"""How much any other call may store where an argument points to: a path, or a structure."""
 assert not INTO_MEMORY.keys() & CALLS.keys()
 
 
@@ -97,6 +102,8 @@ def _ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[in
         return _vector(thread, arguments[vector], arguments[vector + 1])
     if (events := _EVENTS.get(name)) is not None:
         return [(arguments[events], arguments[events - 1] * _EVENT_BYTES)]
+    if name not in _MESSAGES:
+        return [(argument, _RESULT_BYTES) for argument in arguments]
     start, count = arguments[_MESSAGES[name]], arguments[2] if name == "recvmmsg" else 1
     found = []
     for number in range(count):

@@ -19,7 +19,7 @@ from . import ptrace
 from .files import KnownFile, KnownFiles
 from .machines import Architecture
 from .notes import ProgramNotes
-from .seccomp import OURS, AnyBit, filter_of
+from .seccomp import OURS, AnyBit, filter_of, filter_of_range
 from .shadows import PAGE_BYTES, FileShadow, difference
 from .threads import AddressSpace, CallInjector, Finish, OpenPage, SharedMap, TracedThread
 
@@ -88,19 +88,22 @@ class MapCalls:
         memory.maps.append(found)
         if not memory.has_map_filter:
             memory.has_map_filter = True
-            self._install_filter(thread)
-        if self._is_stepped:
+            self._install(thread, self._filter)
+        if self._is_stepped and found.protection & _WRITE:
+            if not any(start <= found.start and found.end <= end for start, end in memory.watched):
+                memory.watched.append((found.start, found.end))
+                self._install(thread, filter_of_range(self._machine, found.start, found.end))
             self._protect(thread, found)
-        elif found.file.number not in self._shadows:
+        elif not self._is_stepped and found.file.number not in self._shadows:
             self._shadows[found.file.number] = FileShadow(found.file)
 
-    def _install_filter(self, thread: TracedThread) -> None:
-        """Have all threads of a process stop at what concerns maps, from now on."""
+    def _install(self, thread: TracedThread, code: bytes) -> None:
+        """Have all threads of a process stop where one more filter says, from now on."""
         call = self._injector.call
         try:
             page = call(thread, "mmap", 0, PAGE_BYTES, _READ_WRITE, _PRIVATE_ANONYMOUS, 2**64 - 1, 0)
-            head = len(self._filter) // 8 | 0, page + 16
-            ptrace.write_memory(thread.id, page, b"".join(one.to_bytes(8, "little") for one in head) + self._filter)
+            head = len(code) // 8, page + 16
+            ptrace.write_memory(thread.id, page, b"".join(one.to_bytes(8, "little") for one in head) + code)
             refused = call(thread, "seccomp", _SET_FILTER, _ALL_THREADS, page)
             call(thread, "munmap", page, PAGE_BYTES)
         except OSError as error:
@@ -110,9 +113,8 @@ class MapCalls:
                 self._notes.unseen("seccomp", f"thread {refused} has a filter of its own")
 
     def _protect(self, thread: TracedThread, found: SharedMap) -> None:
-        if found.protection & _WRITE:
-            allowed = found.protection & ~_WRITE
-            self._injector.call(thread, "mprotect", found.start, found.end - found.start, allowed, OURS)
+        allowed = found.protection & ~_WRITE
+        self._injector.call(thread, "mprotect", found.start, found.end - found.start, allowed, OURS)
 
     def on_mprotect(self, thread: TracedThread, address: int, size: int, protection: int, *_: int) -> Finish | None:
         """Cover mprotect(2) that allows stores."""
@@ -227,22 +229,22 @@ class MapCalls:
         """Carry out one instruction; return the signal to go on with, and the registers to go on with."""
         call_from, registers = self._injector.call_from, self._injector.registers
         opened: list[tuple[int, SharedMap, bytes]] = []
-        while True:
-            at = found.at + page - found.start
-            opened.append((page, found, os.pread(found.file.descriptor, PAGE_BYTES, at)))
-            call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection, OURS)
-            registers.set(thread.id, before)
-            number = self._injector.step(thread.id)
-            if number != signal.SIGSEGV:
-                break
-            fault = ptrace.memory_fault(thread.id)  # it stores to two pages, or copies from a map that is no more
-            other = _writable(thread.memory, fault.address) if fault.is_protected else None
-            page = fault.address & -PAGE_BYTES
-            if other is None or any(page == one[0] for one in opened):
-                break
-            found = other
-        after = registers.get(thread.id)
         try:
+            while True:
+                at = found.at + page - found.start
+                opened.append((page, found, os.pread(found.file.descriptor, PAGE_BYTES, at)))
+                call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection, OURS)
+                registers.set(thread.id, before)
+                number = self._injector.step(thread.id)
+                if number != signal.SIGSEGV:
+                    break
+                fault = ptrace.memory_fault(thread.id)  # it stores to two pages, or copies from a map that is no more
+                other = _writable(thread.memory, fault.address) if fault.is_protected else None
+                page = fault.address & -PAGE_BYTES
+                if other is None or any(page == one[0] for one in opened):
+                    break
+                found = other
+            after = registers.get(thread.id)
             for page, one, _ in opened:
                 call_from(thread, after, "mprotect", page, PAGE_BYTES, one.protection & ~_WRITE, OURS)
         finally:  # also if the thread is killed meanwhile

@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from .machines import Architecture
 
-_LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
+_LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _MORE, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x25, 0x06
 _TRACE, _ALLOW, _ERRNO = 0x7FF0_0000, 0x7FFF_0000, 0x0005_0000
 _X32 = 0x4000_0000
 """Numbers from here on are x86-64 calls with 32-bit pointers."""
+_LOW = 0xFFFF_FFFF
 _FICLONE, _FICLONERANGE = 0x4004_9409, 0x4020_940D
 OURS = 0x746F_726E
 """The fourth argument of an mprotect that the recorder makes: it has three."""
@@ -52,6 +53,21 @@ def filter_of(machine: Architecture, stops: Mapping[str, AnyBit | None]) -> byte
         number = machine.calls.get(name)
         if number is not None:
             code += _on(number, _stop(name, condition))
+    code.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(_INSTRUCTION.pack(*one) for one in code)
+
+
+def filter_of_range(machine: Architecture, start: int, end: int) -> bytes:
+    """Return a filter that stops at each call with an argument in [start, end), but at no mprotect of ours."""
+    code: list[_Code] = [(_LOAD, 0, 0, 0), (_EQUAL, 0, 3, machine.calls["mprotect"])]
+    code += [(_LOAD, 0, 0, 16 + 8 * 3), (_EQUAL, 0, 1, OURS), (_RETURN, 0, 0, _ALLOW)]
+    while start < end:
+        part_end = min(end, (start >> 32) + 1 << 32)  # up to where the upper half changes
+        for argument in range(6):
+            low = 16 + 8 * argument
+            code += [(_LOAD, 0, 0, low + 4), (_EQUAL, 0, 4, start >> 32), (_LOAD, 0, 0, low)]
+            code += [(_AT_LEAST, 0, 2, start & _LOW), (_MORE, 1, 0, part_end - 1 & _LOW), (_RETURN, 0, 0, _TRACE)]
+        start = part_end
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(_INSTRUCTION.pack(*one) for one in code)
 

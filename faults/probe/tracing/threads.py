@@ -55,6 +55,8 @@ class AddressSpace:
     """Where an instruction is that makes a system call; 0: not known yet."""
     has_map_filter: bool = False
     """Whether its threads stop at calls that concern maps."""
+    watched: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges, [start, end): its threads stop at calls with an argument in one of them."""
     open_pages: dict[int, OpenPage] = field(default_factory=dict)
     """Pages that can be stored to unseen, each by its address."""
     run: tuple[int, int] = (0, 0)
@@ -63,7 +65,7 @@ class AddressSpace:
     def copied(self) -> "AddressSpace":
         """Return the memory of a process that has been forked."""
         parts = [one.part(one.start, one.end) for one in self.maps]
-        return AddressSpace(parts, self.call_at, self.has_map_filter, dict(self.open_pages))
+        return AddressSpace(parts, self.call_at, self.has_map_filter, list(self.watched), dict(self.open_pages))
 
     def maps_in(self, address: int, size_bytes: int) -> list[SharedMap]:
         """Return the shared maps that share memory with a range."""

@@ -80,7 +80,7 @@ class Tracer:
         names = NameCalls(self.files, notes, self._maps, contents)
         self._faults = fault and CallFaults(fault, self.files, names, notes, injector)
         self._handlers: dict[int, tuple[str, _Handler | None]] = {}
-        for name in (*_STOPS, *maps.CALLS, *into_memory):
+        for name in (*_STOPS, *maps.CALLS, *kernel_stores.KNOWN):
             if name in machine.calls:
                 owners = (contents, names, self._maps)
                 handlers = (getattr(owner, f"on_{name}", None) for owner in owners)
@@ -301,7 +301,7 @@ class Tracer:
     def _enter(self, thread: TracedThread) -> None:
         """Look at the call that a thread is about to make."""
         call = ptrace.entered(thread.id)
-        name, handler = self._handlers[call.number]
+        name, handler = self._handlers.get(call.number) or (f"call {call.number}", None)
         thread.memory.call_at = call.behind - self._machine.call_bytes
         if handler is None:
             self._present(thread, name)

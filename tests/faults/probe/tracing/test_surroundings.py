@@ -141,6 +141,26 @@ def test_signals_reach_a_program_as_without_us() -> None:
     assert len([step for step in steps_of(found) if step.kind == "store"]) > 300
 
 
+def test_a_process_that_is_killed_while_it_stores_is_recorded_up_to_then() -> None:
+    steps = steps_of(
+        traced(
+            """
+            f = file(content=bytes(8192))
+            m = mmap.mmap(f, 8192)
+            for turn in range(1, 11):
+                child = os.fork()
+                if not child:
+                    signal.setitimer(signal.ITIMER_REAL, 0.003 * turn)
+                    while True:
+                        m[0] = (m[0] + 1) % 256
+                os.waitpid(child, 0)
+            """
+        )
+    )
+
+    assert len(steps) > 20
+
+
 def test_a_store_to_what_may_not_be_stored_to_is_the_programs_own_fault() -> None:
     with pytest.raises(ProgramError, match="has ended with -11"):
         traced("f = file(); m = mmap.mmap(f, 4096); ctypes.memset(libc.mmap(None, long(4096), 1, 1, f, long(0)), 1, 1)")

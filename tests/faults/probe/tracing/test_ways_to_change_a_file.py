@@ -600,6 +600,56 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             """,
         None,
     ),
+    "any other call stores its results into a map": (
+        """
+            f = file(content=bytes(8192))
+            m = mmap.mmap(f, 8192)
+            os.symlink("target", "s")
+            assert libc.readlink(b"s", ctypes.c_void_p(address(m, 4094)), long(50)) == 6
+            child = os.fork()
+            if not child:
+                os._exit(3)
+            assert libc.waitpid(child, ctypes.c_void_p(address(m)), 0) == child
+            """,
+        [
+            "create /files/f #0",
+            "write #0 '\\x00\\x00\\x00...8192'",
+            "symlink /files/s target",
+            "store #0 @4094 'ta'",
+            "store #0 @4096 'rget'",
+            "store #0 @1 '\\x03'",
+        ],
+    ),
+    "other programs are started from one with maps": (
+        """
+            import subprocess
+            f = file(content=bytes(8192))
+            m = mmap.mmap(f, 8192)
+            for number in range(2):
+                m[number] = 65
+                subprocess.run(["sh", "-c", f"echo {number} > out{number}"], check=True)
+            os.posix_spawn("/bin/sh", ["sh", "-c", "mv out0 moved"], os.environ)
+            os.wait()
+            m[8] = 66
+            thread = threading.Thread(target=lambda: os.execv("/bin/sh", ["sh", "-c", "echo last > last"]))
+            thread.start()
+            thread.join()
+            """,
+        [
+            "create /files/f #0",
+            "write #0 '\\x00\\x00\\x00...8192'",
+            "store #0 'A'",
+            "create /files/out0 #1",
+            "write #1 '0\\n'",
+            "store #0 @1 'A'",
+            "create /files/out1 #2",
+            "write #2 '1\\n'",
+            "rename /files/out0 /files/moved",
+            "store #0 @8 'B'",
+            "create /files/last #3",
+            "write #3 'last\\n'",
+        ],
+    ),
     "a hole is punched through a map": (
         """
             f = file()
