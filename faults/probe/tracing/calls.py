@@ -24,9 +24,8 @@ PRINTED, PROMISED = "printed", "promised"
 _HERE = 2**64 - 1  # as an offset: at the position of the descriptor
 _RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 2, 4, 16, 32
 _KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
-_AIO_WRITE, _AIO_FSYNC, _AIO_FDATASYNC, _AIO_WRITEV = 1, 2, 3, 8
+_AIO_READ, _AIO_WRITE, _AIO_FSYNC, _AIO_FDATASYNC, _AIO_WRITEV = 0, 1, 2, 3, 8
 _AIO_SECONDS_MAX = 2.0
-_BLOCK_BYTES = 1 << 20
 _request = struct.Struct("<QIiHhIQQqQII")  # struct iocb
 _ring = struct.Struct("<IIII")  # struct aio_ring: id, slots, head, tail
 _EVENT_BYTES, _RING_HEAD_BYTES = 32, 32
@@ -131,7 +130,9 @@ class ContentCalls:
             addresses: tuple[int, ...] = struct.unpack(f"<{count}Q", ptrace.read_memory(thread.id, list_at, 8 * count))
             for address in addresses:
                 raw = ptrace.read_memory(thread.id, address, _request.size)
-                _, _, _, opcode, _, fd, _, _, at, *_rest = _request.unpack(raw)
+                _, _, _, opcode, _, fd, buffer, size, at, *_rest = _request.unpack(raw)
+                if opcode == _AIO_READ and thread.memory.maps_in(buffer, size):
+                    self._notes.unseen("io_submit", "an asynchronous read into a map")
                 file = self._files.state(thread.id, fd).file
                 if file is not None and opcode in (_AIO_WRITE, _AIO_FSYNC, _AIO_FDATASYNC, _AIO_WRITEV):
                     wanted.append((address, opcode, file, at))

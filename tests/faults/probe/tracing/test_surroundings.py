@@ -188,6 +188,18 @@ def test_io_uring_and_shared_blocks_do_not_exist() -> None:
     [
         ("f = file(content=bytes(8192)); done(libc.fallocate(f, 8, long(0), long(4096)))", "fallocate"),
         ('f = file(); os.rename("f", os.environ["HOME"] + "/moved")', "rename"),
+        (
+            """
+            f = file()
+            m = mmap.mmap(f, 4096)
+            context = ctypes.c_ulong()
+            done(libc.syscall(206, 8, ctypes.byref(context)))
+            request = struct.pack("<QIiHhIQQqQII", 0, 0, 0, 0, 0, f, address(m), 50, 0, 0, 0, 0)
+            control = ctypes.create_string_buffer(request, 64)
+            libc.syscall(209, context, long(1), (ctypes.c_void_p * 1)(ctypes.addressof(control)))
+            """,
+            "io_submit",
+        ),
         ('file(); os.symlink("f", "s"); os.link("s", "l", follow_symlinks=False)', "link"),
     ],
 )
