@@ -344,8 +344,9 @@ def _refusal(error: OSError) -> str:
             scope = file.read().strip()
     except OSError:
         scope = ""
-    if scope == "3":
-        return f"ptrace: {error.strerror}: {_SCOPE} is 3, which holds until the machine is booted with another value"
+    if scope in ("2", "3"):
+        how = "set kernel.yama.ptrace_scope to 0 or 1" if scope == "2" else "boot the machine with 0 or 1 there"
+        return f"ptrace: {error.strerror}: {_SCOPE} is {scope}: {how}"
     return (
         f"ptrace: {error.strerror}: a seccomp profile forbids it, or another tracer holds this process. "
         "In Docker: run with --cap-add SYS_PTRACE, or --security-opt seccomp=unconfined; "

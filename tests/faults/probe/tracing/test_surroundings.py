@@ -1,6 +1,7 @@
 """Where programs can be recorded, what they find there, and what one reads if they cannot be."""
 
 import ctypes
+import errno
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from tests.faults.probe.tracing.programs import in_short, python, steps_of, trac
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.record import FILES, TEMPORARY
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
-from tornlog.faults.probe.tracing import run
+from tornlog.faults.probe.tracing import ptrace, run
 from tornlog.faults.probe.tracing.run import record_traced
 
 NOBODY = 65534
@@ -288,6 +289,21 @@ def test_where_ptrace_is_forbidden_one_reads_what_to_set(source: Path) -> None:
     assert "ptrace: Operation not permitted" in done.stdout
     assert "--cap-add SYS_PTRACE" in done.stdout
     assert "securityContext" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("scope", "how"), [("2", "set kernel.yama.ptrace_scope to 0 or 1"), ("3", "boot the machine with 0 or 1 there")]
+)
+def test_where_yama_forbids_it_one_reads_what_to_set(
+    scope: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ptrace_scope"
+    path.write_text(f"{scope}\n")
+    monkeypatch.setattr(ptrace, "_SCOPE", str(path))
+
+    found = ptrace._refusal(OSError(errno.EPERM, "Operation not permitted"))
+
+    assert found == f"ptrace: Operation not permitted: {path} is {scope}: {how}"
 
 
 def _without_capabilities() -> None:
