@@ -237,6 +237,7 @@ class MessageStore:
         files.make_directories(self.config.consume_queue_directory)
         if self.queues.ext_directory is not None:
             files.make_directories(self.queues.ext_directory)
+        self.checkpoint.log_ends_at(self.commit_log.last_store_timestamp_ms)
         self.mark_running()
         files.sync_directory(root.rpartition("/")[0] or "/")
         self.schedule.persist_correction()

@@ -130,11 +130,6 @@ APART: tuple[Apart, ...] = (
         ("retention",),
         "what a damaged log that has lost its front should lead to, no model says",
     ),
-    Apart(
-        ("lost sector",),
-        ("clock step",),
-        "a checkpoint that is ahead of a log without its end is caught up with by the clock alone",
-    ),
 )
 """Names that exclude each other."""
 

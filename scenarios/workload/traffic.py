@@ -356,6 +356,9 @@ class Traffic:
         if late:
             detail = services_text(self.store, self.store.flush.name)
             self.report([replace(each, detail=detail) for each in late])
+        if not self._is_stopping:
+            now_ms = self.store.world.clock.now_ms()
+            self.report(live.check_flush_wait(self.plan, first, result, now_ms))
         if self._stop is not None and self._stop.ended_ns is not None:
             self.report(live.check_left_over(self.plan, first, self._stop.ended_ns))
 

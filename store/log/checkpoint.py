@@ -87,6 +87,16 @@ class StoreCheckpoint:
             self.logics_msg_timestamp_ms = 0
             self.flush()
 
+    def log_ends_at(self, store_timestamp_ms: int) -> None:
+        """Note, durably, the time of the log's last record: those to come, after a clock step, may have earlier ones.
+
+        Later times were those of records that are not there any more.
+        """
+        if max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms:
+            self.physic_msg_timestamp_ms = min(self.physic_msg_timestamp_ms, store_timestamp_ms)
+            self.logics_msg_timestamp_ms = min(self.logics_msg_timestamp_ms, store_timestamp_ms)
+            self.flush()
+
     def index_begins_again_at(self, store_timestamp_ms: int) -> None:
         """Note, durably, that no index file that ends later than this store time is known to be durable."""
         if self.index_msg_timestamp_ms > store_timestamp_ms:

@@ -319,16 +319,18 @@ class CommitLog:
             return True
         return offset == self.queue.max_offset
 
-    def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], None]) -> bool:
+    def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
         """Remove a queue that ends at max_offset, and count its messages from 0 again; no put runs meanwhile.
 
-        False, and nothing happens, if a message is on its way to the queue. What remove raises leaves the count.
+        False, and nothing happens, if a message is on its way to the queue; the count stays, too, if remove says that
+        it is not gone.
         """
         with self._put_lock:
             key = (topic, queue_id)
             if self.topic_queue_table.get(key, max_offset) != max_offset:
                 return False
-            remove()
+            if not remove():
+                return False
             self.topic_queue_table.pop(key, None)
             return True
 

@@ -223,9 +223,18 @@ class SegmentQueue:
         self._world.files.sync_directory(directory_of(path))
 
     def remove_in_use(self) -> None:
-        """Remove every segment as `remove_first` does one. Nobody may append or flush any more."""
-        while self.segments:
+        """Remove every segment as `remove_first` does one. Nobody may append or flush any more.
+
+        The last one has left the row as soon as its file is gone, be it for good or not: what comes later must not be
+        put into a file that has no name.
+        """
+        while len(self.segments) > 1:
             self._remove_front()
+        for segment in self.segments:
+            self._world.files.unlink(segment.file.path)
+            with self._row_lock:
+                self.segments = ()
+            self._world.files.sync_directory(directory_of(segment.file.path))
 
     def _remove_front(self) -> None:
         path = self.segments[0].file.path

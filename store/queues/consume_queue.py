@@ -251,13 +251,13 @@ class ConsumeQueue:
         return True
 
     def remove(self) -> None:
-        """Remove every file, the oldest first, durably. Raises OSError; what is left is still a queue.
+        """Remove every file, the oldest first, durably. Raises OSError; what is left is a queue unless it has no file.
 
         No entry may be on its way to the queue, nor come later.
         """
-        self.queue.remove_in_use()
         if self.ext is not None:
             self.ext.queue.remove_in_use()
+        self.queue.remove_in_use()
 
     # -- reading -----------------------------------------------------------------------------------
 

@@ -254,15 +254,26 @@ class CleanConsumeQueue:
     def _remove(self, queue: ConsumeQueue, end: int) -> None:
         """Remove one queue if it ends there, all of it under the put lock.
 
-        A put in between would be dispatched to what is forgotten.
+        A put in between would be dispatched to what is forgotten. Raises OSError if a file does not go, or nobody knows
+        whether the last one is gone for good: without it the queue begins again at any rate.
         """
+        failure: OSError | None = None
 
-        def remove() -> None:
-            queue.remove()
+        def remove() -> bool:
+            nonlocal failure
+            try:
+                queue.remove()
+            except OSError as error:
+                failure = error
+                if queue.queue.segments:
+                    return False
             self._queues.forget(queue)
+            return True
 
         with self._queues.names_lock:
             gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
+        if failure is not None:
+            raise failure
         if gone:
             hit("queue removed")
             with suppress(OSError):  # an empty directory, or one that fills again, does no harm

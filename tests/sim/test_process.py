@@ -143,6 +143,17 @@ def test_what_a_block_makes_is_kept_until_its_end() -> None:
     assert made() is None
 
 
+def test_what_is_held_until_after_a_block_is_gone_when_the_next_one_begins() -> None:
+    with garbage_kept():
+        held = Cycle()
+        made = weakref.ref(held)
+    del held
+    assert made() is not None, "hardly anything is made between two blocks"
+
+    with garbage_kept():
+        assert made() is None
+
+
 def test_a_run_that_raises_leaves_the_collector_as_it_was(
     monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
 ) -> None:

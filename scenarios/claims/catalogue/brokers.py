@@ -147,8 +147,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Slaves of the broker die and are pulled from, and its consumers are sent to them and back.
     Scenario(
         "slaves-give-what-their-master-has",
-        "whoever a consumer is sent to, master or slave, it is given every message of every queue in order, and slaves "
-        "have what their master has in the end",
+        "whoever a consumer is sent to, master or slave, it is given every message of every queue in order, and in the "
+        "end a slave has what its master has, and can take its place",
         BROKER.replace(
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
             lives=(2, 3),
@@ -164,7 +164,11 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "transfer_batch_bytes": (500, 32_768),
             },
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
-            broker={"slaves_are_read": (True, True, False), "off_ms_max": (1_000, 10_000, 30_000)},
+            broker={
+                "slaves_are_read": (True, True, False),
+                "slave_takes_over": (True, True, False),
+                "off_ms_max": (1_000, 10_000, 30_000),
+            },
         ),
     ),
     # A topic has queues at two masters: while one is off, producers go on at the other, and clients find routes.

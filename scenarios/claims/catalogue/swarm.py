@@ -72,13 +72,9 @@ _CLOCK: Mapping[str, Mapping[str, Any]] = {
     "clock steps": {"disturbances": {"clock_step_chance": (0.1,)}},
 }
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
-    "damaged progress": {
-        "endings": (*_ENDINGS, *("stop and damaged progress",) * 4),
-        "transactions": {"chance": (0.0,)},
-    },
+    "damaged progress": {"endings": (*_ENDINGS, *("stop and damaged progress",) * 4)},
     "lost tails": {
         "endings": (*_ENDINGS, *("stop and damage",) * 4),
-        "disturbances": {"clock_step_chance": (0.0,)},
         "retention": {"deletes_segments": (False,), "deletes_queues": (False,)},
     },
     "flipped numbers": {

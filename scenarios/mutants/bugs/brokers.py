@@ -214,7 +214,22 @@ HOLD_WITHOUT_SECOND_LOOK = Mutant(
     "a message that comes as a pull begins to be held leaves it waiting",
     (Patch(PullRequestHoldService, "hold", _hold_unseeing),),
     ("LIVE",),
-    _LIVELY.replace(broker={"suspend_ms": (5_000,)}),
+    _LIVELY.replace(
+        sync_flush=(False,),
+        producers=(3,),
+        consumers=(2,),
+        topics=(2,),
+        queues_per_topic=(2,),
+        lives=(1,),
+        pauses={"chance": (0.5,), "ms_max": (2_000,)},
+        broker={"suspend_ms": (5_000,), "work_ms": (0,), "buffer_bytes": (65_536,)},
+        disturbances={
+            "paused_task_chance": (1.0,),
+            "paused_task_ms_max": (30,),
+            "paused_machine_chance": (0.0,),
+        },
+        network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
+    ),
 )
 
 
@@ -257,7 +272,7 @@ TOPIC_LOST_BESIDE_ANOTHER = Mutant(
     "of two topics that are made at once, one is lost",
     (Patch(VersionedTable, "change", _change_what_was_read),),
     ("META",),
-    _LIVELY.replace(producers=(3,), topics=(2,)),
+    _LIVELY.replace(producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)}),
 )
 
 

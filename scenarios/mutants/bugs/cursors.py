@@ -186,8 +186,13 @@ QUEUE_POSITION_READ_AFTER_FLUSH = Mutant(
     Ranges(
         recover_whole_log=(False,),
         flush={"thorough_interval_ms": (2000,)},
-        pauses={"chance": (0.5,), "ms_max": (300, 3000)},
+        pauses={"chance": (0.5,), "ms_max": (300,)},
         sync_ms_max=(10,),
-        messages_each=(16,),
+        disk=("strict-posix",),
+        producers=(3,),
+        messages_each=(30,),
+        topics=(2,),
+        queues_per_topic=(4,),
+        consume_queue_bytes=(100,),
     ),
 )

@@ -322,6 +322,6 @@ DELAYED_SKIPS_LIGHT_QUEUES = Mutant(
     "delayed-skips-light-queues",
     "a message that was delayed is in none of its light queues",
     (Patch(LightQueueDispatcher, "dispatch", _dispatch_light_once),),
-    ("CQ-COMPLETE",),
+    ("CQ-COMPLETE", "SCAN", "VIS", "READ"),
     Ranges(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,)),
 )

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 
-from ....store.delivery.half_message import HALF_TOPIC, OP_TOPIC
 from ....store.filters.message_filter import MessageFilter
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_entry
 from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
@@ -26,7 +25,6 @@ from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.light_queues import LightPut
 from ....store.queues.pull import Puller
 from ....store.queues.queue_replay import SkippedRanges, keep_trusted_entries
-from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
@@ -174,7 +172,10 @@ CQ_EMPTY_TAIL_FILE = Mutant(
 # in between begins the queue at 0 again and is dispatched into the one that is about to be forgotten: answered OK, it
 # is in no queue that anybody can ask until a restart.
 def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: int) -> None:
-    remove: Callable[[], None] = queue.remove
+    def remove() -> bool:
+        queue.remove()
+        return True
+
     with self._queues.names_lock:
         gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if gone:
@@ -192,15 +193,15 @@ QUEUE_REMOVED_BESIDE_A_PUT = Mutant(
     Ranges(
         sync_flush=(False,),
         policy=("pct", "random-walk"),
-        disturbances={"paused_task_chance": (0.2,)},
+        disturbances={"paused_task_chance": (0.4,)},
         starved_steps_max=(500,),
         retention={"deletes_segments": (True,), "deletes_queues": (True,)},
-        commit_log_bytes=(1024, 2048),
-        consume_queue_bytes=(100, 200),
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(100,),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
-        queues_per_topic=(2, 4),
-        messages_each=(16, 24),
-        producers=(2, 3),
+        queues_per_topic=(4,),
+        messages_each=(24,),
+        producers=(3,),
         consumers=(1, 2),
         pauses={"chance": (0.5,), "ms_max": (30, 100)},
     ),
@@ -303,34 +304,6 @@ SILENT_QUEUE_NOT_RECOVERED = Mutant(
         lives=(2, 3),
         messages_each=(8, 16),
         messages={"body_bytes_max": (300, 700)},
-    ),
-)
-
-
-# transaction-queues-removed: command 306 removes the queue of half messages as any other, as in RocketMQ. It begins
-# again at 0, and ops of those that had these numbers before are still there: what is prepared next seems decided.
-def _only_delayed_are_numbered_elsewhere(topic: str) -> bool:
-    bit(topic in (HALF_TOPIC, OP_TOPIC))
-    return topic == SCHEDULE_TOPIC
-
-
-TRANSACTION_QUEUES_REMOVED = Mutant(
-    "transaction-queues-removed",
-    "the queue of half messages is removed, and a new one is taken for the decided one of its number",
-    (Patch(cleaning, "is_numbered_elsewhere", _only_delayed_are_numbered_elsewhere),),
-    ("TX", "CLEAN"),
-    Ranges(
-        transactions={"chance": (0.2,)},
-        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
-        commit_log_bytes=(1024,),
-        consume_queue_bytes=(100,),
-        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
-        messages_each=(16,),
-        pauses={"chance": (0.5,), "ms_max": (100,)},
-        topics=(1,),
-        disk=("nothing-lost",),
-        endings=("stop",),
-        lives=(3,),
     ),
 )
 

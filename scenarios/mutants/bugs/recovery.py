@@ -1,6 +1,7 @@
 """Bugs of recovery: where it cuts the log, and what it leaves in the queues."""
 
 from ....store.formats.consume_queue import ENTRY_BYTES, is_valid
+from ....store.log.checkpoint import StoreCheckpoint
 from ....store.log.recovery import Recovery, RecoveryReport
 from ....store.log.segment import first_nonzero
 from ....store.message_store import MessageStore
@@ -206,4 +207,24 @@ WRONG_NUMBER_BLANKS_ENTRY = Mutant(
     (Patch(QueueReplay, "_place_of", _place_by_own_number),),
     ("CQ-COMPLETE", "VIS"),
     _WITH_SKIPPED_NUMBERS,
+)
+
+
+# checkpoint-ahead-of-log: a start leaves the checkpoint's times where they are, though the log has lost the records
+# that they are of. What is put next, by a clock that was set back, is vouched for before any sync.
+def _leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
+    bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
+
+
+CHECKPOINT_AHEAD_OF_LOG = Mutant(
+    "checkpoint-ahead-of-log",
+    "the checkpoint speaks for records that are put after the log has lost its end",
+    (Patch(StoreCheckpoint, "log_ends_at", _leave_ahead),),
+    ("CKPT",),
+    Ranges(
+        endings=("stop and damage",),
+        disturbances={"clock_step_chance": (0.1,)},
+        lives=(2, 3),
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+    ),
 )

@@ -1,5 +1,8 @@
 """Bugs of retention: what is removed too early, what is never removed, and for how long puts are refused."""
 
+from ....store.delivery.half_message import HALF_TOPIC, OP_TOPIC
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, Pressure
 from ....store.running_flags import Refusal
 from ...claims.ranges import Ranges
@@ -90,5 +93,33 @@ PUTS_RETURN_LATE_AFTER_FULL = Mutant(
         pauses={"chance": (0.5,), "ms_max": (300, 3000)},
         lives=(1, 2),
         endings=("stop", "crash at rest"),
+    ),
+)
+
+
+# transaction-queues-removed: command 306 removes the queue of half messages as any other, as in RocketMQ. It begins
+# again at 0, and ops of those that had these numbers before are still there: what is prepared next seems decided.
+def _only_delayed_are_numbered_elsewhere(topic: str) -> bool:
+    bit(topic in (HALF_TOPIC, OP_TOPIC))
+    return topic == SCHEDULE_TOPIC
+
+
+TRANSACTION_QUEUES_REMOVED = Mutant(
+    "transaction-queues-removed",
+    "the queue of half messages is removed, and a new one is taken for the decided one of its number",
+    (Patch(cleaning, "is_numbered_elsewhere", _only_delayed_are_numbered_elsewhere),),
+    ("TX", "CLEAN"),
+    Ranges(
+        transactions={"chance": (0.2,)},
+        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(100,),
+        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+        messages_each=(16,),
+        pauses={"chance": (0.5,), "ms_max": (100,)},
+        topics=(1,),
+        disk=("nothing-lost",),
+        endings=("stop",),
+        lives=(3,),
     ),
 )

@@ -6,8 +6,9 @@ from ....store.broker import name_server
 from ....store.broker.name_server import RegisteredBroker
 from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
 from ....store.broker.requests import RequestCode
+from ....store.broker.versioned_table import VersionedTable
 from ....store.delivery.schedule import decoded_offsets
-from ....store.formats.remoting.json_body import decode_json_body
+from ....store.formats.remoting.json_body import Members, decode_json_body
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import Mutant, Patch, bit
 
@@ -79,4 +80,26 @@ SLAVE_KEEPS_ITS_PROGRESS = Mutant(
     (Patch(SlaveSynchronize, "synchronize", _synchronize_without_progress),),
     ("QUIET",),
     _CLUSTER,
+)
+
+
+# slave-tables-in-memory: topics and groups that a slave copies are in use and not on its disk. Nobody sees that until
+# it is restarted and has no master to copy them from: because it is the master.
+def _replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
+    version, table = self._of_members(members)
+    with self._lock:
+        if not bit(version != self.version):
+            return False
+        self.version, self._table = version, table
+    if self.on_changed is not None:
+        self.on_changed()
+    return True
+
+
+SLAVE_TABLES_IN_MEMORY = Mutant(
+    "slave-tables-in-memory",
+    "a slave that takes its master's place has forgotten the topics and groups that it had copied",
+    (Patch(VersionedTable, "replace", _replace_in_memory),),
+    ("META",),
+    _CLUSTER.replace(broker={"slave_takes_over": (True,)}),
 )

@@ -8,6 +8,7 @@ from dataclasses import fields
 
 from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_MS
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ....store.message import PutMessageResult
 from ....store.message_store import MessageStore
 from ....store.queues.dispatch import RETRY_MS as DISPATCH_RETRY_MS
 from ...claims.plan import Plan
@@ -148,6 +149,26 @@ def check_answer(
     if took_ms <= limit_ms:
         return ()
     summary = f"{put.name} waited although nothing was wrong"
+    return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+
+
+def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Sequence[Violation]:
+    """Return a put, just answered by a store that runs, that was in the log for longer than it may wait for its flush.
+
+    However slow the disk is. Who opens a segment has waited for that, too, and when tasks pause or clocks step nobody
+    knows. now_ms: by the wall clock.
+    """
+    append = result.append
+    if append is None or not put.wait or not plan.sync_flush or may_disturb(plan):
+        return ()
+    if append.wrote_offset % plan.commit_log_bytes == 0:
+        return ()
+    tried("LIVE")
+    took_ms = now_ms - append.store_timestamp_ms
+    limit_ms = plan.flush.sync_timeout_ms + _slave_ms_max(plan) + _MOMENT_MS
+    if took_ms <= limit_ms:
+        return ()
+    summary = f"{put.name} waited for its flush beyond syncFlushTimeout"
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
 
 

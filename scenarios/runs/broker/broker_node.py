@@ -18,6 +18,7 @@ from ....store.broker.server import RemotingServer
 from ....store.broker.topics import TopicConfig
 from ....store.config import BrokerRole, FlushDiskType
 from ....store.errors import CorruptFileError
+from ....store.formats.host import Host
 from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
@@ -36,6 +37,7 @@ from .routes import BROKER, BrokerAddress
 PORT = 10911
 REGISTER_MS = 10_000
 """Between two registrations with other name servers; RocketMQ's brokers take 30 s, and 10 at least."""
+_FIRST = "master"
 _REMEMBERED_BYTES = 200
 """What of a log is taken to be in memory where slaves may be read: consumers further behind are sent to one."""
 _POOL_BUFFERS = 4
@@ -56,12 +58,12 @@ class BrokerIdentity(NamedTuple):
     @property
     def is_first(self) -> bool:
         """Return whether it is the only one that each run has."""
-        return self.address.broker == BROKER and not self.address.is_slave
+        return self.name == _FIRST
 
 
 def identities_of(plan: Plan) -> list[BrokerIdentity]:
     """Return the first master, its slaves, then the other masters."""
-    brokers = [("master", BROKER, MASTER_ID)]
+    brokers = [(_FIRST, BROKER, MASTER_ID)]
     brokers += [(f"slave-{number}", BROKER, number) for number in range(1, plan.cluster.slaves + 1)]
     brokers += [(f"master-{number}", f"broker-{'abc'[number]}", MASTER_ID) for number in range(1, plan.broker.masters)]
     return [
@@ -93,36 +95,14 @@ class BrokerNode:
         """
         self.store: MessageStore | None = None
         """None until it has been loaded."""
-        self.identity = identity
         self.clients = clients
         self.lasting = lasting
-        self.is_slave = identity.address.is_slave
         self._plan = plan
         self._kernel = kernel
         self._judge = judge
         self._settling = settling
         self._history = history
-        self._config = replace(config_of(plan), transient_store_pool_size=_POOL_BUFFERS, **_replication(plan, identity))
-        self._others = others
-        self._names: dict[str, dict[int, str]] = {}
-        for address in sorted(each.address for each in (identity, *others)):
-            self._names.setdefault(address.broker, {})[address.broker_id] = address.address
-        self._makes_topics = plan.broker.masters > 1
-        self._broker_config = BrokerConfig(
-            broker_name=identity.address.broker,
-            broker_id=identity.address.broker_id,
-            broker_ip1=self.identity.host,
-            listen_port=PORT,
-            ha_host=self.identity.host,
-            namesrv_addr=";".join(other.address.address for other in others),
-            register_name_server_period_ms=REGISTER_MS,
-            slave_read_enable=plan.broker.slaves_are_read,
-            default_topic_queue_nums=plan.queues_per_topic,
-            flush_consumer_offset_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
-            enable_property_filter=plan.consuming.filtered,
-            transaction_timeout_ms=TRANSACTION_MS,
-            transaction_check_interval_ms=TRANSACTION_MS,
-        )
+        self._take_part(identity, others)
         pools = {
             pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
             for pool, limits in POOL_LIMITS.items()
@@ -131,6 +111,44 @@ class BrokerNode:
         self._life: tuple[Machine, Disk, HostNetwork] | None = None
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
+
+    def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
+        """Be a certain broker from the next life on; others: those beside it."""
+        self.identity = identity
+        self.is_slave = identity.address.is_slave
+        self.note_others(others)
+        self._config = replace(
+            config_of(self._plan), transient_store_pool_size=_POOL_BUFFERS, **_replication(self._plan, identity, others)
+        )
+        self._makes_topics = self._plan.broker.masters > 1
+        self._broker_config = BrokerConfig(
+            broker_name=identity.address.broker,
+            broker_id=identity.address.broker_id,
+            broker_ip1=identity.host,
+            listen_port=PORT,
+            ha_host=identity.host,
+            namesrv_addr=";".join(other.address.address for other in others),
+            register_name_server_period_ms=REGISTER_MS,
+            slave_read_enable=self._plan.broker.slaves_are_read,
+            default_topic_queue_nums=self._plan.queues_per_topic,
+            flush_consumer_offset_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
+            enable_property_filter=self._plan.consuming.filtered,
+            transaction_timeout_ms=TRANSACTION_MS,
+            transaction_check_interval_ms=TRANSACTION_MS,
+        )
+
+    def note_others(self, others: Sequence[BrokerIdentity]) -> None:
+        """Note who is beside it from now on: those are to be in its routes. Its settings stay as they are."""
+        self._others = others
+        self._names: dict[str, dict[int, str]] = {}
+        for address in sorted(each.address for each in (self.identity, *others)):
+            self._names.setdefault(address.broker, {})[address.broker_id] = address.address
+
+    def take_over(self, others: Sequence[BrokerIdentity]) -> None:
+        """Be the master from the next life on, a slave having been one until now; others: those that are left."""
+        master = self.identity.address._replace(broker_id=MASTER_ID)
+        self._take_part(self.identity._replace(address=master), others)
+        self.clients.store_hosts += (Host.of_address(master.address),)
 
     @property
     def is_alive(self) -> bool:
@@ -313,7 +331,7 @@ class BrokerNode:
         self.store = store
 
 
-def _replication(plan: Plan, identity: BrokerIdentity) -> dict[str, Any]:
+def _replication(plan: Plan, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> dict[str, Any]:
     """Return settings of a store that has slaves, or is one; nothing if there are none."""
     cluster = plan.cluster
     settings: dict[str, Any] = {}
@@ -325,4 +343,5 @@ def _replication(plan: Plan, identity: BrokerIdentity) -> dict[str, Any]:
     if identity.address.is_slave:
         flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
         return settings | {"broker_role": BrokerRole.SLAVE, "flush_disk_type": flush}
-    return settings | {"broker_role": BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER}
+    waits = cluster.sync_master and any(other.address.is_slave for other in others)
+    return settings | {"broker_role": BrokerRole.SYNC_MASTER if waits else BrokerRole.ASYNC_MASTER}

@@ -113,8 +113,8 @@ class ClientLedger:
     pull_times: PullTimes = field(default_factory=PullTimes)
     has_steady_clock: bool = True
     """Whether no machine's clock steps, so that nothing may be delivered before its time."""
-    store_host: tuple[bytes, int] = PLAIN.store_host
-    """Who stores messages, as their records have it."""
+    store_hosts: tuple[tuple[bytes, int], ...] = (PLAIN.store_host,)
+    """Who has stored messages, as their records have it: the broker, and a slave that has taken its place."""
     hits: Counter[str] = field(default_factory=Counter)
     """What was met of scenarios.marks; brokers of one run have it in common, as they have what is sent."""
     life: int = 0
@@ -302,8 +302,12 @@ class ClientLedger:
         self.durable |= self.expected
         self.expected.clear()
         if keeps_progress:
-            self.kept_commits |= {queue: self._least_commit(queue) for queue in self.answered_commits}
+            self.note_progress_kept()
         self._end_life()
+
+    def note_progress_kept(self) -> None:
+        """Note that what the group has committed is durable, or that a slave has it which is about to take over."""
+        self.kept_commits |= {queue: self._least_commit(queue) for queue in self.answered_commits}
 
     def _end_life(self) -> None:
         self.life += 1
@@ -440,6 +444,11 @@ class ClientLedger:
                 summary = f"{name} was to be committed"
                 yield Violation("TX", summary, field="decision", expected="committed", found=found)
 
+    def _stored_by(self, found: bytes) -> tuple[bytes, int]:
+        """Return whose host a record has; the first, if it has nobody's."""
+        hosts = self.store_hosts
+        return next((host for host in hosts if host[0] + host[1].to_bytes(4, "big") == found), hosts[0])
+
     def _changed(self, send: Send, found: FoundRecord) -> Iterator[Violation]:
         """Yield what of a message the broker has not stored as it was sent; of its client's port nobody knows."""
         record, found_head = found.record, found.record.head
@@ -450,7 +459,9 @@ class ClientLedger:
             born_ms = send.born_ms[-1]
         address, _ = send.given.born_host
         port = int.from_bytes(found_head.born_host[-4:], "big")
-        given = send.given._replace(born_timestamp_ms=born_ms, born_host=(address, port), store_host=self.store_host)
+        given = send.given._replace(
+            born_timestamp_ms=born_ms, born_host=(address, port), store_host=self._stored_by(found_head.store_host)
+        )
         is_committed = send.is_half and record.topic not in _OF_HALVES
         summary = f"{send.name} is not stored as it was sent"
         head = given.head(send.body)

@@ -15,7 +15,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .client_ledger import ClientLedger, MessagePlace
+from .client_ledger import ClientLedger, MessagePlace, topic_of_users
 from .client_machine import ClientMachine
 from .commands import (
     CONSUMER_GROUP,
@@ -90,7 +90,7 @@ class BrokerConsumer:
         """Pull from a new machine."""
         self._world = world
         self._routes = self._make_routes(world)
-        self._routes.start(self._topics)
+        self._routes.start([topic_of_users(number) for number in range(self._plan.topics)])
         self._suggested: dict[BrokerQueue, int] = {}
         """By the last answer, the id of whom to pull a queue from: the master or a slave."""
         self.restart()

@@ -91,7 +91,9 @@ class BrokerRun(Execution):
             if not identity.address.is_slave:
                 host, name = Host.of_address(identity.address.address), identity.address.broker
                 times = PullTimes(plan, self._held_up_until_ns)
-                ledger = ClientLedger(plan.sync_flush, subscription, times, has_steady_clock, host, hits, sends=sends)
+                ledger = ClientLedger(
+                    plan.sync_flush, subscription, times, has_steady_clock, (host,), hits, sends=sends
+                )
                 self._ledgers[name], histories[name] = ledger, MasterHistory()
         self._nodes = [
             BrokerNode(
@@ -296,14 +298,10 @@ class BrokerRun(Execution):
         if self._plan.heals:
             self._network.heal()
             self._let_all_be_well(number)
-            self._give(number, HEAL_MESSAGES_EACH)
-            self._await(self._unanswered, "sends are not answered", "producers", "all done")
-            if self._plan.transactions.chance:
-                self._director.tasks.sleep(DECIDED_MS)
-            if self._plan.delay.chance:
-                self._director.tasks.sleep(DELIVERED_MS)
-            self._await(self._behind, "consumers do not catch up", "delivery", "all queues")
-            self._come_to_rest()
+            self._see_all_done(number)
+            if self._plan.broker.slave_takes_over and self._plan.cluster.slaves and self._has_heir:
+                self._take_over(number)
+                self._see_all_done(number + 1)
         for node in self._nodes:
             if node.is_alive:
                 self._finish(node, HEAL if self._plan.heals else _OFF)
@@ -314,6 +312,39 @@ class BrokerRun(Execution):
             machine = self._kernel.machine(name)
             disk = node.lasting.find(name, faulty=False)
             self._run_on(machine, "look", partial(node.look, machine, disk, settled=settled, shown=shown))
+
+    def _see_all_done(self, number: int) -> None:
+        """Have some more messages sent, shown, and everywhere where they are to be."""
+        self._give(number, HEAL_MESSAGES_EACH)
+        self._await(self._unanswered, "sends are not answered", "producers", "all done")
+        if self._plan.transactions.chance:
+            self._director.tasks.sleep(DECIDED_MS)
+        if self._plan.delay.chance:
+            self._director.tasks.sleep(DELIVERED_MS)
+        self._await(self._behind, "consumers do not catch up", "delivery", "all queues")
+        self._come_to_rest()
+
+    @property
+    def _has_heir(self) -> bool:
+        """Return whether the first slave has all of its master's log: one that began empty has its end only."""
+        master, slave = self._nodes[0].loaded, self._nodes[1].loaded
+        return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
+
+    def _take_over(self, number: int) -> None:
+        """Lose the first master for good, and have its first slave, which has all of it, restarted as master."""
+        lost, heir, *others = self._nodes
+        lost.clients.note_progress_kept()
+        lost.running[2].dies_silently = False
+        self._finish(lost, _OFF)
+        self._finish(heir, HEAL)
+        heir.take_over([node.identity for node in others])
+        self._nodes = [heir, *others]
+        for node in others:
+            node.note_others([other.identity for other in self._nodes if other is not node])
+        heir.clients.hits["slave took over"] += 1
+        self._boot(heir, number + 1, None)
+        for consumer in self._consumers:
+            consumer.restart()
 
     def _let_all_be_well(self, number: int) -> None:
         """Start whoever is off, on sound disks, and have nobody die any more, nor give anything up."""

@@ -125,6 +125,26 @@ def test_a_room_operator_tells_of_a_store_that_takes_puts_on_a_disk_that_has_lon
     assert told == (set() if refuses else {("STATUS", "DISK_FULL")})
 
 
+@pytest.mark.parametrize("allows", [True, False])
+def test_a_room_operator_reports_a_store_that_refuses_puts_though_there_has_long_been_room(
+    monkeypatch: pytest.MonkeyPatch, *, allows: bool
+) -> None:
+    if not allows:
+        monkeypatch.setattr(RunningFlags, "allow", lambda self, reason: None)
+
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[Violation]:
+        room = Room(kernel, disk)
+        room.limit(disk.used_bytes)
+        said: list[Violation] = []
+        room_operator(store, stream, room, said.extend)()
+        return said
+
+    said = [violation for seed in range(12) for violation in on_a_store(str(seed), body)]
+    assert {(violation.invariant, violation.found) for violation in said} == (
+        set() if allows else {("STATUS", "DISK_FULL")}
+    )
+
+
 def test_two_people_persist_at_the_same_time_and_one_after_the_other_gets_the_file() -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
         manager = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=1000)

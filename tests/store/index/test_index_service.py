@@ -404,6 +404,28 @@ def test_files_of_records_that_are_gone_are_removed_but_for_the_last(lab: Make, 
     bench.run(body)
 
 
+def test_a_file_that_does_not_go_stays_with_all_younger_ones_and_goes_the_next_time(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, small(max_index_num=3))
+        for number in range(6):
+            put(store, f"{number}")
+        world.tasks.sleep(10)
+        assert store.index is not None
+        table, all_names = store.index.table, names(store)
+        bench.failures.plan("unlink", f"/store/index/{all_names[0]}")
+        with pytest.raises(OSError, match="Input/output"):
+            table.delete_expired(1 << 40)
+        assert names(store) == all_names == world.files.list_directory("/store/index")
+
+        assert table.delete_expired(1 << 40) == 2
+        assert names(store) == all_names[2:] == world.files.list_directory("/store/index")
+        store.shutdown()
+
+    bench.run(body)
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_an_index_without_files_has_nothing_to_remove(exists: bool, lab: Make) -> None:
     def body(world: World) -> None:

@@ -32,6 +32,21 @@ def test_times_are_read_back_after_a_flush_and_not_before(lab: Make) -> None:
     lab().run(body)
 
 
+def test_a_log_that_has_lost_its_end_takes_the_times_back_with_it_durably(lab: Make) -> None:
+    def body(world: World) -> None:
+        checkpoint = loaded(world)
+        checkpoint.log_is_durable_to(10_000)
+        checkpoint.queues_are_durable_to(9_000)
+        checkpoint.log_ends_at(10_000)
+        assert checkpoint.values == (10_000, 9_000, 0)
+        checkpoint.log_ends_at(9_500)
+        assert loaded(world).values == (9_500, 9_000, 0)
+        checkpoint.log_ends_at(0)
+        assert loaded(world).values == (0, 0, 0)
+
+    lab().run(body)
+
+
 def test_times_never_step_back(lab: Make) -> None:
     def body(world: World) -> None:
         checkpoint = loaded(world)

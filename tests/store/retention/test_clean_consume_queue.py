@@ -288,6 +288,27 @@ def test_a_queue_that_cannot_be_removed_goes_on_counting(
     bench.run(body)
 
 
+def test_a_queue_whose_last_file_is_gone_begins_again_though_nobody_knows_whether_it_is_for_good(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(4), "Old").put(range(4, 20)).settle()
+        found.store.retention.queues.run = lambda: None
+        found.age(2, 8).clean()
+        bench.failures.plan("sync_directory", "consumequeue/Old")
+        with pytest.raises(OSError, match="Input/output error"):
+            found.store.clean_expired_consumer_queue()
+        assert found.store.get_max_offset_in_queue("Old", 0) == 0
+        found.put(range(20, 21), "Old").settle()
+        assert found.bodies(0, "Old") == [20]
+        assert found.store.shutdown()
+        assert shop(world, short()).bodies(0, "Old") == [20]
+
+    bench.run(body)
+
+
 def test_the_command_removes_the_extension_with_the_queue(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         config = short(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)

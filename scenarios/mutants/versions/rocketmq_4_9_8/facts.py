@@ -146,9 +146,11 @@ FACTS: tuple[Fact, ...] = (
          "a marker that comes back costs a longer recovery, and no message"),
     Fact("registers-once", _HAS_NOT, "BrokerController registers every registerNameServerPeriod"),
     Fact("slave-listed-as-master", _HAS_NOT, "RouteInfoManager lists an address under the brokerId that registered it"),
+    Fact("slave-tables-in-memory", _HAS_NOT, "SlaveSynchronize persists topics and groups whose version has changed"),
     Fact("slave-keeps-its-progress", _HAS_NOT, "SlaveSynchronize.syncConsumerOffset is part of syncAll"),
     *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
-        "allocate-table-without-lock", "arrival-one-short", "asked-once-too-often", "checkpoint-in-memory",
+        "allocate-table-without-lock", "arrival-one-short", "asked-once-too-often", "checkpoint-ahead-of-log",
+        "checkpoint-in-memory",
         "clamp-in-memory", "clean-pass-never-repeated", "commit-one-short", "commit-to-stale-table",
         "gone-slave-takes-others", "delay-persist-failure-forgotten", "delay-progress-one-at-a-time",
         "delay-progress-outlives-copies", "delay-waits-for-last-level", "delayed-skips-light-queues",

@@ -213,6 +213,17 @@ def test_what_a_stop_has_kept_of_commits_is_kept_by_later_ends_too() -> None:
     assert not found_offsets(ledger, queue, 5)
 
 
+def test_a_start_takes_a_group_back_to_where_its_queue_ends_for_good() -> None:
+    ledger, queue = ClientLedger(sync_flush=False), ("T0", 0)
+    found = answered(ledger, "m0", 0)
+    commit(ledger, queue, 5)
+    ledger.note_crash(POWER, flushed_where=0)
+    ledger.note_recovery([found])
+
+    assert found_offsets(ledger, queue, 5) == ["0 to 1"]
+    assert not found_offsets(ledger, queue, 1)
+
+
 def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
     ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
     commit(ledger, queue, 5)

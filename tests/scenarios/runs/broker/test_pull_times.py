@@ -1,0 +1,50 @@
+"""Pulls that are late: from when there was something for them, and from when all was well."""
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.runs.broker.pull_times import PullTimes, late_ms_max
+
+MS = 1_000_000
+QUEUE = ("T0", 0)
+
+
+@pytest.fixture
+def plan(quiet_plan: Plan) -> Plan:
+    return quiet_plan.replace(faults={"slow_sync_chance": 0.1}, broker={"serves": True})
+
+
+def late(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:
+    return len(list(times.check(QUEUE, position, sent_ns=sent_ms * MS, now_ns=now_ms * MS)))
+
+
+def test_a_pull_is_late_once_there_is_a_message_for_it_and_it_was_sent(plan: Plan) -> None:
+    limit_ms, times = late_ms_max(plan, 0), PullTimes(plan)
+    times.note(QUEUE, 3, 1_000 * MS)
+
+    assert late(times, 3, 0, 1_000 + limit_ms) == 0
+    assert late(times, 3, 0, 1_001 + limit_ms) == 1
+    assert late(times, 3, 2_000, 2_000 + limit_ms) == 0, "it was sent later"
+    assert late(times, 4, 0, 1_001 + limit_ms) == 0, "it wants what is behind the message"
+    times.begin_life()
+    assert late(times, 3, 0, 1_001 + limit_ms) == 0, "who knows what the next life has"
+
+
+def test_what_holds_a_pull_up_does_not_count(plan: Plan) -> None:
+    limit_ms, times = late_ms_max(plan, 0), PullTimes(plan, lambda: 5_000 * MS)
+    times.note(QUEUE, 0, 0)
+
+    assert late(times, 0, 0, 5_000 + limit_ms) == 0
+    assert late(times, 0, 0, 5_001 + limit_ms) == 1
+
+
+def test_on_a_disk_that_may_fail_or_be_full_nothing_is_late(plan: Plan) -> None:
+    for other in (plan.replace(faults={"failed_read_chance": 0.1}), plan.replace(capacity_bytes=10_000)):
+        times = PullTimes(other)
+        times.note(QUEUE, 0, 0)
+        assert late(times, 0, 0, 1_000_000) == 0
+
+
+def test_a_long_answer_over_short_buffers_may_take_longer(plan: Plan) -> None:
+    short = plan.replace(broker={"buffer_bytes": 300})
+    assert late_ms_max(short, 3_000) > late_ms_max(short, 0) >= late_ms_max(plan, 0)
