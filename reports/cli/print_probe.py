@@ -156,7 +156,9 @@ def moment(record: ProgramRecord, case: CrashCase) -> str:
 def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView) -> None:
     failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
     if failed and failed[0] <= shown.case.point.step and not PROFILES[shown.case.disk].page_cache_survives:
-        prose(console, 2, f"lost: what the failed sync of step {failed[0] + 1} was to write")
+        prose(
+            console, 2, f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
+        )
     elif not shown.losses:
         prose(console, 2, "nothing is lost: all that had been done is there, and no more")
     if not shown.losses:

@@ -451,7 +451,7 @@ def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
     assert "faults: failed sync 1" in shown
     assert "never happened, for want of a call: failed extend" in shown
     assert "with failed sync at step 4, call 1 of those that it can strike" in shown
-    assert "lost: what the failed sync of step 4 was to write" in shown
+    assert "not durable, unless written again: what the failed sync of step 4 was to write" in shown
     assert "4 failed sync log  fsync" in shown
     found = json.loads(kept.read_text())["reruns"]
     assert (found["runs"], found["injected"], found["never_injected"]) == (1, {"failed sync": 1}, ["failed extend"])
