@@ -24,6 +24,17 @@ def name_of(case: object) -> str:
     return case.name if isinstance(case, CalibratedProgram | Setting) else str(case)
 
 
+@pytest.mark.parametrize("name", ["delete off", "delete extra"])
+def test_sqlite_corrupts_without_syncs_and_with_all_of_them_loses_nothing(name: str) -> None:
+    (sqlite,) = (program for program in PROGRAMS if program.name == "SQLite")
+    (setting,) = (setting for setting in sqlite.settings if setting.name == name)
+
+    found = calibrate(sqlite.command(), setting)
+
+    assert found.agrees, found.breaches
+    assert found.report.judged > 200
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "setting"), _QUICK, ids=name_of)
 def test_what_a_setting_loses_is_what_is_documented(program: CalibratedProgram, setting: Setting) -> None:
