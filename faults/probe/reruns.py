@@ -16,6 +16,7 @@ from .checks.checkers import Checkers
 from .probe import Prober, ProbeReport, Verdicts, ViolationGroup
 from .record import ProgramRecord
 from .recording.run import ProgramError
+from .story import step_text
 from .tracing.call_faults import CALL_FAULTS
 from .tracing.control import CallFault, RunControl
 from .tracing.run import TracedRun
@@ -174,4 +175,5 @@ def rerun_text(control: RunControl, record: ProgramRecord) -> str:
     if control.fault is None:
         return f"threads in another order, by seed {control.seed}"
     kind, nth = control.fault
-    return f"{kind} at step {record.injected[0] + 1}, call {nth} of those that it can strike"
+    struck = step_text(record, record.injected[0]).strip()
+    return f"{kind} at call {nth} of those that it can strike, step {struck}"

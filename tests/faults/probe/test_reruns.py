@@ -97,7 +97,9 @@ def test_a_program_that_ignores_a_failed_sync_or_tries_again_is_found(
     assert (kind, signature) == (FaultKind.FAILED_SYNC, "# is lost")
     breach = reruns.breaches[kind, signature]
     assert breach.record.injected[0] <= breach.group.smallest.point.step
-    assert "failed sync at step" in rerun_text(breach.control, breach.record)
+    assert "failed sync at call 2 of those that it can strike, step 5 failed sync log  fsync" in rerun_text(
+        breach.control, breach.record
+    )
     assert reruns.injected == {FaultKind.FAILED_SYNC: 3}
 
 

@@ -450,7 +450,7 @@ def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
     assert "every promise held" in shown
     assert "faults: failed sync 1" in shown
     assert "never happened, for want of a call: failed extend" in shown
-    assert "with failed sync at step 4, call 1 of those that it can strike" in shown
+    assert "with failed sync at call 1 of those that it can strike, step 4 failed sync log  fsync" in shown
     assert "not durable, unless written again: what the failed sync of step 4 was to write" in shown
     assert "4 failed sync log  fsync" in shown
     found = json.loads(kept.read_text())["reruns"]
@@ -460,7 +460,7 @@ def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
     assert json.loads(Path(breach["file"]).read_text())["failure"]["rerun"] == breach["rerun"]
     again = invoke("--replay", str(out / "failures/failed-sync-seven-is-lost/failure.json"))
     assert again.exit_code == 1
-    assert "with failed sync at step 4" in again.stdout
+    assert "step 4 failed sync log  fsync" in again.stdout
 
 
 def test_faults_after_which_nothing_more_is_promised_are_no_failure(write_file: WriteFile) -> None:
