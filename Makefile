@@ -8,7 +8,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 
-.PHONY: run check test test-slow coverage lint bench peers mutation compare soak docs pictures clean
+.PHONY: run check test test-slow coverage lint bench peers mutation compare calibrate conformance soak docs pictures clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
@@ -51,6 +51,13 @@ peers: $(DEV)  ## the mini workload with the nearest tools; `pip install '.[benc
 
 mutation: $(DEV)  ## every mutant that is made by rule, for hours
 	$(BIN)/python -m tornlog mutants --set tests.mutation --narrowed --seeds 500 --jobs $(JOBS)
+
+calibrate: $(DEV)  ## known databases, each setting recorded and cut: expected against found; apt has redis-server and golang
+	$(BIN)/pip install --quiet --editable '.[calibrate]'
+	COLUMNS=200 $(BIN)/python -m tests.calibration --jobs $(JOBS)
+
+conformance: $(DEV)  ## the real RocketMQ recorded on its JVM: which published findings its own writes show
+	COLUMNS=200 $(BIN)/python -m tests.calibration.rocketmq --jobs $(JOBS)
 
 soak: $(DEV)  ## a broker among hostile clients for ten minutes
 	$(BIN)/python -m tests.soak --time 10m

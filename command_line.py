@@ -57,7 +57,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "probe": Entry(
         "reports.cli.probe",
         "probe",
-        "Record a Python program, pull the plug at each of its file operations, and check what may be left.",
+        "Record a program, pull the plug at each of its file operations, and check what may be left.",
     ),
     "compare": Entry(
         "reports.cli.compare",

@@ -22,7 +22,7 @@ _TCP = "RFC 9293"
 
 def _of(group: str) -> Callable[..., tuple[Any, ...]]:
     """Return what makes a row of the table below, for one group: text, meaning, cause, model, source, by_scenarios."""
-    return lambda text, *row: (text, group, *row)
+    return lambda text, *row, by_probes=False: (text, group, *row, *((False, True) if by_probes else ()))
 
 
 _crash, _sync, _write, _read, _space, _time, _rest, _machine, _network = map(_of, GROUPS)
@@ -41,6 +41,8 @@ class FaultKind(StrEnum):
     source: str
     by_scenarios: bool
     """Whether only scenarios do it: they know where it hurts."""
+    by_probes: bool
+    """Whether only probes do it, to programs that make calls of a real system."""
 
     def __new__(
         cls,
@@ -51,12 +53,13 @@ class FaultKind(StrEnum):
         model: str,
         source: str,
         by_scenarios: bool = False,
+        by_probes: bool = False,
     ) -> "FaultKind":
         """Make a row of the table a member."""
         kind = str.__new__(cls, text)
         kind._value_ = text
         kind.group, kind.meaning, kind.cause = group, meaning, cause
-        kind.model, kind.source, kind.by_scenarios = model, source, by_scenarios
+        kind.model, kind.source, kind.by_scenarios, kind.by_probes = model, source, by_scenarios, by_probes
         return kind
 
     __repr__ = str.__repr__  # it stands in digests and reports as the text that it is
@@ -243,6 +246,14 @@ class FaultKind(StrEnum):
         "a signal or want of space ends a write half way",
         "a drawn number of bytes, 1 at least (short_write_chance)",
         "write(2), RETURN VALUE",
+    )
+    INTERRUPTED_CALL = _write(
+        "interrupted call",
+        "a call that changes a file or syncs it was interrupted before it did anything",
+        "a signal arrives while a network's or a user's file system makes the call wait; local ones wait on",
+        "EINTR, and nothing is done: at one write, truncation, allocation or sync of a probed program",
+        "write(2), ftruncate(2), fallocate(2) and fsync(2), ERRORS; signal(7)",
+        by_probes=True,
     )
     REFUSED_MLOCK = _machine(
         "refused mlock",
@@ -556,5 +567,5 @@ class FaultKind(StrEnum):
     )
 
 
-FAULTS: dict[str, str] = {kind.value: kind.meaning for kind in FaultKind}
-"""Name -> what it means when it was injected."""
+FAULTS: dict[str, str] = {kind.value: kind.meaning for kind in FaultKind if not kind.by_probes}
+"""Name -> what it means when it was injected, of all that a simulation can inject."""

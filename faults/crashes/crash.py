@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from ..disk.changes import Change, Lost, MetadataState, RenameDirectory, RenameExchange
+from ..disk.content import Content, with_pages
 from ..disk.image import DamagedRange, FileImage, Image
-from ..disk.namespace import Change, Lost, MetadataState, Namespace
+from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
 from ..kinds import FaultKind
 from .page_outcomes import DirtyPage, PageOutcome, lay_outcome, lay_version
@@ -68,9 +70,15 @@ class PowerCut:
         """Return names and sizes after these changes are lost, and count them."""
         assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
-        for change in self._names.journal:
+        undone: list[Change] = []  # those that are lost by which directories had got other paths
+        for recorded in self._names.journal:
+            change = recorded
+            for one in reversed(undone):
+                change = change.moved(one.before)
             kept_bytes = lost.get(change.number)
             if kept_bytes is not None:
+                if isinstance(change, RenameDirectory | RenameExchange):
+                    undone.append(recorded)
                 change.lose(entries, kept_bytes)
                 injected[change.lost_as(kept_bytes)] += 1
                 if change.acknowledged:
@@ -118,8 +126,8 @@ class PowerCut:
         outcomes: dict[str, list[tuple[DirtyPage, PageOutcome]]] = {}
         for page, page_outcome in zip(dirty, page_outcomes, strict=True):
             outcomes.setdefault(page.path, []).append((page, page_outcome))
-        contents: dict[str, bytes] = {}
-        laid: dict[int, bytes] = {}
+        contents: dict[str, Content] = {}
+        laid: dict[int, Content] = {}
         for path, inode in entries.contents():
             content = laid.get(inode.identity)
             if content is None:
@@ -133,18 +141,17 @@ class PowerCut:
     def _content(
         self,
         inode: Inode,
-        durable: bytes,
+        durable: Content,
         outcomes: Sequence[tuple[DirtyPage, PageOutcome]],
         injected: Counter[str],
-    ) -> bytes:
-        content = bytearray(durable)
+    ) -> Content:
+        pages: dict[int, bytearray] = {}
         for page, page_outcome in outcomes:
             start = page.page * self.page_bytes
-            end = min(start + self.page_bytes, len(content))
+            content = pages[start] = bytearray(durable[start : start + self.page_bytes])
             version, _, sectors, torn_at, _, filling = page_outcome
             if sectors or torn_at or filling:
-                sector_bytes = self._sector_bytes
-                tears = lay_outcome(content, start, end, page.writes, page_outcome, sector_bytes, durable)
+                tears = lay_outcome(content, start, page.writes, page_outcome, self._sector_bytes, durable)
                 injected[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, version)] += 1
                 if tears.sectors:
                     injected[FaultKind.TORN_SECTOR] += tears.sectors
@@ -153,13 +160,13 @@ class PowerCut:
                     self.damage += self._garbage(page, page_outcome)
             else:
                 if version == len(page.writes):  # what readers see
-                    content[start:end] = inode.readable[start:end]
+                    content[:] = inode.readable[start : start + len(content)]
                 else:
-                    lay_version(content, start, end, page.writes[:version])
+                    lay_version(content, start, page.writes[:version])
                 injected[_outcome_name(page, version)] += 1
-            if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content[start:end], durable):
+            if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content, durable):
                 injected[FaultKind.LIE_EXPOSED] += 1
-        return durable if content == durable else bytes(content)
+        return with_pages(durable, pages)
 
     def _garbage(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
         start = page.page * self.page_bytes
@@ -169,17 +176,16 @@ class PowerCut:
                 yield DamagedRange(page.path, at, at + self._sector_bytes, FaultKind.GARBAGE_SECTOR)
 
     def _exposes_lie(
-        self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: bytes
+        self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: Content
     ) -> bool:
         """Return whether a page would be another one if what the drive had acknowledged of it were there."""
         least = inode.acknowledged_writes(page.page, page.writes)
         start = page.page * self.page_bytes
-        end = start + len(found)
-        honest = bytearray(durable)
+        honest = bytearray(durable[start : start + len(found)])
         version, other = max(page_outcome.version, least), max(page_outcome.other, least)
         honored = page_outcome._replace(version=version, other=other, garbage=0, filling=0)
-        lay_outcome(honest, start, end, page.writes, honored, self._sector_bytes)
-        return least > 0 and honest[start:end] != found
+        lay_outcome(honest, start, page.writes, honored, self._sector_bytes)
+        return least > 0 and honest != found
 
 
 def _outcome_name(page: DirtyPage, version: int) -> str:
@@ -188,15 +194,15 @@ def _outcome_name(page: DirtyPage, version: int) -> str:
     return FaultKind.PAGE_AT_A_MIDDLE_MOMENT if version else FaultKind.PAGE_LOST
 
 
-def _image(entries: MetadataState, contents: dict[str, bytes], wall_start_ms: int) -> Image:
+def _image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: int) -> Image:
     files = {path: file_image(inode, contents[path], wall_start_ms) for path, inode in entries.contents()}
-    return Image(files, tuple(entries.directories - {"/"}))
+    return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
 
 
-def file_image(inode: Inode, content: bytes, wall_start_ms: int) -> FileImage:
+def file_image(inode: Inode, content: Content, wall_start_ms: int) -> FileImage:
     """Return an image's file with that content, which is shared if it is what the disk was loaded with."""
     mtime_ms = inode.mtime_ms(wall_start_ms)
-    if inode.loaded is not None and content is inode.loaded.content:
+    if inode.loaded is not None and content is inode.loaded.held:
         return inode.loaded.touched(mtime_ms)
     return FileImage(content, mtime_ms)
 
@@ -216,5 +222,5 @@ def fingerprint_of(names: Namespace) -> str:
         pending = [(number, at, len(data)) for number, at, data in inode.pending]
         rest = (pending, sorted(inode.stale), inode.in_drive, inode.synced_upto, inode.mtime_ns)
         digest.update(repr((identity, inode.size_bytes, rest)).encode())
-        digest.update(inode.durable_bytes(inode.size_bytes))
+        digest.update(bytes(inode.durable_bytes(inode.size_bytes)))
     return digest.hexdigest()

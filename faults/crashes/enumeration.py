@@ -26,8 +26,9 @@ from math import prod
 from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision, Stream
-from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, file_piece
-from ..disk.namespace import Change, Lost, MetadataState
+from ..disk.changes import Change, Lost, MetadataState
+from ..disk.content import with_pages
+from ..disk.image import FileImage, Image, digest_of_pieces, directory_piece, file_piece, symlink_piece
 from ..disk.page_cache import Inode
 from .crash import PowerCut, file_image
 from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorFaults
@@ -130,11 +131,16 @@ class MetadataVariant:
         """Of a file with several names, the others behind the first."""
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
+            if file in entries.symlinks:
+                continue
             self._durable[path], self._pieces[path] = durable_files.file(path, entries.files[file], entries)
             if first.setdefault(file, path) != path:
                 self._twins.setdefault(first[file], []).append(path)
+        self._symlinks = entries.symlink_texts()
+        for path, text in self._symlinks.items():  # behind all files, as an image has them
+            self._pieces[path] = symlink_piece(path, text)
         self.pages = [
-            PageOutcomes(page, self._durable[page.path].content, page_bytes, cut.page_sectors, sector_faults)
+            PageOutcomes(page, self._durable[page.path].held, page_bytes, cut.page_sectors, sector_faults)
             for page in cut.dirty_pages(entries)
         ]
         self._pages_of: dict[str, list[int]] = {}
@@ -194,7 +200,7 @@ class MetadataVariant:
             files[path] = self._file(path, indexes, chosen)[0]
             for twin in self._twins.get(path, ()):
                 files[twin] = files[path]
-        return Image(files, self._directories)
+        return Image(files, self._directories, self._symlinks)
 
     def _digest(self, chosen: Chosen) -> str:
         """Return the digest of the image of a choice, which has not been made yet."""
@@ -214,14 +220,12 @@ class MetadataVariant:
         return known
 
     def _lay(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
-        durable_bytes = self._durable[path]
-        content = bytearray(durable_bytes.content)
-        for index in indexes:
-            page = self.pages[index]
-            content[page.start : page.end] = page.contents[chosen[index]]
-        if content == durable_bytes.content:  # the same object, whose digest is known
-            return durable_bytes
-        return FileImage(bytes(content), durable_bytes.mtime_ms)
+        durable = self._durable[path]
+        content = with_pages(
+            durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
+        )
+        # Else the same object, whose digest is known.
+        return durable if content is durable.held else FileImage(content, durable.mtime_ms)
 
 
 class CrashStates:

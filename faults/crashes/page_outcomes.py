@@ -14,11 +14,13 @@ Sources: Zheng, Tucek, Qin, Lillibridge: "Understanding the Robustness of SSDs u
 flying and corrupted writes); SQLite, "Powersafe Overwrite", for the assumption that is broken here.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from hashlib import shake_128
 from itertools import combinations
 from typing import NamedTuple
 
+from ..disk.content import Content
 from ..disk.page_cache import Write
 
 FILLINGS = 1 << 16
@@ -97,7 +99,7 @@ class PageOutcomes:
     def __init__(
         self,
         page: DirtyPage,
-        durable_bytes: bytes,
+        durable_bytes: Content,
         page_bytes: int,
         page_sectors: int,
         sector_faults: SectorFaults,
@@ -143,7 +145,7 @@ class PageOutcomes:
 
     def before_operation(self, operation: int) -> int:
         """Return the number of the page with what was written before an operation, or is sure."""
-        earlier = sum(number < operation for number, _, _ in self.page.writes)
+        earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
     def find_all(self, limit: int) -> bool:
@@ -207,80 +209,75 @@ class PageOutcomes:
 
     def _lay(self, page_outcome: PageOutcome) -> bytes:
         assert self.page.least <= page_outcome.version <= len(self.page.writes), page_outcome
-        content = bytearray(self._durable)
+        content = bytearray(self._durable[self.start : self.end])
         sector_bytes, writes = self._sector_faults.sector_bytes, self.page.writes
-        lay_outcome(content, self.start, self.end, writes, page_outcome, sector_bytes, self._durable)
-        return bytes(content[self.start : self.end])
+        lay_outcome(content, self.start, writes, page_outcome, sector_bytes, self._durable)
+        return bytes(content)
 
 
-def lay_version(content: bytearray, start: int, end: int, writes: Sequence[Write]) -> None:
-    """Lay writes over the page [start, end) of content, and over nothing else."""
+def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
+    """Lay writes over a page, as much of it as the file has, that begins at start."""
+    end = start + len(page)
     for _, at, data in writes:
         stop = at + len(data)
         if start <= at and stop <= end:
-            content[at:stop] = data
+            page[at - start : stop - start] = data
         else:
             first, last = max(at, start), min(stop, end)
             if first < last:  # a write to the page may lie behind the length that is left of the file
-                content[first:last] = data[first - at : last - at]
+                page[first - start : last - start] = data[first - at : last - at]
 
 
 def lay_outcome(
-    content: bytearray,
+    page: bytearray,
     start: int,
-    end: int,
     writes: Sequence[Write],
     page_outcome: PageOutcome,
     sector_bytes: int,
-    durable: bytes = b"",
+    durable: Content = b"",
 ) -> Tears:
-    """Lay over the durable page [start, end) of content what survived; return what it has truly suffered.
+    """Lay over a durable page that begins at start what survived; return what it has truly suffered.
 
     It is whole if the sectors that differ all came from the same version. durable: the whole file, for garbage.
     """
     is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
     if page_outcome.version == page_outcome.other or not is_torn:
-        lay_version(content, start, end, writes[: page_outcome.version])
+        lay_version(page, start, writes[: page_outcome.version])
         return _WHOLE
-    before = content[start:end]
-    lay_version(content, start, end, writes[: page_outcome.other])
-    other = content[start:end]
-    content[start:end] = before
-    lay_version(content, start, end, writes[: page_outcome.version])
-    chosen = content[start:end]
+    other = page[:]
+    lay_version(other, start, writes[: page_outcome.other])
+    lay_version(page, start, writes[: page_outcome.version])
+    chosen = page[:]
     if page_outcome.sectors:
-        for sector, first in enumerate(range(start, end, sector_bytes)):
+        for sector, first in enumerate(range(0, len(page), sector_bytes)):
             if page_outcome.sectors >> sector & 1:
-                last = min(first + sector_bytes, end)
-                content[first:last] = other[first - start : last - start]
+                page[first : first + sector_bytes] = other[first : first + sector_bytes]
     torn = harmed = 0
     if page_outcome.torn_at % sector_bytes:
         older, newer = (chosen, other) if page_outcome.version < page_outcome.other else (other, chosen)
-        torn = _tear_sector(content, start, older, newer, page_outcome.torn_at, sector_bytes)
+        torn = _tear_sector(page, older, newer, page_outcome.torn_at, sector_bytes)
     if page_outcome.filling:
-        harmed = _lay_garbage(content, start, chosen, other, page_outcome, sector_bytes, durable)
-    return _WHOLE if content[start:end] in (chosen, other) else Tears(True, torn, harmed)
+        harmed = _lay_garbage(page, start, chosen, other, page_outcome, sector_bytes, durable)
+    return _WHOLE if page in (chosen, other) else Tears(True, torn, harmed)
 
 
-def _tear_sector(
-    content: bytearray, start: int, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int
-) -> int:
+def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int) -> int:
     """Make a sector newer up to a byte and older from there on; return 1 if it is at neither version then."""
     first = torn_at - torn_at % sector_bytes
     last = min(first + sector_bytes, len(older))
     torn = (newer[first:torn_at] + older[torn_at:last])[: max(0, last - first)]
-    content[start + first : start + last] = torn
+    page[first:last] = torn
     return int(torn not in (older[first:last], newer[first:last]))
 
 
 def _lay_garbage(
-    content: bytearray,
+    page: bytearray,
     start: int,
     one: bytearray,
     other: bytearray,
     page_outcome: PageOutcome,
     sector_bytes: int,
-    durable: bytes,
+    durable: Content,
 ) -> int:
     """Fill the sectors that are said to hold garbage and were in flight; return how many have neither version then."""
     harmed = 0
@@ -288,12 +285,12 @@ def _lay_garbage(
         last = min(first + sector_bytes, len(one))
         if page_outcome.garbage >> sector & 1 and one[first:last] != other[first:last]:
             filled = garbage(page_outcome.filling, durable, start + first, start + last, sector_bytes)
-            content[start + first : start + last] = filled
+            page[first:last] = filled
             harmed += filled not in (one[first:last], other[first:last])
     return harmed
 
 
-def garbage(filling: int, file: bytes, start: int, end: int, sector_bytes: int) -> bytes:
+def garbage(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
     """Return what is in [start, end), a sector of a file whose durable content is file."""
     assert 0 < filling < FILLINGS, filling
     size_bytes = end - start

@@ -48,7 +48,7 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..disk.namespace import (
+from ..disk.changes import (
     Change,
     Create,
     Empty,
@@ -57,6 +57,8 @@ from ..disk.namespace import (
     MakeDirectory,
     RemoveDirectory,
     Rename,
+    RenameExchange,
+    Symlink,
     Truncate,
     Unlink,
 )
@@ -137,8 +139,11 @@ PROFILES: dict[str, CrashProfile] = {
         CrashProfile("torn-sectors", Metadata.ANY, torn_bytes_chance=1.0, torn_page_chance=1.0, grows_in_steps=True),
     )
 }
-_CHANGES = (Create, Extend, Empty, Truncate, Unlink, Rename, Link, MakeDirectory, RemoveDirectory)
-_WRITES = ("store", "pwrite", "write")
+_CHANGES = (
+    *(Create, Extend, Empty, Truncate, Unlink, Rename, RenameExchange, Link, Symlink),
+    *(MakeDirectory, RemoveDirectory),
+)
+_WRITES = ("store", "pwrite", "write", "zero range")
 
 
 def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:

@@ -7,7 +7,7 @@ survived whole: a record reads as the list of what was lost, and each loss can b
 from collections.abc import Callable, Sequence
 
 from ...sim.choices import Stream
-from ..disk.namespace import Change, Lost
+from ..disk.changes import Change, Lost
 from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 

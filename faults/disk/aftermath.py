@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_version
+from .changes import Change, Create, MakeDirectory, MetadataState, Rename
 from .image import Image
-from .namespace import Change, Create, MakeDirectory, MetadataState, Namespace, Rename
+from .namespace import Namespace
 
 
 class PageEnding(StrEnum):
@@ -69,11 +70,11 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
     files = {}
     for path, file in sorted(names.current.names.items()):
         inode = names.current.files[file]
-        cache = inode.content()
+        cache = bytes(inode.content())
         files[path] = FileState(
             path,
             cache,
-            inode.durable_bytes(len(cache)),
+            bytes(inode.durable_bytes(len(cache))),
             tuple((at, at + len(data)) for _, at, data in inode.pending),
             inode.stale,
             not any(path == name or path.startswith(f"{name}/") for name in unsure),
@@ -119,9 +120,9 @@ def _ending(
     start = page.page * page_bytes
     end = min(start + page_bytes, len(content))
     for version in (page_outcome.version, page_outcome.other):
-        laid = bytearray(inode.durable_bytes(len(content)))
-        lay_version(laid, start, end, page.writes[:version])
-        if laid[start:end] == content[start:end]:
+        laid = bytearray(inode.durable_bytes(len(content))[start:end])
+        lay_version(laid, start, page.writes[:version])
+        if laid == content[start:end]:
             if version == len(page.writes):
                 return PageEnding.KEPT
             return PageEnding.MIDDLE if version else PageEnding.LOST

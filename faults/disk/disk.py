@@ -1,8 +1,8 @@
 """A simulated disk: it outlives the machines that mount it, until a crash or a clean power-off makes it an image.
 
 Every mutating operation has a number, counted from 0 in the order they begin: create, extend, store, pwrite, empty,
-write, msync, fdatasync, sync, sync directory, rename, unlink, make directory, remove directory. The same run numbers
-them alike, so "die during operation 137" means the same each time.
+write, zero range, msync, fdatasync, sync, sync directory, rename, exchange, link, symlink, unlink, make directory,
+remove directory. The same run numbers them alike, so "die during operation 137" means the same each time.
 """
 
 from collections import Counter
@@ -31,7 +31,10 @@ from .volume import Volume
 
 
 class Disk:
-    """One disk. What a process kill leaves in the page cache, a next machine finds by mounting the same disk again."""
+    """One disk. What a process kill leaves in the page cache, a next machine finds by mounting the same disk again.
+
+    is_sparse: its files cost what is written to them, however long they are; there are no maps of them.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Disk:
         faults: FaultPlan | None = None,
         capacity_bytes: int | None = None,
         bad_sectors: Iterable[DamagedRange] = (),
+        is_sparse: bool = False,
     ) -> None:
         assert page_bytes % sector_bytes == 0, (page_bytes, sector_bytes)
         self._sector_bytes = sector_bytes
@@ -59,9 +63,9 @@ class Disk:
         self.damage: list[DamagedRange] = self._injector.damage
         """What the disk took back after it had acknowledged or shown it, in the order in which it did."""
         if image is None:
-            self._names = Namespace(page_bytes)
+            self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
-            self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms)
+            self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms, is_sparse=is_sparse)
             self._names.lay_bad_sectors(bad_sectors, sector_bytes)
             if self._injector.faults.sparse:
                 self._names.lay_holes(sector_bytes)
@@ -119,6 +123,11 @@ class Disk:
         """Return what its files take."""
         return self._volume.space().used_bytes
 
+    @property
+    def directories(self) -> list[str]:
+        """Return its directories, sorted."""
+        return sorted(self._names.current.directories)
+
     def crash_at(self, operation: int, moment: str) -> CrashTrigger:
         """Kill the machine that begins the operation of that number: before, during or after its effect.
 
@@ -168,7 +177,7 @@ class Disk:
     def content(self, path: str) -> bytes:
         """Return what readers see of a file, empty if there is none. For judges, not for stores."""
         inode = self._names.current.inode(path)
-        return b"" if inode is None else inode.content()
+        return b"" if inode is None else bytes(inode.content())
 
     def state(self) -> DiskState:
         """Return what its files are now, and what of them is durable. For pictures, not for stores."""

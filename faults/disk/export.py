@@ -1,13 +1,21 @@
 """Images as real directories, so that the real store, or the real RocketMQ, can open what a crash left."""
 
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+from .content import PAGE_BYTES, Content, SparseBytes
 from .image import FileImage, Image
+
+_READ_BYTES = 1 << 20
 
 
 def export(image: Image, root: str, directory: Path) -> None:
-    """Write what the image has below root into an existing directory, with its times; what is above is left out."""
+    """Write what the image has below root into an existing directory, with its times; what is above is left out.
+
+    Holes stay holes.
+    """
     below = root.rstrip("/") + "/"
     for path in image.directories:
         if path.startswith(below):
@@ -15,8 +23,22 @@ def export(image: Image, root: str, directory: Path) -> None:
     for path, file in image.files.items():
         if path.startswith(below):
             target = directory / path[len(below) :]
-            target.write_bytes(file.content)
+            _write(target, file.held)
             os.utime(target, ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
+    for path, text in image.symlinks.items():  # last, so that nothing is written through one
+        if path.startswith(below):
+            (directory / path[len(below) :]).symlink_to(text)
+
+
+def _write(target: Path, content: Content) -> None:
+    if isinstance(content, bytes):
+        target.write_bytes(content)
+        return
+    with target.open("wb") as file:
+        for at, data in content.extents():
+            file.seek(at)
+            file.write(data)
+        file.truncate(len(content))
 
 
 def load(directory: Path, root: str) -> Image:
@@ -24,11 +46,42 @@ def load(directory: Path, root: str) -> Image:
     base = root.rstrip("/")
     parts = base.split("/")
     directories = ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
-    files = {}
+    files, symlinks = {}, {}
     for entry in sorted(directory.rglob("*")):
         path = f"{base}/{entry.relative_to(directory).as_posix()}"
-        if entry.is_dir():
+        if entry.is_symlink():
+            symlinks[path] = os.readlink(entry)
+        elif entry.is_dir():
             directories.append(path)
         else:
-            files[path] = FileImage(entry.read_bytes(), entry.stat().st_mtime_ns // 1_000_000)
-    return Image(files, tuple(directories))
+            files[path] = FileImage(_read(entry), entry.stat().st_mtime_ns // 1_000_000)
+    return Image(files, tuple(directories), symlinks)
+
+
+def _read(file: Path) -> Content:
+    """Return the content of a file: as plain bytes unless it has holes."""
+    with file.open("rb") as opened:
+        size_bytes = os.fstat(opened.fileno()).st_size
+        extents = list(_data(opened.fileno(), size_bytes))
+        if extents == [(0, size_bytes)] or not size_bytes:
+            return os.pread(opened.fileno(), size_bytes, 0)
+        content = SparseBytes(size_bytes)
+        for start, end in extents:
+            for at in range(start - start % PAGE_BYTES, end, _READ_BYTES):
+                data = os.pread(opened.fileno(), min(_READ_BYTES, size_bytes - at), at)
+                content[at : at + len(data)] = data
+        return content
+
+
+def _data(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield where a file has data: [start, end) by [start, end)."""
+    at = 0
+    while at < size_bytes:
+        try:
+            start = os.lseek(descriptor, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return  # there is only a hole up to the end
+        at = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, at

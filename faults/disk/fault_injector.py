@@ -36,6 +36,7 @@ _ERROR_TEXTS = {
     errno.EBADF: "Bad file descriptor",
     errno.EBUSY: "Device or resource busy",
     errno.EEXIST: "File exists",
+    errno.EINVAL: "Invalid argument",
     errno.EIO: "Input/output error",
     errno.EISDIR: "Is a directory",
     errno.ENOENT: "No such file or directory",

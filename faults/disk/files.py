@@ -11,14 +11,15 @@ from isal.isal_zlib import crc32
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
+from .changes import parent_of
 from .fault_injector import CrashPhase, FaultInjector, os_error
 from .mapped_file import FlawedMappedFile, SimMappedFile
-from .namespace import Namespace, parent_of
+from .namespace import Namespace
 from .page_cache import Inode
 from .syncs import Syncs, SyncWait
 from .volume import SimFileLock, SimulatedDiskSpace, Volume
 
-_NOTE_WRITE = 7 << 56  # a tag of digest words, beside those of the injector, maps and syncs
+_NOTE_WRITE, _NOTE_ZERO = 7 << 56, 8 << 56  # tags of digest words, beside those of the injector, maps and syncs
 
 
 class SimulatedFileStatus(NamedTuple):
@@ -113,10 +114,43 @@ class SimDescriptor:
             path, machine = self.path, self._machine
             injector.carry_out(machine, "truncate", path, change, path, self._file, size_bytes, wall_ns)
 
-    def sync(self) -> None:
-        """Make everything written so far, and the size, durable. OSError(EIO): its data never will be."""
+    def store(self, at: int, data: bytes) -> None:
+        """Write through a map of the file, inside the file: in the page cache at once, durable some day."""
+        injector, inode = self._injector, self._inode
+        injector.pause(self._machine, "store")
+        if at + len(data) > inode.size_bytes:
+            raise ValueError(f"{self.path}: [{at}, {at + len(data)}) is not within [0, {inode.size_bytes})")
+        number = injector.begin_atomic(self._machine, "store", self.path)
+        injector.kernel.note((_NOTE_WRITE | at, crc32(data)))
+        inode.write(number, at, bytes(data), injector.wall_ns(self._machine))
+        injector.end(self._machine, "store", number)
+
+    def zero(self, at: int, size_bytes: int) -> None:
+        """Let the bytes [at, at + size_bytes) be zeros, as far as they are in the file, which stays as long as it is.
+
+        They are as durable as written ones, page by page: a crash may give some of the old bytes back.
+        """
+        injector, inode = self._injector, self._inode
+        injector.pause(self._machine, "zero range")
+        number = injector.begin_atomic(self._machine, "zero range", self.path)
+        end = min(at + size_bytes, inode.size_bytes)
+        injector.kernel.note((_NOTE_ZERO | at, size_bytes))
+        if at < end:
+            inode.zero(number, at, end, injector.wall_ns(self._machine))
+        injector.end(self._machine, "zero range", number)
+
+    def sync(self, start: int = 0, end: int | None = None) -> None:
+        """Make the pages of [start, end), by default all, and the size durable. OSError(EIO): they never will be."""
         self._injector.pause(self._machine, "sync")
-        self._syncs.file(self._machine, SyncWait("sync", self.path), self._inode, 0, self.size_bytes)
+        size_bytes = self.size_bytes
+        end = size_bytes if end is None else min(end, size_bytes)
+        self._syncs.file(self._machine, SyncWait("sync", self.path), self._inode, min(start, end), end)
+
+    def link(self, new: str) -> None:
+        """Give the file a name, which nothing has yet, whether it has others or none: FileExistsError."""
+        self._injector.pause(self._machine, "link")
+        self._names.check_new(new)
+        self._injector.carry_out(self._machine, "link", new, self._names.link, new, self._file)
 
     def close(self) -> None:
         """Give the descriptor back. Not a scheduling point; a second call does nothing. Any other use is EBADF."""
@@ -240,7 +274,7 @@ class SimFiles:
         if inode.flaws is not None and inode.flaws.bad_sectors:
             injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise os_error(errno.EIO, path)
-        return inode.content()
+        return bytes(inode.content())
 
     def write(self, path: str, data: bytes) -> None:
         """Create or empty a small file, then write data to it: two operations, one if data is empty.
@@ -285,9 +319,19 @@ class SimFiles:
         self._names.check_directory(path)
         self._syncs.directory(self._machine, SyncWait("sync directory", path))
 
+    def open_unnamed(self) -> SimDescriptor:
+        """Open a new file that has no name, as with O_TMPFILE."""
+        injector = self._injector
+        injector.pause_for_device(self._machine, "open", "")
+        file = self._names.create_unnamed(injector.wall_ns(self._machine))
+        return SimDescriptor(f"/#{file}", file, self._machine, self._volume, self._syncs)
+
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it. Directories are not renamed: IsADirectoryError."""
+        """Give a file another name, replacing what had it, or a directory, which may replace an empty one."""
         self._injector.pause(self._machine, "rename")
+        if old in self._names.current.directories:
+            self._rename_directory(old, new)
+            return
         self._names.find(old)
         self._names.check_parent(new)
         names = self._names.current.names
@@ -300,14 +344,46 @@ class SimFiles:
             injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
         injector.end(self._machine, "rename", number)
 
+    def _rename_directory(self, old: str, new: str) -> None:
+        names = self._names
+        if f"{new}/".startswith(f"{old}/"):
+            if old == new:
+                return
+            raise os_error(errno.EINVAL, new)
+        if new in names.current.names:
+            raise os_error(errno.ENOTDIR, new)
+        if new not in names.current.directories:
+            names.check_parent(new)
+        elif names.children(new):
+            raise os_error(errno.ENOTEMPTY, new)
+        self._injector.carry_out(self._machine, "rename", old, names.rename_directory, old, new)
+
+    def exchange(self, one: str, other: str) -> None:
+        """Let what is at two paths, files or directories, change places at once."""
+        names = self._names
+        self._injector.pause(self._machine, "exchange")
+        for path, away in ((one, other), (other, one)):
+            if path not in names.current.names and path not in names.current.directories:
+                raise names.nothing_at(path)
+            if away.startswith(f"{path}/"):
+                raise os_error(errno.EINVAL, away)
+        self._injector.carry_out(self._machine, "exchange", one, names.exchange, one, other)
+
     def link(self, path: str, new: str) -> None:
         """Give a file one more name, which nothing has yet: FileExistsError."""
         self._injector.pause(self._machine, "link")
         self._names.find(path)
-        if new in self._names.current.names or new in self._names.current.directories:
-            raise os_error(errno.EEXIST, new)
-        self._names.check_parent(new)
-        self._injector.carry_out(self._machine, "link", new, self._names.link, path, new)
+        self._names.check_new(new)
+        file = self._names.current.names[path]
+        self._injector.carry_out(self._machine, "link", new, self._names.link, new, file)
+
+    def symlink(self, path: str, text: str) -> None:
+        """Make a symbolic link at path, where there is nothing yet. Nothing here follows it: paths are real ones."""
+        injector = self._injector
+        injector.pause(self._machine, "symlink")
+        self._names.check_new(path)
+        wall_ns = injector.wall_ns(self._machine)
+        injector.carry_out(self._machine, "symlink", path, self._names.symlink, path, text, wall_ns)
 
     def unlink(self, path: str) -> None:
         """Remove a name; maps of the file stay usable."""

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from ...sim.choices import Stream
 from ..kinds import FaultKind
+from .content import Content, SparseBytes
 
 _ANYWHERE_CHANCE = 0.25  # else where there is something to lose; zeros behind what was written rot as well
 
@@ -30,44 +31,60 @@ _ANYWHERE_CHANCE = 0.25  # else where there is something to lose; zeros behind w
 class FileImage:
     """One file's content and the wall-clock ms it was last written at. Immutable."""
 
-    __slots__ = ("_digest", "content", "mtime_ms")
+    __slots__ = ("_digest", "held", "mtime_ms")
 
-    def __init__(self, content: bytes, mtime_ms: int) -> None:
-        self.content = content
+    def __init__(self, content: Content, mtime_ms: int) -> None:
+        self.held = content
+        """The content as it is kept."""
         self.mtime_ms = mtime_ms
         self._digest: bytes | None = None
+
+    @property
+    def content(self) -> bytes:
+        """Return the content as plain bytes: of a sparse file, all its zeros, too."""
+        return bytes(self.held)
 
     def digest(self) -> bytes:
         """Return the digest of the content, computed once."""
         if self._digest is None:
-            self._digest = blake2b(self.content, digest_size=16).digest()
+            held = self.held
+            if isinstance(held, SparseBytes):
+                self._digest = held.digest()
+            else:
+                self._digest = blake2b(held, digest_size=16).digest()
         return self._digest
 
     def touched(self, mtime_ms: int) -> "FileImage":
         """Return the same content, shared, with another time."""
         if mtime_ms == self.mtime_ms:
             return self
-        twin = FileImage(self.content, mtime_ms)
+        twin = FileImage(self.held, mtime_ms)
         twin._digest = self._digest
         return twin
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileImage):
             return NotImplemented
-        return self.content == other.content and self.mtime_ms == other.mtime_ms
+        return self.held == other.held and self.mtime_ms == other.mtime_ms
 
     def __repr__(self) -> str:
-        return f"FileImage({len(self.content)} bytes, mtime_ms={self.mtime_ms})"
+        return f"FileImage({len(self.held)} bytes, mtime_ms={self.mtime_ms})"
 
 
 class Image:
-    """Files by absolute path and all directories except `/`. Immutable."""
+    """Files by absolute path, all directories except `/`, and the texts of symbolic links by path. Immutable."""
 
-    __slots__ = ("_digest", "directories", "files")
+    __slots__ = ("_digest", "directories", "files", "symlinks")
 
-    def __init__(self, files: Mapping[str, FileImage], directories: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, FileImage],
+        directories: tuple[str, ...],
+        symlinks: Mapping[str, str] | None = None,
+    ) -> None:
         self.files: Mapping[str, FileImage] = dict(sorted(files.items()))
         self.directories = tuple(sorted(directories))
+        self.symlinks: Mapping[str, str] = dict(sorted(symlinks.items())) if symlinks else {}
         self._digest: str | None = None
 
     def digest(self) -> str:
@@ -75,7 +92,8 @@ class Image:
         if self._digest is None:
             directories = map(directory_piece, self.directories)
             files = (file_piece(path, file) for path, file in self.files.items())
-            self._digest = digest_of_pieces([*directories, *files])
+            symlinks = (symlink_piece(path, text) for path, text in self.symlinks.items())
+            self._digest = digest_of_pieces([*directories, *files, *symlinks])
         return self._digest
 
     def __repr__(self) -> str:
@@ -92,8 +110,13 @@ def file_piece(path: str, file: FileImage) -> bytes:
     return f"f {path}\0".encode() + file.digest()
 
 
+def symlink_piece(path: str, text: str) -> bytes:
+    """Return what a symbolic link gives to the digest of an image."""
+    return f"l {path}\0{text}\0".encode()
+
+
 def digest_of_pieces(pieces: Iterable[bytes]) -> str:
-    """Return the digest of an image: of the pieces of its directories, then of those of its files, all by path."""
+    """Return the digest of an image: of the pieces of its directories, of its files, then of its links, all by path."""
     return blake2b(b"".join(pieces), digest_size=16).hexdigest()
 
 
@@ -140,13 +163,14 @@ def rot(
     damage: list[DamagedRange] = []
     files = dict(image.files)
     for path, file in image.files.items():
-        content = bytearray(file.content)
+        plain = file.content
+        content = bytearray(plain)
         rotting = _Rotting(path, content, stream.within(path), injected, sector_bytes, page_bytes)
         rotting.suffer(plan)
-        if rotting.content != file.content:
+        if rotting.content != plain:
             files[path] = FileImage(bytes(rotting.content), file.mtime_ms)
         damage += rotting.damage
-    return (Image(files, image.directories) if files != image.files else image), damage
+    return (Image(files, image.directories, image.symlinks) if files != image.files else image), damage
 
 
 @dataclass(slots=True)

@@ -1,302 +1,37 @@
 """Namespace of one disk: names, sizes, and the journal of the changes to them that a crash can take back one by one.
 
-    change             durable, strictly, once                       counted when lost as
-    create             its directory is synced                       name lost
-    extend             the file is synced                            size lost, partial extend
-    empty              the file is synced                            emptying undone
-    truncate           the file is synced                            emptying undone
-    unlink             its directory is synced                       unlink undone
-    rename             the directory of the new name is synced       rename undone
-    link               the directory of the new name is synced       name lost
-    make directory     the directory above is synced                 directory lost
-    remove directory   the directory above is synced                 removal undone
-
-What a crash takes is a `Lost`: a file that was made longer by allocation may keep a part of its growth.
-
-Replayed over the durable entries, a change does what it can: one that refers to a name that is not there, because the
-change that made it was lost, does nothing. A rename kept while its file's creation was lost still gives the new name.
-
 Which changes a crash may take back depends on the file system, known only when it happens. So the journal keeps both
 answers: a change is `synced` once a sync meant for it is complete (strict POSIX), and everything up to operation
 `committed` is durable because a journal commits in order (ext4): there, any sync commits all that came before.
 """
 
 import errno
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import ClassVar, TypeVar
+from collections.abc import Iterable
+from typing import TypeVar
 
-from ..kinds import FaultKind
+from .changes import (
+    Change,
+    Create,
+    Empty,
+    Extend,
+    Link,
+    MakeDirectory,
+    MetadataState,
+    RemoveDirectory,
+    Rename,
+    RenameDirectory,
+    RenameExchange,
+    Symlink,
+    Truncate,
+    Unlink,
+    parent_of,
+)
 from .fault_injector import os_error
 from .image import DamagedRange, Image
 from .page_cache import Inode
+from .sparse_inode import SparseInode
 
 K = TypeVar("K", int, str)
-Lost = Mapping[int, int]
-"""The changes that a crash takes, by number, and how many bytes of its growth each leaves a file: 0, or some."""
-
-
-@dataclass(slots=True)
-class MetadataState:
-    """Names, directories and sizes as they are at some moment.
-
-    A name leads to a file's number, and that to its present content: emptying or cutting a file gives it a new Inode,
-    for the old bytes may come back. Several names may lead to one file. sizes is by Inode.identity. written is the last
-    `write` operation that grew it.
-    """
-
-    names: dict[str, int] = field(default_factory=dict)
-    files: dict[int, Inode] = field(default_factory=dict)
-    directories: set[str] = field(default_factory=lambda: {"/"})
-    sizes: dict[int, int] = field(default_factory=dict)
-    written: dict[int, int] = field(default_factory=dict)
-
-    def copy(self) -> "MetadataState":
-        """Return entries that can change on their own; the inodes are shared."""
-        return MetadataState(
-            dict(self.names), dict(self.files), set(self.directories), dict(self.sizes), dict(self.written)
-        )
-
-    def inode(self, path: str) -> Inode | None:
-        """Return the content of the file at path, None if there is none."""
-        file = self.names.get(path)
-        return None if file is None else self.files[file]
-
-    def contents(self) -> list[tuple[str, Inode]]:
-        """Return the files that have a name, by path, a file with several under each of them."""
-        return [(path, self.files[file]) for path, file in sorted(self.names.items())]
-
-    @property
-    def used_bytes(self) -> int:
-        """Return what the files with a name take, allocated ahead or not."""
-        files = self.names.values()
-        return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
-
-    def prune(self) -> None:
-        """Remove what lies in directories that do not exist."""
-        for directory in sorted(self.directories - {"/"}):
-            if parent_of(directory) not in self.directories:
-                self.directories.discard(directory)
-        for path in [path for path in self.names if parent_of(path) not in self.directories]:
-            del self.names[path]
-
-
-@lru_cache(maxsize=4096)
-def parent_of(path: str) -> str:
-    """Return the directory a path lies in."""
-    return path.rpartition("/")[0] or "/"
-
-
-@dataclass(slots=True, eq=False)
-class Change(ABC):
-    """One change, with the number of the operation that made it, which is its own."""
-
-    kind: ClassVar[str]
-    lost: ClassVar[FaultKind]
-    number: int
-    path: str
-    synced: bool = field(default=False, init=False)
-    """Whether a sync meant for it is complete."""
-    acknowledged: bool = field(default=False, init=False)
-    """Whether one was answered so, which may have been a lie."""
-
-    @property
-    def directory(self) -> str | None:
-        """Return the directory whose sync makes the change durable; None if the file's own does."""
-        return parent_of(self.path)
-
-    @property
-    def label(self) -> str:
-        """Return what the draw about this change is labelled with."""
-        return f"{self.kind} {self.path}"
-
-    @abstractmethod
-    def apply(self, entries: MetadataState) -> None:
-        """Do the change to entries."""
-
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing behind
-        """Do to entries what is left of a lost change. kept_bytes: of the growth of a file."""
-
-    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
-        """Return what the loss is counted as."""
-        return self.lost
-
-
-class _FileChange(Change):
-    """A change of a file's size or content, which a sync of the file itself makes durable."""
-
-    __slots__ = ()
-
-    @property
-    def directory(self) -> None:
-        """Return None: no directory is concerned."""
-
-
-@dataclass(slots=True, eq=False)
-class Create(Change):
-    """A new, empty file."""
-
-    kind = "create"
-    lost = FaultKind.NAME_LOST
-    file: int
-    inode: Inode
-
-    def apply(self, entries: MetadataState) -> None:
-        """Give the file its name and its first content."""
-        entries.names[self.path] = self.file
-        entries.files[self.file] = self.inode
-
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Leave the file nameless: a later rename may still name it."""
-        entries.files[self.file] = self.inode
-
-
-@dataclass(slots=True, eq=False)
-class Extend(_FileChange):
-    """A file grows. by_write: by writing the bytes, not by asking for zeros; in_steps: by having zeros allocated."""
-
-    kind = "extend"
-    lost = FaultKind.SIZE_LOST
-    identity: int
-    before_bytes: int
-    size_bytes: int
-    by_write: bool = False
-    in_steps: bool = False
-
-    @property
-    def grown_bytes(self) -> int:
-        """Return how much longer the file has become."""
-        return self.size_bytes - self.before_bytes
-
-    def apply(self, entries: MetadataState) -> None:
-        """Set the size; it only grows."""
-        # Replayed without a change that was lost, the file may be longer by now than this one had made it.
-        if self.size_bytes > entries.sizes.get(self.identity, 0):
-            entries.sizes[self.identity] = self.size_bytes
-        if self.by_write:
-            entries.written[self.identity] = self.number
-
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Leave the file as long as a part of the growth makes it."""
-        assert 0 <= kept_bytes < self.grown_bytes, (kept_bytes, self.grown_bytes)
-        if kept_bytes:
-            grown = self.before_bytes + kept_bytes
-            entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
-
-    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
-        """Return what the loss is counted as: there is a name of its own for one in part."""
-        return FaultKind.PARTIAL_EXTEND if kept_bytes else self.lost
-
-
-@dataclass(slots=True, eq=False)
-class Empty(_FileChange):
-    """A file loses its content and goes on with a new, empty one."""
-
-    kind = "empty"
-    lost = FaultKind.EMPTYING_UNDONE
-    file: int
-    inode: Inode
-
-    def apply(self, entries: MetadataState) -> None:
-        """Give the file its new content."""
-        entries.files[self.file] = self.inode
-
-
-@dataclass(slots=True, eq=False)
-class Truncate(_FileChange):
-    """A file loses its end and goes on with a new Inode that has the rest.
-
-    Lost, the file is the old one again, without what was written after the cut.
-    """
-
-    kind = "truncate"
-    lost = FaultKind.EMPTYING_UNDONE
-    file: int
-    inode: Inode
-    size_bytes: int
-
-    def apply(self, entries: MetadataState) -> None:
-        """Give the file its rest, as far as it has grown in these entries."""
-        assert self.file in entries.files, self.file
-        before, after = entries.files[self.file].identity, self.inode.identity
-        entries.files[self.file] = self.inode
-        entries.sizes[after] = min(self.size_bytes, entries.sizes.get(before, 0))
-        if before in entries.written:
-            entries.written[after] = entries.written[before]
-
-
-@dataclass(slots=True, eq=False)
-class Unlink(Change):
-    """A name goes away."""
-
-    kind = "unlink"
-    lost = FaultKind.UNLINK_UNDONE
-    file: int
-
-    def apply(self, entries: MetadataState) -> None:
-        """Remove the name if it still means this file."""
-        if entries.names.get(self.path) == self.file:
-            del entries.names[self.path]
-
-
-@dataclass(slots=True, eq=False)
-class Rename(Change):
-    """A file moves from path to target, replacing what had that name."""
-
-    kind = "rename"
-    lost = FaultKind.RENAME_UNDONE
-    target: str
-    file: int
-
-    @property
-    def directory(self) -> str:
-        """Return the directory of the new name."""
-        return parent_of(self.target)
-
-    def apply(self, entries: MetadataState) -> None:
-        """Move the name; without the old one, which a crash may have taken, the file still gets the new one."""
-        if entries.names.get(self.path) == self.file:
-            del entries.names[self.path]
-        entries.names[self.target] = self.file
-
-
-@dataclass(slots=True, eq=False)
-class Link(Change):
-    """A file gets one more name."""
-
-    kind = "link"
-    lost = FaultKind.NAME_LOST
-    file: int
-
-    def apply(self, entries: MetadataState) -> None:
-        """Add the name."""
-        entries.names[self.path] = self.file
-
-
-class MakeDirectory(Change):
-    """A new, empty directory."""
-
-    __slots__ = ()
-    kind = "make directory"
-    lost = FaultKind.DIRECTORY_LOST
-
-    def apply(self, entries: MetadataState) -> None:
-        """Add the directory."""
-        entries.directories.add(self.path)
-
-
-class RemoveDirectory(Change):
-    """An empty directory goes away."""
-
-    __slots__ = ()
-    kind = "remove directory"
-    lost = FaultKind.REMOVAL_UNDONE
-
-    def apply(self, entries: MetadataState) -> None:
-        """Remove the directory."""
-        entries.directories.discard(self.path)
 
 
 class Namespace:
@@ -306,7 +41,8 @@ class Namespace:
     first change one that is not synced. Each name and each directory is among the children of what is above it.
     """
 
-    def __init__(self, page_bytes: int) -> None:
+    def __init__(self, page_bytes: int, *, is_sparse: bool = False) -> None:
+        self._inode_kind = SparseInode if is_sparse else Inode
         self.current = MetadataState()
         self.durable = MetadataState()
         self.journal: list[Change] = []
@@ -322,9 +58,9 @@ class Namespace:
         """The changes to the names in each directory that no sync of it covers."""
 
     @classmethod
-    def load(cls, image: Image, page_bytes: int, wall_start_ms: int) -> "Namespace":
+    def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
         """Make the names of an image, all durable. File contents stay the image's until someone writes to them."""
-        namespace = cls(page_bytes)
+        namespace = cls(page_bytes, is_sparse=is_sparse)
         current = namespace.current
         children = namespace._children
         for directory in image.directories:
@@ -336,9 +72,13 @@ class Namespace:
             children[above or "/"].add(name)
             current.names[path] = file
             mtime_ns = (content.mtime_ms - wall_start_ms) * 1_000_000
-            current.files[file] = Inode(file, page_bytes, mtime_ns, content)
-            current.sizes[file] = len(content.content)
+            current.files[file] = namespace._inode_kind(file, page_bytes, mtime_ns, content)
+            current.sizes[file] = len(content.held)
         namespace._inodes = len(image.files)
+        for path, text in image.symlinks.items():
+            inode = namespace._new_inode(0)
+            Symlink(-1, path, inode.identity, inode, text).apply(current)
+            namespace._add_child(path)
         namespace.durable = current.copy()
         return namespace
 
@@ -378,6 +118,12 @@ class Namespace:
         if above not in self.current.directories:
             raise self.nothing_at(path)
 
+    def check_new(self, path: str) -> None:
+        """Raise the OSError that giving something that name would meet: it has to be free."""
+        if path in self.current.names or path in self.current.directories:
+            raise os_error(errno.EEXIST, path)
+        self.check_parent(path)
+
     def create(self, number: int, path: str, mtime_ns: int) -> Inode:
         """Make an empty file."""
         assert path not in self.current.names, path
@@ -385,6 +131,13 @@ class Namespace:
         self._record(Create(number, path, inode.identity, inode))
         self._add_child(path)
         return inode
+
+    def create_unnamed(self, mtime_ns: int) -> int:
+        """Make an empty file without a name, and return its number: there is nothing yet that a crash could take."""
+        inode = self._new_inode(mtime_ns)
+        for entries in (self.current, self.durable):
+            entries.files[inode.identity] = inode
+        return inode.identity
 
     def empty(self, number: int, path: str, mtime_ns: int) -> Inode:
         """Take a file's content away. Maps of the file keep the old bytes."""
@@ -425,11 +178,36 @@ class Namespace:
         self._remove_child(path)
         self._add_child(target)
 
-    def link(self, number: int, path: str, target: str) -> None:
-        """Give the file at path one more name, in a directory that exists."""
-        assert target not in self.current.names, target
-        self._record(Link(number, target, self.current.names[path]))
+    def rename_directory(self, number: int, path: str, target: str) -> None:
+        """Move a directory that exists to a target at which there is nothing, or an empty directory."""
+        self._children.pop(target, None)
+        self._in_directory.pop(target, None)
+        self._relocate(RenameDirectory(number, path, target))
+        self._remove_child(path)
         self._add_child(target)
+
+    def exchange(self, number: int, path: str, target: str) -> None:
+        """Let what is at two paths change places."""
+        self._relocate(RenameExchange(number, path, target))
+
+    def _relocate(self, change: RenameDirectory | RenameExchange) -> None:
+        where = change.after
+        self._children = {where(path): names for path, names in self._children.items()}
+        self._in_directory = {where(path): changes for path, changes in self._in_directory.items()}
+        self._record(change)
+
+    def link(self, number: int, target: str, file: int) -> None:
+        """Give a file one more name, in a directory that exists."""
+        assert target not in self.current.names, target
+        self._record(Link(number, target, file))
+        self._add_child(target)
+
+    def symlink(self, number: int, path: str, text: str, mtime_ns: int) -> None:
+        """Make a symbolic link, in a directory that exists."""
+        assert path not in self.current.names, path
+        inode = self._new_inode(mtime_ns)
+        self._record(Symlink(number, path, inode.identity, inode, text))
+        self._add_child(path)
 
     def make_directory(self, number: int, path: str) -> None:
         """Make a directory below an existing one."""
@@ -546,7 +324,7 @@ class Namespace:
             self._in_directory.setdefault(directory, []).append(change)
 
     def _new_inode(self, mtime_ns: int) -> Inode:
-        inode = Inode(self._inodes, self._page_bytes, mtime_ns)
+        inode = self._inode_kind(self._inodes, self._page_bytes, mtime_ns)
         self._inodes += 1
         return inode
 

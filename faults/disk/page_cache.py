@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from ..kinds import FaultKind
+from .content import Content
 from .image import DamagedRange, FileImage
 
 Write = tuple[int, int, bytes]
@@ -32,7 +33,7 @@ _NO_PAGES: frozenset[int] = frozenset()
 
 
 class Inode:
-    """One file's content, whatever its names are.
+    """One file's content, whatever its names are. Kept as plain bytes; `SparseInode` is for files that may be long.
 
     Invariant: the durable bytes with all pending writes laid over it in order is the cache, except in stale pages.
     pending is ordered by operation number. The durable bytes may be shorter than the cache; zeros follow them.
@@ -69,7 +70,7 @@ class Inode:
     @property
     def size_bytes(self) -> int:
         """Return the size as readers see it."""
-        return len(self.cache) if self._frozen is None else len(self._frozen.content)
+        return len(self.cache) if self._frozen is None else len(self._frozen.held)
 
     @property
     def allocated_bytes(self) -> int:
@@ -109,14 +110,14 @@ class Inode:
                 return False
         return durable_bytes[start:end] == self.content()[start:end]
 
-    def content(self) -> bytes:
+    def content(self) -> Content:
         """Return the bytes as readers see them."""
         loaded = self.loaded
-        if loaded is not None and self.is_clean and self.size_bytes == len(loaded.content):
-            return loaded.content
+        if loaded is not None and self.is_clean and self.size_bytes == len(loaded.held):
+            return loaded.held
         return bytes(self.cache)
 
-    def durable_bytes(self, size_bytes: int) -> bytes:
+    def durable_bytes(self, size_bytes: int) -> Content:
         """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
@@ -158,18 +159,27 @@ class Inode:
             at, data = self.redirtied(at, data)
         self.pending.append((number, at, data))
 
+    def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
+        """Put zeros in the page cache, inside the file."""
+        self.write(number, start, bytes(end - start), mtime_ns)
+
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
         """Return a new Inode with the first size_bytes of this one, which stays as it is, and what is pending there."""
         assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
+        rest = self._beginning(identity, size_bytes, mtime_ns)
+        left = [write for write in self.pending if write[1] < size_bytes]
+        rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
+        rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
+        rest.synced_upto, rest.in_drive, rest.flaws = self.synced_upto, self.in_drive, self.flaws
+        return rest
+
+    def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
+        """Return a new Inode with the first size_bytes that readers see, and those that are durable."""
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.thaw(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
         durable = self._durable if self.loaded is None else self.loaded.content
         rest._durable = bytearray(durable[:size_bytes])
-        left = [write for write in self.pending if write[1] < size_bytes]
-        rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
-        rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
-        rest.synced_upto, rest.in_drive, rest.flaws = self.synced_upto, self.in_drive, self.flaws
         return rest
 
     def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:

@@ -3,7 +3,8 @@
 A kind of breach has a directory of its own, with the failure and the files that the crash left. The failure is an
 artefact (`faults.simulation.artefact`) of the kind "probe":
 
-check       the check's file
+check       the check's file, or the command of one that is a server
+is_server   whether it is the latter
 signature   what breaches of its kind have in common
 outcome     broken, raised, timed out or died
 violations  what the check says of it
@@ -13,27 +14,42 @@ decisions   what the crash took: stream -> [[label, nth, options, value], ...] (
 digest      of what is left
 losses      the same in words: [{"what", "by": the step that had made it}]
 story       the last things the program did before it
-start       what there was before the program began: {"directories": [paths], "files": {path: base64}}
+recovery    of a crash in a check's recovery: the crash that this recovers from, in lines; then `record` and `story` are
+            of the check, which begins with the promises of the program, and `start` is what the first crash left
+rerun       how the run differed from one without any fault, and in the order that the system gives
+start       what there was before the program began: {"directories": [paths], "files": {path: base64},
+            "symlinks": {path: text}, "sparse": {path: {"size", "extents": [[offset, base64], ...]}}}
 record      what the program did up to then (faults.probe.record)
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...sim.choices import decisions_of, recorded
 from ..crashes.profiles import PROFILES
+from ..disk.content import SparseBytes
 from ..disk.export import export
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
-from .check import CheckOutcome
+from .checks.check import Check, CheckOutcome
 from .probe import CrashCase, ProbeReport, ViolationGroup
 from .record import FILES, ProgramRecord
+from .recovery import Recoveries
 from .replay import Point
+from .reruns import Reruns
 from .shrink import CrashCaseView
 from .story import step_text, story
+
+
+@dataclass(frozen=True, slots=True)
+class _SparseDocument:
+    """A file with holes: how long it is, and what it holds, by offset."""
+
+    size: int
+    extents: list[tuple[int, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,9 @@ class _ImageDocument:
 
     directories: list[str]
     files: dict[str, bytes]
+    symlinks: dict[str, str] = field(default_factory=dict)
+    sparse: dict[str, _SparseDocument] = field(default_factory=dict)
+    """Files with holes, which are not among the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +79,9 @@ class _ProbeDocument:
     story: list[str]
     start: _ImageDocument
     record: dict[str, Any]
+    is_server: bool = False
+    recovery: list[str] = field(default_factory=list)
+    rerun: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +93,17 @@ class ProbeFailure:
     start: Image
     record: ProgramRecord
     """As far as the case goes."""
+    is_server: bool = False
+    recovery: tuple[str, ...] = ()
+    """Of a crash in recovery: the crash before, in lines."""
+    rerun: str = ""
+    """Of a run with a fault, or in another order: how it differed."""
 
     def to_json(self, shown: CrashCaseView) -> str:
         """Return the artefact's text. shown: the case with its losses."""
         case, decisions = self.case, {}
         for stream, entries in recorded(self.case.decisions).items():
             decisions[stream] = [(label, nth, options, value) for label, nth, options, value in entries]
-        files = {path: file.content for path, file in self.start.files.items()}
         document = _ProbeDocument(
             self.check,
             case.verdict.signature,
@@ -89,8 +115,11 @@ class ProbeFailure:
             case.digest,
             losses_json(self.record, shown),
             list(story(self.record, case.point.step)),
-            _ImageDocument(list(self.start.directories), files),
+            _image_document(self.start),
             self.record.to_json(),
+            self.is_server,
+            list(self.recovery),
+            self.rerun,
         )
         return write_artefact(PROBE, document)
 
@@ -103,9 +132,33 @@ class ProbeFailure:
         verdict = CheckOutcome(found.outcome, tuple(found.violations))
         decisions = tuple(decisions_of(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
-        files = {path: FileImage(content, 0) for path, content in found.start.files.items()}
-        start = Image(files, tuple(found.start.directories))
-        return cls(found.check, case, start, ProgramRecord.from_json(found.record))
+        record = ProgramRecord.from_json(found.record)
+        start, recovery = _image(found.start), tuple(found.recovery)
+        return cls(found.check, case, start, record, found.is_server, recovery, found.rerun)
+
+
+def _image_document(image: Image) -> _ImageDocument:
+    files, sparse = {}, {}
+    for path, file in image.files.items():
+        if isinstance(file.held, SparseBytes):
+            sparse[path] = _SparseDocument(len(file.held), list(file.held.extents()))
+        else:
+            files[path] = file.held
+    return _ImageDocument(list(image.directories), files, dict(image.symlinks), sparse)
+
+
+def _image(document: _ImageDocument) -> Image:
+    """Return the image of a document. Raises ArtefactError if a file has something behind its end."""
+    files = {path: FileImage(content, 0) for path, content in document.files.items()}
+    for path, file in document.sparse.items():
+        content = SparseBytes(file.size)
+        for at, data in file.extents:
+            end = at + len(data)
+            if not 0 <= at <= end <= file.size:
+                raise ArtefactError(f"failure.start: {path}: expected 0 to {file.size} bytes, found {at} to {end}")
+            content[at:end] = data
+        files[path] = FileImage(content, 0)
+    return Image(files, tuple(document.directories), document.symlinks)
 
 
 def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, str]]:
@@ -122,20 +175,36 @@ def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
     return {"format": FORMAT, "program": list(record.program), "steps": len(record.steps), "refused": reasons}
 
 
-def write_cases(
-    record: ProgramRecord, begin: Image, check: Path, shown: dict[str, CrashCaseView], out: Path | None
-) -> dict[str, Path]:
-    """Write each case, and what it leaves, if there is a place for them; return where, by signature."""
-    places: dict[str, Path] = {}
+@dataclass(frozen=True, slots=True)
+class ProbeFinding:
+    """A breach to be reported: its smallest case, and the record that this is a moment of."""
+
+    signature: str
+    record: ProgramRecord
+    start: Image
+    shown: CrashCaseView
+    recovery: tuple[str, ...] = ()
+    """Of a crash in recovery: the crash before, in lines."""
+    rerun: str = ""
+    """Of a run with a fault, or in another order: how it differed."""
+    kind: str = ""
+    """The kind of difference that was."""
+
+
+def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -> dict[tuple[str, str], Path]:
+    """Write each case, and what it leaves, if there is a place for them; return where, by kind and signature."""
+    places: dict[tuple[str, str], Path] = {}
     if out is None:
         return places
-    for (signature, one), name in zip(shown.items(), _slugs(shown), strict=True):
-        place = places[signature] = out / "failures" / name
+    names = _slugs([f"{'recovery' if one.recovery else one.kind} {one.signature}" for one in found])
+    for one, name in zip(found, names, strict=True):
+        place = places[one.kind, one.signature] = out / "failures" / name
         (place / "files").mkdir(parents=True, exist_ok=True)
-        export(one.image, FILES, place / "files")
-        upto = record.upto(one.case.point.step + 1)
-        failure = ProbeFailure(str(check.resolve()), one.case, begin, upto)
-        (place / "failure.json").write_text(failure.to_json(one))
+        export(one.shown.image, FILES, place / "files")
+        case = one.shown.case
+        upto = one.record.upto(case.point.step + 1)
+        failure = ProbeFailure(check.name, case, one.start, upto, check.is_server, one.recovery, one.rerun)
+        (place / "failure.json").write_text(failure.to_json(one.shown))
     return places
 
 
@@ -152,18 +221,18 @@ def _slugs(signatures: Iterable[str]) -> Iterator[str]:
 
 def probed_json(
     record: ProgramRecord,
-    check: Path,
+    check: Check,
     limit: int,
     found: ProbeReport,
     shown: dict[str, CrashCaseView],
-    places: dict[str, Path],
+    places: dict[tuple[str, str], Path],
     allowed: list[str],
 ) -> dict[str, Any]:
     """Return what probing came to, as a document."""
     return {
         "format": FORMAT,
         "program": list(record.program),
-        "check": str(check),
+        "check": check.name,
         "disks": [{"disk": disk, **asdict(count)} for disk, count in found.counts.items()],
         "limit": limit,
         "steps": len(record.steps),
@@ -174,7 +243,7 @@ def probed_json(
         "images": len(found.images),
         "judged": found.judged,
         "breaches": [
-            _breach_json(record, signature, breach, shown[example.signature], places.get(example.signature))
+            _breach_json(record, signature, breach, shown[example.signature], places.get(("", example.signature)))
             for example in found.examples(record)
             for signature, breach in example.breaches.items()
         ],
@@ -183,6 +252,66 @@ def probed_json(
         "allowed": allowed,
         "seconds": round(found.seconds, 3),
         "states_per_second": round(found.judged / found.seconds, 1) if found.seconds else 0.0,
+    }
+
+
+def recoveries_json(
+    recoveries: Recoveries, shown: Sequence[ProbeFinding], places: dict[tuple[str, str], Path]
+) -> dict[str, Any]:
+    """Return what crashes in recoveries came to, as a document."""
+    return {
+        "recorded": recoveries.recorded,
+        "writing": recoveries.writing,
+        "points": recoveries.points,
+        "states": recoveries.states,
+        "judged": recoveries.judged,
+        "refused": dict(recoveries.refused),
+        "breaches": [
+            {
+                **_breach_json(
+                    one.record,
+                    one.signature,
+                    recoveries.breaches[one.signature].group,
+                    one.shown,
+                    places.get(("", one.signature)),
+                ),
+                "recovers_from": list(one.recovery),
+            }
+            for one in shown
+        ],
+    }
+
+
+def reruns_json(reruns: Reruns, shown: Sequence[ProbeFinding], places: dict[tuple[str, str], Path]) -> dict[str, Any]:
+    """Return what runs with faults, and in other orders, came to, as a document."""
+    return {
+        "runs": reruns.runs,
+        "failed": reruns.failed,
+        "injected": dict(reruns.injected),
+        "never_injected": reruns.never_injected,
+        "cut": list(reruns.cut),
+        "seeds": reruns.seeds,
+        "orders": reruns.orders,
+        "choices": reruns.choices,
+        "hurried": reruns.hurried,
+        "points": reruns.points,
+        "states": reruns.states,
+        "judged": reruns.judged,
+        "refused": dict(reruns.refused),
+        "breaches": [
+            {
+                **_breach_json(
+                    one.record,
+                    one.signature,
+                    reruns.breaches[one.kind, one.signature].group,
+                    one.shown,
+                    places.get((one.kind, one.signature)),
+                ),
+                "kind": one.kind,
+                "rerun": one.rerun,
+            }
+            for one in shown
+        ],
     }
 
 
@@ -212,12 +341,12 @@ def _breach_json(
     }
 
 
-def replayed_json(failure: ProbeFailure, check: Path, verdict: CheckOutcome) -> dict[str, Any]:
+def replayed_json(failure: ProbeFailure, check: Check, verdict: CheckOutcome) -> dict[str, Any]:
     """Return what a check says of a kept state now, as a document."""
     return {
         "format": "tornlog-probe-replay/1",
         "program": list(failure.record.program),
-        "check": str(check),
+        "check": check.name,
         "disk": failure.case.disk,
         "same": verdict.is_broken and verdict.signature == failure.case.verdict.signature,
         "outcome": verdict.outcome,

@@ -5,22 +5,29 @@
 
 Whether a state holds depends on what is there and on what had been acknowledged, so each pair of these is checked once,
 whichever moment, and disk, it is met at.
+
+Power is cut where a run of stores through maps ends: what a cut may leave before, it may leave there, since its pages
+go to the disk in any order. A kill comes between any two of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision
 from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
 from . import record as steps
-from .check import Checkers, CheckOutcome
+from .checks.check import CheckOutcome
+from .checks.checkers import Checkers
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .story import where
 
+_BATCH = 64
+"""So many points, or states, are put before the checks together, that all of those have something to do."""
 DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
 LIMIT = 256
 
@@ -146,6 +153,21 @@ class ProbeReport:
         return [Example(next(iter(breaches)), breaches) for breaches in groups.values()]
 
 
+Verdicts = dict[tuple[str, int], CheckOutcome]
+"""By digest of a state, and number of promises made."""
+OnHeld = Callable[[Image, list[str], CrashCase, Verdicts], None]
+"""Called with a state, what had been acknowledged, a crash that leaves it, and all verdicts so far."""
+
+
+class _Waiting(NamedTuple):
+    """A state that waits for a check, and the crash that it was met at first."""
+
+    point: Point
+    disk: str
+    states: CrashStates
+    state: CrashState
+
+
 def probe(
     record: ProgramRecord,
     start: Image,
@@ -154,27 +176,42 @@ def probe(
     disks: Sequence[str] = DISKS,
     limit: int = LIMIT,
     on_progress: Callable[[ProbeReport, int, int], None] = lambda found, done, steps: None,
+    on_held: OnHeld | None = None,
+    verdicts: Verdicts | None = None,
 ) -> ProbeReport:
-    """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many)."""
-    prober = Prober(record, start, checkers, disks, limit)
+    """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many).
+
+    on_held is called with each state that holds. verdicts: takes what was found of each.
+    """
+    prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
     began = perf_counter()
     for point in prober.replayer.points():
         prober.explore(point)
         on_progress(prober.found, point.step + 1, len(record.steps))
-    kinds = {"extend" if step.kind == steps.ALLOCATE else step.kind for step in record.steps}
-    prober.found.enabled = tuple(dict.fromkeys(crash_kinds(kinds, [PROFILES[disk] for disk in disks])))
+    prober.judge()
+    kinds = crash_kinds(prober.replayer.kinds, [PROFILES[disk] for disk in disks])
+    prober.found.enabled = tuple(dict.fromkeys(kinds))
     prober.found.seconds = perf_counter() - began
     return prober.found
 
 
 class Prober:
-    """Goes from point to point. Invariant: `_verdicts` has every pair of state and promises met so far."""
+    """Goes from point to point. Invariant: each pair of state and promises met so far is judged, or waits for it."""
 
     def __init__(
-        self, record: ProgramRecord, start: Image, checkers: Checkers, disks: Sequence[str], limit: int
+        self,
+        record: ProgramRecord,
+        start: Image,
+        checkers: Checkers,
+        disks: Sequence[str],
+        limit: int,
+        verdicts: Verdicts,
+        on_held: OnHeld | None = None,
+        known: Collection[tuple[str, str]] = (),
     ) -> None:
         self.replayer = Replayer(record, start)
         self.found = ProbeReport({disk: DiskCount() for disk in disks})
+        self._record = record
         self._acknowledged = record.acknowledged
         self._checkers = checkers
         self._limit = limit
@@ -182,17 +219,60 @@ class Prober:
         self._states: dict[str, CrashStates] = {}
         """By disk, those of the last point; they are those of the next one, too, unless the disk has changed."""
         self._operations = -1
-        self._verdicts: dict[tuple[str, int], CheckOutcome] = {}
+        self._verdicts = verdicts
+        self._on_held = on_held
+        self._known = known
+        """Disk and signature of what is no news."""
+        self._waiting: dict[tuple[str, int], _Waiting] = {}
+        self._points: list[tuple[Point, dict[str, CrashStates]]] = []
+        """Those whose states are not summed up yet."""
 
     def explore(self, point: Point) -> None:
-        """Check what may be left at a point at which the record now is."""
+        """Take what may be left at a point at which the record now is."""
         if point.operations != self._operations:
-            self._operations = point.operations
-            self._states = {disk: self._states_on(disk, point) for disk in self.found.counts}
-        self._judge(point)
+            self._operations, self._states = point.operations, {}
+        disks = [disk for disk in self.found.counts if self._is_of_interest(disk, point)]
+        for disk in disks:
+            if disk not in self._states:
+                self._states[disk] = self._states_on(disk, point)
+            for state in self._states[disk]:
+                key = state.digest, point.acknowledged
+                if key not in self._verdicts:
+                    self._waiting.setdefault(key, _Waiting(point, disk, self._states[disk], state))
+        self._points.append((point, {disk: self._states[disk] for disk in disks}))
+        if max(len(self._waiting), len(self._points)) >= _BATCH:
+            self.judge()
+
+    def _is_of_interest(self, disk: str, point: Point) -> bool:
+        """Return whether a crash here may leave what none further on does."""
+        run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
+        is_inside_of_run = run == [steps.STORE, steps.STORE]
+        return not is_inside_of_run or PROFILES[disk].page_cache_survives
+
+    def _states_on(self, disk: str, point: Point) -> CrashStates:
+        stream = self._chances.stream(f"{disk} after {point.operations}")
+        return self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
+
+    def judge(self) -> None:
+        """Check what waits for it, and sum up."""
+        waiting, self._waiting = self._waiting, {}
+        promised = {key: self._acknowledged[: key[1]] for key in waiting}
+        verdicts = self._checkers.verdicts([(one.state.image, promised[key]) for key, one in waiting.items()])
+        self.found.judged += len(waiting)
+        self.found.images.update(digest for digest, _ in waiting)
+        self._verdicts.update(zip(waiting, verdicts, strict=True))
+        if self._on_held is not None:
+            for (key, one), verdict in zip(waiting.items(), verdicts, strict=True):
+                if not verdict.is_broken:
+                    self._on_held(one.state.image, promised[key], _case(*one, verdict), self._verdicts)
+        for point, states_of in self._points:
+            self._sum_up(point, states_of)
+        self._points.clear()
+
+    def _sum_up(self, point: Point, states_of: dict[str, CrashStates]) -> None:
         self.found.points += 1
         self.found.operations = point.operations
-        for disk, states in self._states.items():
+        for disk, states in states_of.items():
             count = self.found.counts[disk]
             count.crashes += 1
             count.exhausted += states.is_exhaustive
@@ -201,26 +281,9 @@ class Prober:
                 count.states += 1
                 self._note(states, state)
                 verdict = self._verdicts[state.digest, point.acknowledged]
-                if verdict.is_broken:
+                if verdict.is_broken and (disk, verdict.signature) not in self._known:
                     count.broken += 1
                     self._keep(point, disk, states, state, verdict)
-
-    def _states_on(self, disk: str, point: Point) -> CrashStates:
-        stream = self._chances.stream(f"{disk} after {point.operations}")
-        return self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
-
-    def _judge(self, point: Point) -> None:
-        new: dict[str, CrashState] = {}
-        for states in self._states.values():
-            for state in states:
-                if (state.digest, point.acknowledged) not in self._verdicts:
-                    new.setdefault(state.digest, state)
-        promised = self._acknowledged[: point.acknowledged]
-        verdicts = self._checkers.verdicts([(state.image, promised) for state in new.values()])
-        self.found.judged += len(new)
-        self.found.images.update(new)
-        for digest, verdict in zip(new, verdicts, strict=True):
-            self._verdicts[digest, point.acknowledged] = verdict
 
     def _note(self, states: CrashStates, state: CrashState) -> None:
         injected = self.found.injected
@@ -239,11 +302,15 @@ class Prober:
         case = CrashCase(point, disk, (), state.digest, verdict, state.losses)
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.size < breach.smallest.size:
-            decisions = tuple(states.decisions(state, DISK_STREAM))
-            case = CrashCase(point, disk, decisions, state.digest, verdict, state.losses)
+            case = _case(point, disk, states, state, verdict)
             if breach is None:
                 breach = self.found.breaches[verdict.signature] = ViolationGroup(case)
             breach.smallest = case
         breach.states += 1
         breach.points.add(point.operations)
         breach.disks[disk] = breach.disks.get(disk, 0) + 1
+
+
+def _case(point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:
+    decisions = tuple(states.decisions(state, DISK_STREAM))
+    return CrashCase(point, disk, decisions, state.digest, verdict, state.losses)

@@ -2,16 +2,23 @@
 
 A write of more than a page is several operations, as the kernel takes it page by page: it can be killed between them,
 and a power cut can leave the length of any of them. Up to 8 pages each is one, of longer writes the first and the last
-page are, with the pages between in 6 parts.
+page are, with the pages between in 6 parts. A store through a map is one operation, as no kill comes inside it.
+
+Syncs that were made to fail or to lie do so on the disk, too, as `disk.syncs` has it: a failed one leaves its pages
+clean, with the new bytes for readers and the old ones for the next power cut.
 """
 
+import errno
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from msgspec import structs
 
 from ...sim.choices import Choices
 from ...sim.kernel import Kernel
 from ...sim.policies.replay import Replay
 from ..crashes.profiles import PROFILES
+from ..disk.content import PAGE_BYTES
 from ..disk.disk import Disk
 from ..disk.files import SimDescriptor
 from ..disk.image import Image
@@ -19,7 +26,6 @@ from ..disk.syncs import SyncTiming
 from . import record as steps
 from .record import ProgramRecord, RecordError, Step
 
-PAGE_BYTES = 4096
 DISK_STREAM = "disk"
 """What the disk draws from: the decisions about what a crash takes are its."""
 _PIECES_MAX = 8
@@ -47,13 +53,14 @@ class Replayer:
         self._machine = self._kernel.machine("program")
         self._choices = choices or Choices("probe")
         stream = self._choices.stream(DISK_STREAM)
-        self.disk = Disk(self._kernel, stream, image=start, page_bytes=PAGE_BYTES, timing=SyncTiming(0, 0))
+        timing = SyncTiming(0, 0)
+        self.disk = Disk(self._kernel, stream, image=start, page_bytes=PAGE_BYTES, timing=timing, is_sparse=True)
         self._files = self.disk.mount(self._machine)
         self._open = [self._files.open(path) for path in start.files]
-        self._number_of = {file: number for number, file in enumerate(self._open)}
-        self._directories = {"/", *start.directories}
         self.steps_of: list[int] = []
         """Which step each operation of the disk belongs to."""
+        self.kinds: set[str] = set()
+        """Which kinds of operation there were, but for the growth of what is written."""
 
     def points(self) -> Iterator[Point]:
         """Carry the record out; yield each moment between two operations, the first one and the last one included.
@@ -67,6 +74,8 @@ class Replayer:
                 acknowledged += 1
                 yield Point(number, self.disk.operations, acknowledged, False)
                 continue
+            if step.kind == steps.FAULT:
+                continue  # the call did nothing
             done = self.disk.operations
             for is_inside in self._carry_out(number, step):
                 if self.disk.operations > done:
@@ -90,6 +99,7 @@ class Replayer:
 
     def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
         """Carry out a step; yield behind each operation whether there is more to come."""
+        self.kinds.add(self._kind_on_disk(step))
         try:
             if step.kind == steps.WRITE:
                 yield from self._write(step)
@@ -98,42 +108,72 @@ class Replayer:
             else:
                 self._act(step)
                 yield False
-        except (OSError, IndexError, KeyError) as error:
+        except (OSError, IndexError, KeyError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"
             raise RecordError(f"step {number}: {step.kind} cannot be: {why}") from error
+
+    def _kind_on_disk(self, step: Step) -> str:
+        is_growth = step.kind == steps.TRUNCATE and 0 <= step.file < len(self._open)
+        if step.kind == steps.ALLOCATE or (is_growth and self._open[step.file].size_bytes < step.at):
+            return "extend"
+        return step.kind
 
     def _act(self, step: Step) -> None:
         files = self._files
         match step.kind:
             case steps.CREATE:
                 self._create(step)
+            case steps.STORE:
+                self._file(step).store(step.at, step.data)
             case steps.TRUNCATE:
                 self._file(step).truncate(step.at)
             case steps.ALLOCATE:
-                self._file(step).allocate(step.at)
+                self._file(step).allocate(step.at + step.size)
+            case steps.ZERO_RANGE:
+                self._file(step).zero(step.at, step.size)
             case steps.SYNC:
-                self._file(step).sync()
+                self._file(step).sync(step.at, step.at + step.size if step.size else None)
+            case steps.FAILED_SYNC:
+                self._fail_to_sync(step)
+            case steps.LYING_SYNC:
+                with self.disk.with_faults(lying_sync_chance=1.0):
+                    self._act(structs.replace(step, kind=steps.SYNC_DIRECTORY if step.path else steps.SYNC))
             case steps.RENAME:
                 files.rename(step.path, step.target)
+            case steps.EXCHANGE:
+                files.exchange(step.path, step.target)
+            case steps.LINK if not step.path:
+                self._file(step).link(step.target)
             case steps.LINK:
                 files.link(step.path, step.target)
+            case steps.SYMLINK:
+                files.symlink(step.path, step.target)
             case steps.UNLINK:
                 files.unlink(step.path)
             case steps.MAKE_DIRECTORY:
                 files.make_directories(step.path)
-                self._directories.add(step.path)
             case steps.REMOVE_DIRECTORY:
                 files.remove_directory(step.path)
-                self._directories.discard(step.path)
             case steps.SYNC_DIRECTORY:
                 files.sync_directory(step.path)
             case _:
                 raise AssertionError(step.kind)
 
+    def _fail_to_sync(self, step: Step) -> None:
+        with self.disk.with_faults(failed_sync_chance=1.0):
+            try:
+                self._act(structs.replace(step, kind=steps.SYNC))
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return
+        raise AssertionError(f"a sync that was to fail has not: {step}")
+
     def _create(self, step: Step) -> None:
-        if step.file != len(self._open) or self._files.status(step.path) is not None:
+        is_new = not step.path or self._files.status(step.path) is None
+        if step.file != len(self._open) or not is_new:
             raise OSError(f"expected file {len(self._open)} and a new name, found {step.file} at {step.path}")
-        self._open.append(self._files.open(step.path))
+        self._open.append(self._files.open(step.path) if step.path else self._files.open_unnamed())
 
     def _file(self, step: Step) -> SimDescriptor:
         if step.file < 0:
@@ -153,7 +193,7 @@ class Replayer:
         for file in self._open:
             file.sync()
             yield True
-        for directory in sorted(self._directories):
+        for directory in self.disk.directories:
             self._files.sync_directory(directory)
             yield True
 

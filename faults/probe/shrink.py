@@ -7,7 +7,8 @@ from ...sim.shrink import Decided, Search, shrink_decisions
 from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
 from ..disk.image import Image
-from .check import Checkers, CheckOutcome
+from .checks.check import CheckOutcome
+from .checks.checkers import Checkers
 from .probe import CrashCase
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Replayer

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ..crashes.enumeration import CrashLosses
 from ..crashes.page_outcomes import DirtyPage, PageOutcome
-from ..disk.namespace import Change, Create, Extend, Rename, Truncate
+from ..disk.changes import Change, Create, Extend, Rename, RenameDirectory, RenameExchange, Truncate
 from . import record as steps
-from .record import FILES, ProgramRecord, SourceLine, Step
+from .record import FILES, NOBODY, ProgramRecord, SourceLine, Step
 
 STORY_STEPS = 12
 
@@ -24,9 +24,21 @@ class Loss(NamedTuple):
 
 
 def step_text(record: ProgramRecord, number: int) -> str:
-    """Return a step, and where it comes from, in a line."""
+    """Return a step in a line: its line of the program, the call that it was, and, if there are several, its task."""
     step = record.steps[number]
-    return f"{number + 1:>4} {described(record, step)}  {where(record.stacks[step.stack])}".rstrip()
+    parts = [described(record, step), where(record.stacks[step.stack]), step.call, _task_name(record, step)]
+    return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
+
+
+def _task_name(record: ProgramRecord, step: Step) -> str:
+    """Return who did a step, in words; "" where there is only one that could have."""
+    tasks, task = [one for one in record.tasks if one != NOBODY], record.tasks[step.by]
+    if len(tasks) < 2 or task == NOBODY:
+        return ""
+    namesakes = [one for one in tasks if (one.process, one.name) == (task.process, task.name)]
+    thread = task.name if len(namesakes) == 1 else f"{task.name} {task.thread}"
+    is_alone = all(one.process == task.process for one in tasks)
+    return f"by {thread}" if is_alone else f"by {thread} of process {task.process}"
 
 
 def story(record: ProgramRecord, upto: int) -> Iterator[str]:
@@ -37,22 +49,47 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
 
 def described(record: ProgramRecord, step: Step) -> str:
     """Return what a step did, with the paths that the program knows."""
-    made = [one.path for one in record.steps if one.kind == steps.CREATE and one.file == step.file]
-    name = _named(made[0]) if made else f"file {step.file}"  # what the file was called first
+    name = _file_name(record, step.file)
+    end = step.at + step.size
     match step.kind:
-        case steps.WRITE:
-            return f"write {name} [{step.at}, {step.at + len(step.data)})"
+        case steps.WRITE | steps.STORE:
+            return f"{step.kind} {name} [{step.at}, {step.at + len(step.data)})"
         case steps.TRUNCATE | steps.ALLOCATE:
-            return f"{step.kind} {name} to {step.at}"
+            return f"{step.kind} {name} to {end}"
+        case steps.ZERO_RANGE:
+            return f"zero {name} [{step.at}, {end})"
         case steps.SYNC:
-            return f"sync {name}"
+            return f"sync {name} [{step.at}, {end})" if step.size else f"sync {name}"
+        case steps.FAILED_SYNC | steps.LYING_SYNC:
+            whole = _named(step.path) if step.path else name
+            return f"{step.kind} {whole} [{step.at}, {end})" if step.size else f"{step.kind} {whole}"
+        case steps.FAULT:
+            return f"{step.path}: {step.target}{f' for {name}' if step.file >= 0 else ''}"
+        case steps.CREATE if not step.path:
+            return f"create {name}"
+        case steps.LINK if not step.path:
+            return f"link {name} -> {_named(step.target)}"
+        case steps.SYMLINK:
+            return f"symlink {_named(step.path)} to {step.target}"
         case steps.RENAME | steps.LINK:
             return f"{step.kind} {_named(step.path)} -> {_named(step.target)}"
+        case steps.EXCHANGE:
+            return f"exchange {_named(step.path)} and {_named(step.target)}"
         case steps.SYNC_ALL:
             return step.kind
         case steps.ACKNOWLEDGE:
             return f"acknowledge {step.path!r}"
     return f"{step.kind} {_named(step.path)}"
+
+
+def _file_name(record: ProgramRecord, file: int) -> str:
+    """Return what a file was called first; one that never was, or was there before the program, by its number."""
+    for step in record.steps:
+        if step.file == file and step.kind == steps.CREATE and step.path:
+            return _named(step.path)
+        if step.file == file and step.kind == steps.LINK:
+            return _named(step.target)
+    return f"file {file}"
 
 
 def _named(path: str) -> str:
@@ -66,9 +103,16 @@ def where(stack: Sequence[SourceLine]) -> str:
         return ""
     own = next((place for place in stack if not _is_library(place.file)), None)
     own = own or next((place for place in stack if not _is_standard(place.file)), stack[0])
-    text = f"{os.path.basename(own.file)}:{own.line}"
     inner = stack[0]
-    return text if inner == own else f"{text} ({_short(inner.file)}:{inner.line} {inner.function})"
+    if inner == own:
+        return _place(os.path.basename(own.file), own)
+    library = _place(_short(inner.file), inner)
+    return f"{_place(os.path.basename(own.file), own)} ({library}{f' {inner.function}' if inner.line else ''})"
+
+
+def _place(file: str, place: SourceLine) -> str:
+    """Return a place of a program; of one without line numbers, its function."""
+    return f"{file}:{place.line}" if place.line else f"{file} {place.function}"
 
 
 def _short(file: str) -> str:
@@ -117,7 +161,9 @@ def _of_change(change: Change, kept_bytes: int) -> str:
             return f"cut of {path} to {change.size_bytes:,} bytes undone"
         case Create():
             return f"name of {path} lost"
-        case Rename():
+        case RenameExchange():
+            return f"exchange of {path} and {_named(change.target)} undone"
+        case Rename() | RenameDirectory():
             return f"rename of {path} to {_named(change.target)} undone"
     return f"{change.kind} {path}: {change.lost}"
 

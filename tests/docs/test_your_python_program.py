@@ -1,4 +1,4 @@
-"""The page about probing: its commands run as written and print what is shown, its examples find what it says.
+"""The pages about probing: their commands run as written and print what is shown, the examples find what they say.
 
 `python THIS_FILE` writes the outputs anew.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "your-python-program.md"
+PAGE, ANY_PROGRAM = DOCS / "your-python-program.md", DOCS / "any-program.md"
 DISKS = ("process-kill", "os-crash", "ext4-data", "ext4-ordered", "btrfs", "xfs", "strict-posix")
 POWER_CUTS = set(DISKS) - {"process-kill"}
 _CONSOLE = re.compile(r"^```console\n\$ tornlog (?P<command>[^\n]*)\n.*?^```$", re.MULTILINE | re.DOTALL)
@@ -59,10 +59,11 @@ def steady(page: str) -> str:
     return re.sub(r"(?<=dumb\.py:)\d+", "N", re.sub(r"in \d+\.\d s", "in N s", page))
 
 
-def test_every_command_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
-    page = PAGE.read_text()
+@pytest.mark.parametrize(("file", "commands"), [(PAGE, 5), (ANY_PROGRAM, 2)], ids=["Python", "any"])
+def test_every_command_runs_and_prints_what_is_shown(tmp_path: Path, file: Path, commands: int) -> None:
+    page = file.read_text()
 
-    assert len(_CONSOLE.findall(page)) == 5
+    assert len(_CONSOLE.findall(page)) == commands
     assert steady(run_page(page, examples(tmp_path))) == steady(page)
 
 
@@ -198,4 +199,5 @@ def test_the_sources_say_the_same() -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        PAGE.write_text(run_page(PAGE.read_text(), examples(Path(scratch))))
+        for shown in (PAGE, ANY_PROGRAM):
+            shown.write_text(run_page(shown.read_text(), examples(Path(scratch, shown.stem))))

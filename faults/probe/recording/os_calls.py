@@ -99,7 +99,7 @@ class OsCalls:
             if old is None or new is None:
                 self._recorder.unseen("os.rename", f"{src} -> {dst}: only one of them is on the disk")
             elif self._recorder.is_directory(old):
-                self._recorder.unseen("os.rename", f"{old} -> {new}: a directory")
+                self._recorder.renamed_directory(old, new)
             else:
                 self._recorder.renamed(old, new)
 
@@ -229,7 +229,7 @@ class OsCalls:
         with self._lock:
             _posix_fallocate(fd, offset, length)
             if file is not None:
-                self._recorder.add(ALLOCATE, file=file, at=offset + length)
+                self._recorder.add(ALLOCATE, file=file, at=offset, size=length)
 
     # -- descriptors ---------------------------------------------------------------------------------
 

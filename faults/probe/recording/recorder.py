@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from fcntl import F_GETFL, fcntl
 from stat import S_ISREG
-from threading import RLock, get_ident
+from threading import RLock, current_thread, get_ident, local
 from types import CodeType, FrameType
 
 from ..record import (
@@ -26,6 +26,7 @@ from ..record import (
     UNLINK,
     WRITE,
     ProgramRecord,
+    ProgramTask,
     SourceLine,
     Step,
     Unseen,
@@ -37,6 +38,10 @@ _UNSEEN_MAX = 100
 _UNKNOWN = "a file that was not seen to be made"
 _DEPTH_MAX = 32
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+_Noted = tuple[str, str, str, int, int, int, bytes, int, int]
+"""A step as long as it is only kept: the first fields of `Step`, in their order."""
 
 
 class Stacks:
@@ -99,7 +104,10 @@ class ProgramRecorder:
         self.writes_synchronously = False
         """Whether any file has been opened so that its writes are syncs, too."""
         self._root = _realpath(root)
-        self._steps: list[tuple[str, str, str, int, int, bytes, int]] = []
+        self._steps: list[_Noted] = []
+        self._tasks: list[ProgramTask] = []
+        self._present = local()
+        """Of each thread that did something, the number of its task."""
         self._printed: set[int] = set()
         self._stacks = Stacks(bottom)
         self._unseen: dict[tuple[str, str, int], Unseen] = {}
@@ -116,7 +124,8 @@ class ProgramRecorder:
         found = []
         for directory, names, files in os.walk(self._root):
             self._directories.update(self._inside(os.path.join(directory, name)) for name in names)
-            found += [os.path.join(directory, name) for name in files]
+            paths = [os.path.join(directory, name) for name in files]
+            found += [path for path in paths if not os.path.islink(path)]
         for path in sorted(found):
             status = os.stat(path)
             self._add_file(self._inside(path), (status.st_dev, status.st_ino))
@@ -192,6 +201,18 @@ class ProgramRecorder:
             self._names[target] = file
             self.add(RENAME, path, target)
 
+    def renamed_directory(self, path: str, target: str) -> None:
+        """Note a rename of a directory, with all that is in it."""
+        if path == target:  # nothing happens
+            return
+
+        def moved(name: str) -> str:
+            return f"{target}{name[len(path) :]}" if f"{name}/".startswith(f"{path}/") else name
+
+        self._names = {moved(name): file for name, file in self._names.items()}
+        self._directories = {moved(name) for name in self._directories}
+        self.add(RENAME, path, target)
+
     def linked(self, path: str, target: str) -> None:
         """Note one more name of a file."""
         file = self._names.get(path)
@@ -227,7 +248,7 @@ class ProgramRecorder:
         if at + len(data) > FILE_BYTES_MAX or self._data_bytes > RECORD_BYTES_MAX:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file, or {RECORD_BYTES_MAX} in all")
         if data and not self._is_full:
-            self._add((WRITE, "", "", file, at, data, self._stacks.present()))
+            self._add((WRITE, "", "", file, at, 0, data, self._stacks.present(), self._task()))
         if self.writes_synchronously and fcntl(descriptor, F_GETFL) & os.O_DSYNC:
             self.add(SYNC, file=file)
 
@@ -237,15 +258,30 @@ class ProgramRecorder:
             self.add(ACKNOWLEDGE, text, printed=printed)
 
     def add(
-        self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, printed: bool = False
+        self,
+        kind: str,
+        path: str = "",
+        target: str = "",
+        file: int = -1,
+        at: int = 0,
+        size: int = 0,
+        printed: bool = False,
     ) -> None:
         """Note a step that is no write. What is past the limits is not noted, but that there is some is."""
-        if at > FILE_BYTES_MAX:
+        if at + size > FILE_BYTES_MAX:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
         if not self._is_full:
-            self._add((kind, path, target, file, at, b"", self._stacks.present()), printed)
+            self._add((kind, path, target, file, at, size, b"", self._stacks.present(), self._task()), printed)
 
-    def _add(self, step: tuple[str, str, str, int, int, bytes, int], printed: bool = False) -> None:
+    def _task(self) -> int:
+        """Return the number of the present thread."""
+        number: int | None = getattr(self._present, "task", None)
+        if number is None:
+            number = self._present.task = len(self._tasks)
+            self._tasks.append(ProgramTask(0, number, current_thread().name))
+        return number
+
+    def _add(self, step: _Noted, printed: bool = False) -> None:
         if len(self._steps) >= STEPS_MAX:
             self._stop(f"more than {STEPS_MAX} steps")
             return
@@ -273,7 +309,8 @@ class ProgramRecorder:
         """Return all that was noted."""
         steps = only_promises([Step(*step) for step in self._steps], self._printed)
         unseen = tuple(self._unseen.values())
-        return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code)
+        tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
+        return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code, tasks)
 
 
 _fstat, _abspath, _realpath, _readlink = os.fstat, os.path.abspath, os.path.realpath, os.readlink

@@ -2,13 +2,14 @@
 
 import json
 import os
-import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from tempfile import TemporaryDirectory
 
+from ...disk.content import Content, first_difference
 from ...disk.export import export, load
 from ...disk.image import Image
 from ..record import FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
@@ -16,6 +17,7 @@ from ..replay import Replayer
 
 EMPTY = Image({}, (FILES, TEMPORARY))
 """What a program finds that is given nothing."""
+_BLOCK_BYTES = 512  # of st_blocks, whatever the file system's blocks are
 
 
 class ProgramError(Exception):
@@ -27,7 +29,7 @@ def start_of(directory: Path) -> Image:
     for odd in _oddities(directory):
         raise ProgramError(odd)
     image = load(directory, FILES)
-    return Image(image.files, (*image.directories, TEMPORARY))
+    return Image(image.files, (*image.directories, TEMPORARY), image.symlinks)
 
 
 def record_program(program: Sequence[str], start: Image, seconds_max: float) -> tuple[ProgramRecord, list[str]]:
@@ -46,7 +48,7 @@ def record_program(program: Sequence[str], start: Image, seconds_max: float) -> 
             raise ProgramError("the program has ended its process past Python: there is no record") from error
         if record.exit:
             raise ProgramError(f"the program has ended with {record.exit}")
-        return record, list(_unlike(record, start, root))
+        return record, list(unlike(record, start, root))
 
 
 def _run(arguments: list[str], seconds_max: float) -> None:
@@ -61,7 +63,8 @@ def _run(arguments: list[str], seconds_max: float) -> None:
         raise ProgramError(f"the program's process has ended with {done.returncode}")
 
 
-def _unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
+def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
+    """Yield where a disk, as a program has left it at root, is not what its record comes to."""
     odd = list(_oddities(root))
     if odd:
         yield from odd
@@ -80,12 +83,18 @@ def differences(recorded: Image, found: Image) -> Iterator[str]:
     """Yield where a directory is not what its record comes to: names that miss, and first bytes that differ."""
     for path in sorted({*recorded.directories, *found.directories}):
         yield from _name(path, "directory", path in recorded.directories, path in found.directories)
+    for path in sorted({*recorded.symlinks, *found.symlinks}):
+        expected, text = recorded.symlinks.get(path), found.symlinks.get(path)
+        if expected is None or text is None:
+            yield from _name(path, "symbolic link", expected is not None, text is not None)
+        elif expected != text:
+            yield f"{path}: expected a symbolic link to {expected}, found one to {text}"
     for path in sorted({*recorded.files, *found.files}):
         one, other = recorded.files.get(path), found.files.get(path)
         if one is None or other is None:
             yield from _name(path, "file", one is not None, other is not None)
-        elif one.content != other.content:
-            yield _content(path, one.content, other.content)
+        else:
+            yield from _content(path, one.held, other.held)
 
 
 def _name(path: str, what: str, is_recorded: bool, is_found: bool) -> Iterator[str]:
@@ -95,41 +104,29 @@ def _name(path: str, what: str, is_recorded: bool, is_found: bool) -> Iterator[s
         yield f"{path}: expected a {what}, found none"
 
 
-def _content(path: str, recorded: bytes, found: bytes) -> str:
+def _content(path: str, recorded: Content, found: Content) -> Iterator[str]:
     offset = first_difference(recorded, found)
-    size = f" (sizes: expected {len(recorded)}, found {len(found)})" if len(recorded) != len(found) else ""
-    return f"{path} @ {offset}: expected {_byte(recorded, offset)}, found {_byte(found, offset)}{size}"
+    if offset is not None:
+        size = f" (sizes: expected {len(recorded)}, found {len(found)})" if len(recorded) != len(found) else ""
+        yield f"{path} @ {offset}: expected {_byte(recorded, offset)}, found {_byte(found, offset)}{size}"
 
 
-def first_difference(one: bytes, other: bytes) -> int:
-    """Return the first offset at which two contents differ, by bisection; the shorter one's end if it is a prefix."""
-    low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _byte(content: bytes, offset: int) -> str:
-    return f"{content[offset]:#04x}" if offset < len(content) else "the file's end"
+def _byte(content: Content, offset: int) -> str:
+    return f"{content[offset : offset + 1][0]:#04x}" if offset < len(content) else "the file's end"
 
 
 def _oddities(directory: Path) -> Iterator[str]:
-    """Yield what of a directory cannot be held in memory, or is neither file nor directory."""
-    size_bytes = 0
+    """Yield what of a directory cannot be held in memory, or is neither file, directory nor symbolic link."""
+    data_bytes = 0
     for above, names, files in os.walk(directory):
         for name in sorted([*names, *files]):
             path = Path(above, name)
             status = path.lstat()
-            if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode) or S_ISLNK(status.st_mode)):
                 yield f"{path.relative_to(directory)}: expected a file or a directory, found mode {status.st_mode:o}"
             elif status.st_size > FILE_BYTES_MAX:
                 yield f"{path.relative_to(directory)}: expected at most {FILE_BYTES_MAX} bytes, found {status.st_size}"
-            size_bytes += status.st_size
-    if size_bytes > RECORD_BYTES_MAX:
-        yield f"expected at most {RECORD_BYTES_MAX} bytes in all, found {size_bytes}"
+            elif S_ISREG(status.st_mode):
+                data_bytes += min(status.st_size, status.st_blocks * _BLOCK_BYTES)
+    if data_bytes > RECORD_BYTES_MAX:
+        yield f"expected at most {RECORD_BYTES_MAX} bytes in all, found {data_bytes}"

@@ -21,9 +21,9 @@ def survive(
     page_outcome: PageOutcome, writes: list[tuple[int, int, bytes]], size_bytes: int = 48
 ) -> tuple[bytes, Tears]:
     durable = b"." * size_bytes
-    content = bytearray(durable)
-    tears = lay_outcome(content, PAGE, 2 * PAGE, writes, page_outcome, SECTOR, durable)
-    return bytes(content), tears
+    page = bytearray(durable[PAGE : 2 * PAGE])
+    tears = lay_outcome(page, PAGE, writes, page_outcome, SECTOR, durable)
+    return durable[:PAGE] + bytes(page) + durable[2 * PAGE :], tears
 
 
 def test_moment_k_has_the_first_k_writes_and_no_byte_outside_of_the_page() -> None:
@@ -72,7 +72,7 @@ def test_a_sector_torn_at_its_first_byte_or_where_the_moments_agree_is_not_torn(
 
 def test_a_tear_behind_the_end_of_a_short_page_tears_nothing() -> None:
     content = bytearray(b"." * 6)
-    tears = lay_outcome(content, 0, 6, [(1, 0, b"aaaaaa")], PageOutcome(1, 0, torn_at=10), SECTOR)
+    tears = lay_outcome(content, 0, [(1, 0, b"aaaaaa")], PageOutcome(1, 0, torn_at=10), SECTOR)
 
     assert (bytes(content), tears) == (b"aaaaaa", WHOLE)
 
@@ -125,7 +125,7 @@ def test_every_sector_is_that_of_one_of_the_two_moments(
 
 def test_a_write_behind_the_length_that_is_left_adds_nothing() -> None:
     content = bytearray(b"abc")
-    lay_version(content, 0, 3, [(1, 1, b"XY"), (2, 5, b"ZZZ")])
+    lay_version(content, 0, [(1, 1, b"XY"), (2, 5, b"ZZZ")])
 
     assert content == b"aXY"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tornlog.faults.crashes.crash import PowerCut, cache_image
 from tornlog.faults.crashes.page_outcomes import DirtyPage, PageOutcome
 from tornlog.faults.crashes.profiles import PROFILES, CrashProfile, Metadata, crash_kinds
+from tornlog.faults.disk.changes import Lost
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.namespace import Lost
 from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied

@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.disk.changes import MetadataState
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.disk.namespace import MetadataState, Namespace
+from tornlog.faults.disk.namespace import Namespace
 
 
 def names_after_losing(names: Namespace, *lost: int) -> MetadataState:

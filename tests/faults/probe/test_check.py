@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.faults.probe.check import (
+from tornlog.faults.probe.checks.check import (
     BROKEN,
     DIED,
     HELD,
     RAISED,
     TIMED_OUT,
     CheckError,
-    Checkers,
     CheckOutcome,
+    PythonCheck,
 )
+from tornlog.faults.probe.checks.checkers import Checkers
 
 CheckFile = Callable[[str], Path]
 JOBS = [0, 1, 3]
@@ -26,7 +27,7 @@ def image(content: bytes) -> Image:
 
 
 def verdicts(check: Path, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[CheckOutcome]:
-    with Checkers(check, jobs, seconds) as checkers:
+    with Checkers(PythonCheck(check), jobs, seconds) as checkers:
         found = checkers.verdicts([(image(content), [content.decode()]) for content in contents])
         assert checkers.judged == len(contents)
         return found
@@ -147,9 +148,9 @@ def test_what_is_beside_a_check_can_be_imported(check_file: CheckFile, tmp_path:
 )
 def test_a_file_without_a_check_is_refused(check_file: CheckFile, lines: str, message: str) -> None:
     with pytest.raises(CheckError, match=message):
-        Checkers(check_file(lines), 1, 1.0)
+        PythonCheck(check_file(lines))
 
 
 def test_a_check_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckError, match="expected a Python file"):
-        Checkers(tmp_path / "none.py", 1, 1.0)
+        PythonCheck(tmp_path / "none.py")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.faults.probe.check import Checkers
+from tornlog.faults.probe.checks.check import PythonCheck
+from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.failure import ProbeFailure
 from tornlog.faults.probe.probe import CrashCase, ProbeReport, probe
 from tornlog.faults.probe.record import ProgramRecord, Step
@@ -24,7 +25,7 @@ GONE = "value '…' is lost: found None"
 
 
 def probed(record: ProgramRecord, check: Path, *disks: str, jobs: int = 0, limit: int = 256) -> ProbeReport:
-    with Checkers(check, jobs, 10.0) as checkers:
+    with Checkers(PythonCheck(check), jobs, 10.0) as checkers:
         return probe(record, EMPTY, checkers, disks=disks, limit=limit)
 
 
@@ -114,7 +115,7 @@ def test_two_runs_and_any_number_of_processes_find_the_same(
 def test_a_shrunk_case_has_one_loss_and_names_its_step(
     saved: ProgramRecord, value_check: str, check_file: CheckFile, signature: str
 ) -> None:
-    with Checkers(check_file(value_check), 0, 10.0) as checkers:
+    with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
         shown = shrink(saved, EMPTY, found.breaches[signature].smallest, checkers)
 
@@ -127,7 +128,7 @@ def test_a_shrunk_case_has_one_loss_and_names_its_step(
 def test_a_case_with_more_losses_than_it_needs_is_shrunk(
     saved: ProgramRecord, value_check: str, check_file: CheckFile
 ) -> None:
-    with Checkers(check_file(value_check), 0, 10.0) as checkers:
+    with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
         smallest = found.breaches[GONE].smallest
         large = _with_more_losses(saved, smallest, checkers)
@@ -157,7 +158,7 @@ def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
     saved: ProgramRecord, value_check: str, check_file: CheckFile
 ) -> None:
     check = check_file(value_check)
-    with Checkers(check, 0, 10.0) as checkers:
+    with Checkers(PythonCheck(check), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
         shown = shrink(saved, EMPTY, found.breaches[LOST].smallest, checkers)
     upto = saved.upto(shown.case.point.step + 1)
@@ -187,7 +188,7 @@ def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
 def test_a_document_that_is_no_failure_is_refused_by_name(
     saved: ProgramRecord, value_check: str, check_file: CheckFile, old: str, new: str, message: str
 ) -> None:
-    with Checkers(check_file(value_check), 0, 10.0) as checkers:
+    with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
         shown = shrink(saved, EMPTY, found.breaches[LOST].smallest, checkers)
     text = ProbeFailure("check.py", shown.case, EMPTY, saved).to_json(shown)
@@ -201,3 +202,26 @@ def test_a_story_tells_steps_with_the_lines_they_come_from(saved: ProgramRecord)
     assert list(story(saved, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
     assert len(list(story(saved, 3))) == 4
     assert described(saved, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
+
+
+def test_power_is_cut_where_a_run_of_stores_ends_and_processes_are_killed_inside(
+    check_file: CheckFile, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    check = check_file(
+        f"""
+        def check(directory, acknowledged):
+            map = directory / "map"
+            with open({str(log)!r}, "a") as log:
+                print(map.read_bytes()[:3] if map.exists() else None, file=log)
+        """
+    )
+    stores = [Step("store", file=0, at=at, data=b"x") for at in range(3)]
+    made = (Step("create", "/files/map", file=0), Step("allocate", file=0, size=4096), Step("sync all"))
+    record = ProgramRecord((), (*made, *stores, Step("acknowledge", "done")), ((),))
+    found = probed(record, check, "strict-posix", "process-kill")
+
+    assert found.counts["process-kill"].crashes == found.points
+    assert found.counts["strict-posix"].crashes == found.points - 2
+    contents = {b"x" * kept + bytes(3 - kept) for kept in range(4)}
+    assert {str(content) for content in contents} <= set(log.read_text().splitlines())

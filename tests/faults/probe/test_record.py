@@ -9,6 +9,7 @@ from tornlog.faults.probe import acknowledge, listen
 from tornlog.faults.probe.record import (
     FILE_BYTES_MAX,
     ProgramRecord,
+    ProgramTask,
     RecordError,
     SourceLine,
     Step,
@@ -23,9 +24,11 @@ RECORD = ProgramRecord(
         Step("write", file=0, at=7, data=b"\0\xff", stack=1),
         Step("rename", "/files/a", "/files/b"),
         Step("acknowledge", "done"),
+        Step("allocate", file=0, at=7, size=9, by=1, call="fallocate"),
     ),
     ((), (SourceLine("script.py", 3, "put"),)),
     (Unseen("os.fork", "another process", 1),),
+    tasks=(ProgramTask(0, 0, "main"), ProgramTask(1, 1, "flusher")),
 )
 
 
@@ -47,7 +50,7 @@ def test_what_a_step_does_not_use_is_not_written_down() -> None:
     [
         (
             lambda one: one.update(format="tornlog-run/1"),
-            "format: expected tornlog-record/1, found tornlog-run/1",
+            "format: expected tornlog-record/2, found tornlog-run/1",
         ),
         (lambda one: one.pop("steps"), "missing required field `steps`"),
         (
@@ -61,7 +64,10 @@ def test_what_a_step_does_not_use_is_not_written_down() -> None:
         (lambda one: one["steps"][1].update(at=-1), "step 1: at: expected 0 to .*, found -1"),
         (lambda one: one["steps"][1].update(at=FILE_BYTES_MAX), f"step 1: at: .*, found {FILE_BYTES_MAX}"),
         (lambda one: one["steps"][1].update({"from": 2}), "step 1: from: expected less than 2, found 2"),
-        (lambda one: one["steps"].append(7), r"Expected `object`, got `int` - at `\$\.steps\[4\]`"),
+        (lambda one: one["steps"][4].update(size=-1), "step 4: size: expected at least 0, found -1"),
+        (lambda one: one["steps"][4].update(size=FILE_BYTES_MAX), "step 4: at: .*, found 7"),
+        (lambda one: one["steps"][4].update(by=2), "step 4: by: expected less than 2, found 2"),
+        (lambda one: one["steps"].append(7), r"Expected `object`, got `int` - at `\$\.steps\[5\]`"),
     ],
 )
 def test_a_document_that_is_no_record_is_refused_by_name(spoil: Any, message: str) -> None:
@@ -70,6 +76,16 @@ def test_a_document_that_is_no_record_is_refused_by_name(spoil: Any, message: st
 
     with pytest.raises(RecordError, match=message):
         ProgramRecord.from_json(document)
+
+
+def test_a_record_of_the_format_before_is_read_as_one_of_this() -> None:
+    document = json.loads(ProgramRecord((), (Step("allocate", file=0, at=16),), ((),)).dumps())
+    document["format"] = "tornlog-record/1"
+    del document["tasks"]
+
+    record = ProgramRecord.from_json(document)
+    assert record.steps == (Step("allocate", file=0, at=0, size=16),)
+    assert record.tasks == (ProgramTask(0, 0, ""),)
 
 
 def test_what_is_not_even_a_document_is_refused() -> None:

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.content import PAGE_BYTES, SparseBytes
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.record import ProgramRecord, RecordError, Step
-from tornlog.faults.probe.recording.run import EMPTY, differences, first_difference
-from tornlog.faults.probe.replay import PAGE_BYTES, Point, Replayer, piece_ends
+from tornlog.faults.probe.recording.run import EMPTY, differences
+from tornlog.faults.probe.replay import Point, Replayer, piece_ends
+from tornlog.sim.choices import Choices
 
 
 def record_of(*steps: Step) -> ProgramRecord:
@@ -87,6 +90,111 @@ def test_a_replay_stops_where_it_is_told() -> None:
         Replayer(record, EMPTY).upto(Point(1, 7, 0, False))
 
 
+def crash_contents(*records: Step, profile: str = "strict-posix", path: str = "/files/log") -> set[bytes | None]:
+    """Return each content that a crash behind the last step may leave a file, None if it leaves no such file."""
+    replayer = Replayer(record_of(*records), EMPTY)
+    list(replayer.points())
+    states = replayer.disk.crash_states(PROFILES[profile], 500, Choices("1").stream("states"))
+    assert states.is_exhaustive
+    files = [state.image.files.get(path) for state in states]
+    return {None if file is None else file.content for file in files}
+
+
+MADE = (CREATE, Step("allocate", file=0, size=2 * PAGE_BYTES), Step("sync", file=0), Step("sync directory", "/files"))
+NOTHING = bytes(PAGE_BYTES)
+
+
+def test_a_sync_of_a_range_covers_its_pages_and_no_others() -> None:
+    stores = [Step("store", file=0, at=at, data=b"ab") for at in (0, PAGE_BYTES)]
+    one, none = b"ab".ljust(PAGE_BYTES, b"\0"), NOTHING
+
+    assert crash_contents(*MADE, *stores) == {none + none, one + none, none + one, one + one}
+    ranged = Step("sync", file=0, at=PAGE_BYTES + 7, size=1)
+    assert crash_contents(*MADE, *stores, ranged) == {none + one, one + one}
+    assert crash_contents(*MADE, *stores, Step("sync", file=0, size=9 * PAGE_BYTES)) == {one + one}
+
+
+def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
+    store = Step("store", file=0, at=PAGE_BYTES - 1, data=b"abc")
+    points = list(Replayer(record_of(*MADE, store), EMPTY).points())
+
+    assert points[-1] == Point(4, 5, 0, False)
+    with pytest.raises(RecordError, match="step 4: store cannot be: ValueError: /files/log: "):
+        list(Replayer(record_of(*MADE, Step("store", file=0, at=2 * PAGE_BYTES, data=b"a")), EMPTY).points())
+
+
+@pytest.mark.parametrize(
+    "profile", [name for name, one in PROFILES.items() if not one.page_cache_survives and not one.torn_bytes_chance]
+)
+@given(places=st.lists(st.sampled_from([0, 8, 600, PAGE_BYTES, 2 * PAGE_BYTES - 1]), min_size=2, max_size=5))
+@settings(max_examples=8, deadline=None)
+def test_what_a_power_cut_leaves_inside_a_run_of_stores_it_may_leave_at_its_end(
+    profile: str, places: list[int]
+) -> None:
+    # Before the run there is what may be lost as well: a length, a name, and bytes of a write.
+    before = (*MADE, Step("write", file=0, at=PAGE_BYTES, data=b"w"), Step("link", "/files/log", "/files/twin"))
+    stores = [Step("store", file=0, at=at, data=bytes([number])) for number, at in enumerate(places, 1)]
+    replayer = Replayer(record_of(*before, *stores), EMPTY)
+    left: list[set[str]] = []
+    for point in replayer.points():
+        if point.step >= len(before) - 1:
+            states = replayer.disk.crash_states(PROFILES[profile], 100_000, Choices("1").stream("states"))
+            left.append({state.digest for state in states})
+            assert states.is_exhaustive
+
+    assert len(left) == len(stores) + 1
+    assert set().union(*left) == left[-1]
+
+
+def test_zeros_in_a_range_may_be_lost_page_by_page_and_change_no_length() -> None:
+    full = b"x" * 2 * PAGE_BYTES
+    made = (CREATE, Step("write", file=0, data=full), Step("sync", file=0), Step("sync directory", "/files"))
+    zeroed = Step("zero range", file=0, at=PAGE_BYTES - 1, size=1 << 30)
+
+    rest = full[: PAGE_BYTES - 1] + b"\0"
+    second = full[:PAGE_BYTES]
+    assert crash_contents(*made, zeroed, profile="ext4-data") == {full, rest + second, second + NOTHING, rest + NOTHING}
+
+
+def test_names_of_every_kind_are_carried_out() -> None:
+    replayer = Replayer(
+        record_of(
+            Step("make directory", "/files/d"),
+            Step("create", "/files/d/a", file=0),
+            Step("create", "", file=1),
+            Step("write", file=1, data=b"one"),
+            Step("link", "", "/files/b", file=1),
+            Step("exchange", "/files/d/a", "/files/b"),
+            Step("rename", "/files/d", "/files/e"),
+            Step("symlink", "/files/l", "e/a"),
+            Step("sync all"),
+        ),
+        EMPTY,
+    )
+    list(replayer.points())
+    image = replayer.crash("strict-posix")
+
+    assert {path: file.content for path, file in image.files.items()} == {"/files/b": b"", "/files/e/a": b"one"}
+    assert image.directories == ("/files", "/files/e", "/tmp")
+    assert image.symlinks == {"/files/l": "e/a"}
+
+
+def test_a_file_of_a_gibibyte_costs_what_is_written_to_it() -> None:
+    gib = 1 << 30
+    record = record_of(
+        *(CREATE, Step("truncate", file=0, at=gib), Step("store", file=0, at=gib - 4, data=b"last")),
+        *(Step("store", file=0, at=123, data=b"first"), Step("zero range", file=0, size=gib - 4)),
+    )
+    replayer = Replayer(record, EMPTY)
+    list(replayer.points())
+    states = list(replayer.disk.crash_states(PROFILES["strict-posix"], 50, Choices("1").stream("states")))
+
+    held = [state.image.files["/files/log"].held for state in states if "/files/log" in state.image.files]
+    assert {len(content) for content in held} == {0, gib}
+    assert all(isinstance(content, SparseBytes) and content.data_bytes <= 2 * PAGE_BYTES for content in held)
+    assert len({state.digest for state in states}) == len({state.image.digest() for state in states}) > 4
+
+
 @pytest.mark.parametrize(
     "steps",
     [
@@ -123,19 +231,11 @@ def test_images_that_are_alike_have_no_differences() -> None:
         (image(a=b""), image(), "/files/a: expected a file, found none"),
         (image(), image(b=b""), "/files/b: expected no such file, found one"),
         (Image({}, ("/files", "/files/d")), image(), "/files/d: expected a directory, found none"),
+        (image(), Image({}, ("/files",), {"/files/l": "a"}), "/files/l: expected no such symbolic link, found one"),
     ],
 )
 def test_a_difference_names_file_and_offset(recorded: Image, found: Image, difference: str) -> None:
     assert list(differences(recorded, found)) == [difference]
-
-
-@given(st.binary(max_size=40), st.binary(max_size=40))
-def test_the_first_difference_is_the_first(one: bytes, other: bytes) -> None:
-    expected = next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-
-    assert first_difference(one, other) == expected
 
 
 PROGRAM = """
@@ -174,3 +274,45 @@ def test_whatever_a_program_does_its_record_comes_to_what_it_left(
 
     assert (record.unseen, unlike) == ((), [])
     assert len(record.steps) > 30
+
+
+OLD = Image({"/files/log": FileImage(b"old", 0)}, ("/files", "/tmp"))
+NEW = Step("write", file=0, data=b"new")
+
+
+def contents_left(record: ProgramRecord, profile: str) -> set[bytes]:
+    """Return what a crash behind the record may leave in the log."""
+    replayer = Replayer(record, OLD)
+    list(replayer.points())
+    states = replayer.disk.crash_states(PROFILES[profile], 64, Choices("").stream("states"))
+    return {bytes(state.image.files["/files/log"].content) for state in states}
+
+
+def test_behind_a_failed_sync_the_old_bytes_are_durable_and_no_later_sync_writes_the_new_ones() -> None:
+    record = record_of(NEW, Step("failed sync", file=0), Step("sync", file=0))
+
+    assert contents_left(record, "strict-posix") == {b"old"}
+    assert contents_left(record, "process-kill") == {b"new"}
+
+
+def test_behind_a_lying_sync_a_power_cut_may_take_what_an_honest_sync_of_anything_saves() -> None:
+    lied = (NEW, Step("lying sync", file=0))
+
+    assert {b"old", b"new"} <= contents_left(record_of(*lied), "strict-posix")
+    assert contents_left(record_of(*lied), "os-crash") == {b"new"}
+    assert contents_left(record_of(*lied, Step("sync directory", "/files")), "strict-posix") == {b"new"}
+
+
+def test_a_lying_sync_of_a_directory_leaves_its_names_unsure() -> None:
+    record = record_of(Step("create", "/files/new", file=1), Step("lying sync", "/files"))
+    replayer = Replayer(record, OLD)
+    list(replayer.points())
+    states = replayer.disk.crash_states(PROFILES["ext4-ordered"], 64, Choices("").stream("states"))
+
+    assert {"/files/new" in state.image.files for state in states} == {True, False}
+
+
+def test_a_fault_is_a_step_at_which_nothing_happens() -> None:
+    record = record_of(NEW, Step("fault", "failed write", "EIO", file=0))
+
+    assert [point.step for point in Replayer(record, OLD).points()] == [-1, 0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.faults.probe.check import BROKEN, DIED, HELD, CheckOutcome
+from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, CheckOutcome
 
 
 @pytest.mark.parametrize(

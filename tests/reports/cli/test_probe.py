@@ -331,3 +331,226 @@ def test_what_no_disk_could_do_to_a_program_is_said(write_file: WriteFile) -> No
 
     assert result.exit_code == 0
     assert "never happened on these disks: torn page" in result.stdout
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Path:
+    """A check of the program above that is a shell script."""
+    path = tmp_path / "check.sh"
+    path.write_text(
+        """#!/bin/sh
+        last=$(tail -n 1)
+        [ -z "$last" ] && exit 0
+        found=$(cat value 2>/dev/null)
+        [ "$found" = "$last" ] || [ "$found" = two ] && exit 0
+        echo "'$last' is lost: found '$found'"
+        exit 1
+        """
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_a_check_may_be_any_executable(save: list[str], command: Path, tmp_path: Path) -> None:
+    script = save[-1]
+    kept = tmp_path / "probe.json"
+    out = tmp_path / "out"
+    result = invoke("--check", str(command), "--json", str(kept), "--out", str(out), "--jobs", "2", "--", script)
+    document = json.loads(kept.read_text())
+
+    assert result.exit_code == 1, result.output
+    assert document["check"] == str(command)
+    assert {one["signature"] for one in document["breaches"]} == {"'…' is lost: found '…'"}
+    again = invoke("--replay", document["breaches"][0]["file"])
+    assert again.exit_code == 1
+    assert "is lost: found" in again.stdout
+    assert invoke("--check", str(command), "--", script, "sync").exit_code == 0
+
+
+def test_a_check_may_be_a_server_that_stays_up(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
+    server = write_file(
+        "server.py",
+        """
+        import json, pathlib, sys
+        for line in sys.stdin:
+            asked = json.loads(line)
+            value = pathlib.Path(asked["directory"], "value")
+            found = value.read_text() if value.exists() else None
+            lost = asked["acknowledged"] and found not in [asked["acknowledged"][-1], "two"]
+            print(json.dumps({"broken": ["lost"] if lost else []}), flush=True)
+        """,
+    )
+    command, out = f"{sys.executable} {server}", tmp_path / "out"
+    result = invoke("--check-server", command, "--out", str(out), "--", save[-1])
+
+    assert result.exit_code == 1, result.output
+    assert "broken: lost" in result.stdout
+    failure = out / "failures" / "lost" / "failure.json"
+    assert invoke("--replay", str(failure)).exit_code == 1
+    assert invoke("--check-server", command, "--", save[-1], "sync").exit_code == 0
+
+
+def test_a_crash_in_recovery_is_shown_with_the_crash_before(write_file: WriteFile, tmp_path: Path) -> None:
+    script = write_file("put.py", "open('journal', 'w').write('seven'); print('seven')")
+    check = write_file(
+        "check.py",
+        """
+        def check(directory, acknowledged):
+            journal, value = directory / "journal", directory / "value"
+            if journal.exists() and journal.read_text() == "seven":
+                journal.unlink()
+                value.write_text("seven")
+            if acknowledged and not value.exists():
+                yield "seven is lost"
+        """,
+    )
+    arguments = ("--disk", "process-kill", "--recovery-crashes", "1", "--out", str(tmp_path / "out"))
+    result = invoke("--check", str(check), *arguments, "--", str(script))
+
+    assert result.exit_code == 1, result.output
+    assert "every promise held" in result.stdout
+    assert "broken by a crash in recovery: seven is lost" in result.stdout
+    assert "crash after step 3: acknowledge 'seven' at put.py:1, on process-kill" in result.stdout
+    assert "crash after step 2: unlink journal at check.py:5" in result.stdout
+    again = invoke("--replay", str(tmp_path / "out/failures/recovery-seven-is-lost/failure.json"))
+    assert again.exit_code == 1
+    assert "then the check, as it recovers from that" in again.stdout
+
+
+IGNORE = """
+    import os
+    log = os.open("log", os.O_CREAT | os.O_WRONLY)
+    os.fsync(os.open(".", os.O_RDONLY))
+    os.write(log, b"seven")
+    try:
+        os.fsync(log)
+    except OSError:
+        pass
+    print("seven")
+    """
+SEVEN = """
+    def check(directory, acknowledged):
+        log = directory / "log"
+        if acknowledged and not (log.exists() and log.read_text() == "seven"):
+            yield "seven is lost"
+    """
+
+
+def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
+    write_file: WriteFile, tmp_path: Path
+) -> None:
+    script, check = write_file("ignore.py", IGNORE), write_file("check.py", SEVEN)
+    kept, out = tmp_path / "probe.json", tmp_path / "out"
+    faults = ("--faults", "failed-sync", "--faults", "failed extend")
+    rest = ("--json", str(kept), "--out", str(out), "--disk", "ext4-ordered", "--jobs", "0", "--", str(script))
+    result = invoke("--check", str(check), *faults, *rest)
+
+    assert result.exit_code == 1, result.output
+    shown = result.stdout
+    assert "every promise held" in shown
+    assert "faults: failed sync 1" in shown
+    assert "never happened, for want of a call: failed extend" in shown
+    assert "with failed sync at call 1 of those that it can strike, step 4 failed sync log  fsync" in shown
+    assert "not durable, unless written again: what the failed sync of step 4 was to write" in shown
+    assert "4 failed sync log  fsync" in shown
+    found = json.loads(kept.read_text())["reruns"]
+    assert (found["runs"], found["injected"], found["never_injected"]) == (1, {"failed sync": 1}, ["failed extend"])
+    (breach,) = found["breaches"]
+    assert (breach["kind"], breach["signature"]) == ("failed sync", "seven is lost")
+    assert json.loads(Path(breach["file"]).read_text())["failure"]["rerun"] == breach["rerun"]
+    again = invoke("--replay", str(out / "failures/failed-sync-seven-is-lost/failure.json"))
+    assert again.exit_code == 1
+    assert "step 4 failed sync log  fsync" in again.stdout
+
+
+def test_faults_after_which_nothing_more_is_promised_are_no_failure(write_file: WriteFile) -> None:
+    script, check = write_file("stop.py", IGNORE.replace("pass", "raise")), write_file("check.py", SEVEN)
+    result = invoke("--check", str(check), "--faults", "failed-sync", "--jobs", "0", "--", str(script))
+
+    assert result.exit_code == 0, result.output
+    assert "1 ended with an error" in " ".join(result.stdout.split())
+
+
+def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
+    lines = """
+        import threading
+        threads = [threading.Thread(target=lambda name=name: open(name, "w").write(name)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        """
+    script, check = write_file("two.py", lines), write_file("check.py", "def check(directory, acknowledged): return []")
+    result = invoke("--check", str(check), "--seeds", "4", "--disk", "process-kill", "--jobs", "0", "--", str(script))
+
+    assert result.exit_code == 0, result.output
+    assert "4 seeds, " in result.stdout
+    assert "other orders, by " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--check", "CHECK", "--", "./no-such-program"],
+            "expected a program, found none that can be run by that name",
+        ),
+        (["--check", "CHECK", "--record", "python", "--", "true"], "expected a script, .py, or -m and a module"),
+        (["--check", "CHECK", "--record", "magic", "--", "true"], "expected one of calls, python, found magic"),
+        (["--check", "CHECK", "--stores", "all", "--", "true"], "expected one of step, call, found all"),
+        (["--check", "CHECK", "--faults", "fire", "--", "true"], "expected one of errors, failed write, disk full"),
+        (
+            ["--check", "CHECK", "--seeds", "1", "--record", "python", "--", "SAVE"],
+            "expected calls with --faults or --seeds, found python",
+        ),
+        (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
+        (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),
+        (["--check-server", "x", "--recovery-crashes", "1", "--", "true"], "the recovery of a server is not recorded"),
+        (["--check", "CHECK", "--program-seconds", "0.3", "--", "LOOP"], "has not ended within 0.3 s"),
+        (["--check", "SHUT", "--", "SAVE"], "does not accept what the program leaves without any crash: shut"),
+    ],
+)
+def test_bad_input_gets_a_sentence(write_file: WriteFile, arguments: list[str], sentence: str) -> None:
+    places = {
+        "CHECK": write_file("check.py", CHECK),
+        "SHUT": write_file("shut.py", "def check(directory, acknowledged): return ['shut']"),
+        "SAVE": write_file("save.py", SAVE),
+        "LOOP": write_file("loop.py", "while True: pass"),
+    }
+    result = invoke(*(str(places.get(argument, argument)) for argument in arguments))
+
+    assert result.exit_code == 2, result.output
+    assert sentence in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_any_executable_is_recorded_with_its_calls_and_its_processes(command: Path, tmp_path: Path) -> None:
+    program = "for value in one two; do echo $value > new; mv new value; echo $value; done"
+    kept = tmp_path / "probe.json"
+    result = invoke("--check", str(command), "--json", str(kept), "--jobs", "2", "--", "sh", "-c", program)
+
+    assert result.exit_code == 1, result.output
+    assert "rename new -> value" in result.stdout
+    assert "by mv of process 1" in result.stdout
+    document = json.loads(kept.read_text())
+    assert (document["acknowledged"], document["refused"]) == (2, [])
+    kills = next(disk for disk in document["disks"] if disk["disk"] == "process-kill")
+    assert kills["broken"] == 0
+
+
+def test_a_recovery_of_any_executable_is_cut(tmp_path: Path) -> None:
+    check = tmp_path / "recover.sh"
+    check.write_text(
+        """#!/bin/sh
+        promised=$(tail -n 1)
+        if [ "$(cat journal 2>/dev/null)" = seven ]; then rm journal; echo seven > value; fi
+        [ -z "$promised" ] || [ "$(cat value 2>/dev/null)" = seven ] || { echo "seven is lost"; exit 1; }
+        """
+    )
+    check.chmod(0o755)
+    program = "echo seven > j; mv j journal; echo seven"
+    arguments = ("--recovery-crashes", "1", "--disk", "process-kill", "--check", str(check))
+    result = invoke(*arguments, "--", "sh", "-c", program)
+
+    assert result.exit_code == 1, result.output
+    assert "broken by a crash in recovery: seven is lost" in result.stdout
+    assert "crash after step 2: unlink journal" in result.stdout

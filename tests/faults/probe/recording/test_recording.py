@@ -21,8 +21,13 @@ def steps_of(found: tuple[ProgramRecord, list[str]]) -> list[Step]:
 
 
 def told(steps: list[Step]) -> list[tuple[Any, ...]]:
-    """Return steps without stacks and empty fields."""
-    return [tuple(one for one in astuple(step)[:-1] if one not in ("", -1, b"")) for step in steps]
+    """Return steps without stacks, tasks and empty fields."""
+    found = []
+    for step in steps:
+        *fields, size, data = astuple(step)[:7]
+        more = (size,) if size else ()
+        found.append(tuple(one for one in (*fields, *more, data) if one not in ("", -1, b"")))
+    return found
 
 
 def test_bytes_are_recorded_when_python_hands_them_to_the_kernel(recorded: Recorded) -> None:
@@ -103,7 +108,7 @@ def test_every_way_to_write_through_a_descriptor_is_recorded(recorded: Recorded)
         ("write", 0, 2, b"AB"),
         ("write", 0, 6, b"CD"),
         ("write", 0, 8, b"89"),
-        ("allocate", 0, 20),
+        ("allocate", 0, 0, 20),
         ("truncate", 0, 15),
         ("truncate", 0, 12),
         ("sync", 0, 0),
@@ -347,8 +352,7 @@ UNSEEN = {
         reader, writer = os.pipe(); os.write(writer, b"x")
         os.splice(reader, os.open("file", os.O_WRONLY | os.O_CREAT), 1)
         """,
-    "os.rename": "import os; os.mkdir('a'); os.rename('a', 'b')",
-    "limit": "import os; os.truncate(os.open('file', os.O_WRONLY | os.O_CREAT), 1 << 27)",
+    "limit": "import os; os.truncate(os.open('file', os.O_WRONLY | os.O_CREAT), 1 << 41)",
 }
 
 
@@ -504,3 +508,59 @@ def test_what_open_refuses_it_refuses_under_the_recorder_with_the_same_words(
     )
 
     assert record.acknowledged == [done.stdout.strip()]
+
+
+def test_each_step_names_the_thread_that_did_it(recorded: Recorded) -> None:
+    record, unlike = recorded(
+        """
+        import threading
+        def put(name):
+            with open(name, "w") as file:
+                file.write(name)
+        for name in ("a", "b"):
+            thread = threading.Thread(target=put, args=(name,), name=f"writer {name}")
+            thread.start()
+            thread.join()
+        put("c")
+        """
+    )
+
+    assert unlike == []
+    by = [(record.tasks[step.by].name, step.data) for step in record.steps if step.kind == "write"]
+    assert by == [("writer a", b"a"), ("writer b", b"b"), ("MainThread", b"c")]
+    assert [task.process for task in record.tasks] == [0, 0, 0]
+
+
+def test_a_directory_is_renamed_with_all_that_it_holds(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            os.makedirs("a/in")
+            log = open("a/in/log", "w")
+            os.rename("a", "b")
+            log.write("x"); log.close()
+            os.rename("b/in/log", "b/log")
+            os.mkdir("a"); os.rename("a", "b/in")
+            """
+        )
+    )
+
+    assert ("rename", f"{FILES}/a", f"{FILES}/b", 0) in told(steps)
+    assert told(steps)[-1] == ("rename", f"{FILES}/a", f"{FILES}/b/in", 0)
+
+
+def test_a_file_of_a_gibibyte_that_holds_little_is_recorded(recorded: Recorded) -> None:
+    steps = steps_of(
+        recorded(
+            """
+            import os
+            file = os.open("segment", os.O_RDWR | os.O_CREAT)
+            os.ftruncate(file, 1 << 30)
+            os.pwrite(file, b"record", 1 << 29)
+            os.posix_fallocate(file, 0, 1 << 16)
+            """
+        )
+    )
+
+    assert [step.kind for step in steps] == ["create", "truncate", "write", "allocate"]

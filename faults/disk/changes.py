@@ -1,0 +1,408 @@
+"""Changes of names and sizes, one by one as a crash can take them back, and the entries that they are made to.
+
+    change             durable, strictly, once                       counted when lost as
+    create             its directory is synced                       name lost
+    extend             the file is synced                            size lost, partial extend
+    empty              the file is synced                            emptying undone
+    truncate           the file is synced                            emptying undone
+    unlink             its directory is synced                       unlink undone
+    rename             the directory of the new name is synced       rename undone
+    exchange           the directory of the second name is synced    rename undone
+    link               the directory of the new name is synced       name lost
+    symlink            its directory is synced                       name lost
+    make directory     the directory above is synced                 directory lost
+    remove directory   the directory above is synced                 removal undone
+
+What a crash takes is a `Lost`: a file that was made longer by allocation may keep a part of its growth.
+
+Replayed over the durable entries, a change does what it can: one that refers to a name that is not there, because the
+change that made it was lost, does nothing. A rename kept while its file's creation was lost still gives the new name.
+
+A change names places by paths, but what is in a directory moves with it. Where the rename of a directory is lost, what
+was done in it later is done under its old name (`moved`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar, Self
+
+from ..kinds import FaultKind
+from .page_cache import Inode
+
+Lost = Mapping[int, int]
+"""The changes that a crash takes, by number, and how many bytes of its growth each leaves a file: 0, or some."""
+
+
+@dataclass(slots=True)
+class MetadataState:
+    """Names, directories and sizes as they are at some moment.
+
+    A name leads to a file's number, and that to its present content: emptying or cutting a file gives it a new Inode,
+    for the old bytes may come back. Several names may lead to one file. sizes is by Inode.identity. written is the last
+    `write` operation that grew it. symlinks has the texts of those files that are symbolic links.
+    """
+
+    names: dict[str, int] = field(default_factory=dict)
+    files: dict[int, Inode] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=lambda: {"/"})
+    sizes: dict[int, int] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+    symlinks: dict[int, str] = field(default_factory=dict)
+
+    def copy(self) -> "MetadataState":
+        """Return entries that can change on their own; the inodes are shared."""
+        names, files, directories = dict(self.names), dict(self.files), set(self.directories)
+        return MetadataState(names, files, directories, dict(self.sizes), dict(self.written), dict(self.symlinks))
+
+    def inode(self, path: str) -> Inode | None:
+        """Return the content of the file at path, None if there is none."""
+        file = self.names.get(path)
+        return None if file is None else self.files[file]
+
+    def contents(self) -> list[tuple[str, Inode]]:
+        """Return the files that have a name, by path, a file with several under each of them."""
+        symlinks = self.symlinks
+        return [(path, self.files[file]) for path, file in sorted(self.names.items()) if file not in symlinks]
+
+    def symlink_texts(self) -> dict[str, str]:
+        """Return the texts of the symbolic links that have a name, by path."""
+        return {path: self.symlinks[file] for path, file in sorted(self.names.items()) if file in self.symlinks}
+
+    def relocate(self, where: Callable[[str], str]) -> None:
+        """Give everything another path."""
+        self.names = {where(path): file for path, file in self.names.items()}
+        self.directories = {where(path) for path in self.directories}
+
+    @property
+    def used_bytes(self) -> int:
+        """Return what the files with a name take, allocated ahead or not."""
+        files = self.names.values()
+        return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
+
+    def prune(self) -> None:
+        """Remove what lies in directories that do not exist."""
+        for directory in sorted(self.directories - {"/"}):
+            if parent_of(directory) not in self.directories:
+                self.directories.discard(directory)
+        for path in [path for path in self.names if parent_of(path) not in self.directories]:
+            del self.names[path]
+
+
+@lru_cache(maxsize=4096)
+def parent_of(path: str) -> str:
+    """Return the directory a path lies in."""
+    return path.rpartition("/")[0] or "/"
+
+
+def below(path: str, source: str, target: str) -> str:
+    """Return a path with target in the place of source if it is that, or lies in it; else the path."""
+    return f"{target}{path[len(source) :]}" if f"{path}/".startswith(f"{source}/") else path
+
+
+@dataclass(slots=True, eq=False)
+class Change(ABC):
+    """One change, with the number of the operation that made it, which is its own."""
+
+    kind: ClassVar[str]
+    lost: ClassVar[FaultKind]
+    number: int
+    path: str
+    synced: bool = field(default=False, init=False)
+    """Whether a sync meant for it is complete."""
+    acknowledged: bool = field(default=False, init=False)
+    """Whether one was answered so, which may have been a lie."""
+
+    @property
+    def directory(self) -> str | None:
+        """Return the directory whose sync makes the change durable; None if the file's own does."""
+        return parent_of(self.path)
+
+    @property
+    def label(self) -> str:
+        """Return what the draw about this change is labelled with."""
+        return f"{self.kind} {self.path}"
+
+    @abstractmethod
+    def apply(self, entries: MetadataState) -> None:
+        """Do the change to entries."""
+
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing behind
+        """Do to entries what is left of a lost change. kept_bytes: of the growth of a file."""
+
+    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
+        """Return what the loss is counted as."""
+        return self.lost
+
+    def moved(self, where: Callable[[str], str]) -> Self:
+        """Return the same change where directories have other paths than they had when it was made."""
+        twin = copy(self)
+        twin.path = where(self.path)
+        return twin
+
+    def before(self, path: str) -> str:
+        """Return where a path leads to that was used behind this change if the change is lost."""
+        return path
+
+
+class _FileChange(Change):
+    """A change of a file's size or content, which a sync of the file itself makes durable."""
+
+    __slots__ = ()
+
+    @property
+    def directory(self) -> None:
+        """Return None: no directory is concerned."""
+
+
+@dataclass(slots=True, eq=False)
+class Create(Change):
+    """A new, empty file."""
+
+    kind = "create"
+    lost = FaultKind.NAME_LOST
+    file: int
+    inode: Inode
+
+    def apply(self, entries: MetadataState) -> None:
+        """Give the file its name and its first content."""
+        entries.names[self.path] = self.file
+        entries.files[self.file] = self.inode
+
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
+        """Leave the file nameless: a later rename may still name it."""
+        entries.files[self.file] = self.inode
+
+
+@dataclass(slots=True, eq=False)
+class Extend(_FileChange):
+    """A file grows. by_write: by writing the bytes, not by asking for zeros; in_steps: by having zeros allocated."""
+
+    kind = "extend"
+    lost = FaultKind.SIZE_LOST
+    identity: int
+    before_bytes: int
+    size_bytes: int
+    by_write: bool = False
+    in_steps: bool = False
+
+    @property
+    def grown_bytes(self) -> int:
+        """Return how much longer the file has become."""
+        return self.size_bytes - self.before_bytes
+
+    def apply(self, entries: MetadataState) -> None:
+        """Set the size; it only grows."""
+        # Replayed without a change that was lost, the file may be longer by now than this one had made it.
+        if self.size_bytes > entries.sizes.get(self.identity, 0):
+            entries.sizes[self.identity] = self.size_bytes
+        if self.by_write:
+            entries.written[self.identity] = self.number
+
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
+        """Leave the file as long as a part of the growth makes it."""
+        assert 0 <= kept_bytes < self.grown_bytes, (kept_bytes, self.grown_bytes)
+        if kept_bytes:
+            grown = self.before_bytes + kept_bytes
+            entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
+
+    def lost_as(self, kept_bytes: int = 0) -> FaultKind:
+        """Return what the loss is counted as: there is a name of its own for one in part."""
+        return FaultKind.PARTIAL_EXTEND if kept_bytes else self.lost
+
+
+@dataclass(slots=True, eq=False)
+class Empty(_FileChange):
+    """A file loses its content and goes on with a new, empty one."""
+
+    kind = "empty"
+    lost = FaultKind.EMPTYING_UNDONE
+    file: int
+    inode: Inode
+
+    def apply(self, entries: MetadataState) -> None:
+        """Give the file its new content."""
+        entries.files[self.file] = self.inode
+
+
+@dataclass(slots=True, eq=False)
+class Truncate(_FileChange):
+    """A file loses its end and goes on with a new Inode that has the rest.
+
+    Lost, the file is the old one again, without what was written after the cut.
+    """
+
+    kind = "truncate"
+    lost = FaultKind.EMPTYING_UNDONE
+    file: int
+    inode: Inode
+    size_bytes: int
+
+    def apply(self, entries: MetadataState) -> None:
+        """Give the file its rest, as far as it has grown in these entries."""
+        assert self.file in entries.files, self.file
+        before, after = entries.files[self.file].identity, self.inode.identity
+        entries.files[self.file] = self.inode
+        entries.sizes[after] = min(self.size_bytes, entries.sizes.get(before, 0))
+        if before in entries.written:
+            entries.written[after] = entries.written[before]
+
+
+@dataclass(slots=True, eq=False)
+class Unlink(Change):
+    """A name goes away."""
+
+    kind = "unlink"
+    lost = FaultKind.UNLINK_UNDONE
+    file: int
+
+    def apply(self, entries: MetadataState) -> None:
+        """Remove the name if it still means this file."""
+        if entries.names.get(self.path) == self.file:
+            del entries.names[self.path]
+
+
+@dataclass(slots=True, eq=False)
+class Rename(Change):
+    """A file moves from path to target, replacing what had that name."""
+
+    kind = "rename"
+    lost = FaultKind.RENAME_UNDONE
+    target: str
+    file: int
+
+    @property
+    def directory(self) -> str:
+        """Return the directory of the new name."""
+        return parent_of(self.target)
+
+    def moved(self, where: Callable[[str], str]) -> Self:
+        """Return the same change where directories have other paths than they had when it was made."""
+        twin = Change.moved(self, where)
+        twin.target = where(self.target)
+        return twin
+
+    def apply(self, entries: MetadataState) -> None:
+        """Move the name; without the old one, which a crash may have taken, the file still gets the new one."""
+        if entries.names.get(self.path) == self.file:
+            del entries.names[self.path]
+        entries.names[self.target] = self.file
+
+
+@dataclass(slots=True, eq=False)
+class _Relocation(Change):
+    """Names change places, and directories do with all that they hold."""
+
+    lost = FaultKind.RENAME_UNDONE
+    target: str
+
+    @property
+    def directory(self) -> str:
+        """Return the directory of the new name."""
+        return parent_of(self.target)
+
+    def moved(self, where: Callable[[str], str]) -> Self:
+        """Return the same change where directories have other paths than they had when it was made."""
+        twin = Change.moved(self, where)
+        twin.target = where(self.target)
+        return twin
+
+
+@dataclass(slots=True, eq=False)
+class RenameDirectory(_Relocation):
+    """A directory moves from path to target, where there is nothing, or an empty directory."""
+
+    kind = "rename"
+
+    def apply(self, entries: MetadataState) -> None:
+        """Move the directory; one whose making was lost still gets the new name."""
+        entries.relocate(self.after)
+        entries.directories.add(self.target)
+
+    def after(self, path: str) -> str:
+        """Return where a path leads to once this has happened."""
+        return below(path, self.path, self.target)
+
+    def before(self, path: str) -> str:
+        """Return where a path behind it leads to if it has not happened."""
+        return below(path, self.target, self.path)
+
+
+@dataclass(slots=True, eq=False)
+class RenameExchange(_Relocation):
+    """What is at two paths, files or directories, change places at once."""
+
+    kind = "exchange"
+
+    def apply(self, entries: MetadataState) -> None:
+        """RenameExchange them; if a crash has taken one, the other still goes to its place."""
+        entries.relocate(self.after)
+
+    def after(self, path: str) -> str:
+        """Return where a path leads to once this has happened."""
+        moved = below(path, self.path, self.target)
+        return moved if moved != path else below(path, self.target, self.path)
+
+    def before(self, path: str) -> str:
+        """Return where a path behind it leads to if it has not happened: it is its own reverse."""
+        return self.after(path)
+
+
+@dataclass(slots=True, eq=False)
+class Symlink(Change):
+    """A new symbolic link. Its text is there whenever its name is."""
+
+    kind = "symlink"
+    lost = FaultKind.NAME_LOST
+    file: int
+    inode: Inode
+    text: str
+
+    def apply(self, entries: MetadataState) -> None:
+        """Add the link."""
+        entries.names[self.path] = self.file
+        self.lose(entries)
+
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
+        """Leave the link nameless: a later rename may still name it."""
+        entries.files[self.file] = self.inode
+        entries.symlinks[self.file] = self.text
+
+
+@dataclass(slots=True, eq=False)
+class Link(Change):
+    """A file gets one more name."""
+
+    kind = "link"
+    lost = FaultKind.NAME_LOST
+    file: int
+
+    def apply(self, entries: MetadataState) -> None:
+        """Add the name."""
+        entries.names[self.path] = self.file
+
+
+class MakeDirectory(Change):
+    """A new, empty directory."""
+
+    __slots__ = ()
+    kind = "make directory"
+    lost = FaultKind.DIRECTORY_LOST
+
+    def apply(self, entries: MetadataState) -> None:
+        """Add the directory."""
+        entries.directories.add(self.path)
+
+
+class RemoveDirectory(Change):
+    """An empty directory goes away."""
+
+    __slots__ = ()
+    kind = "remove directory"
+    lost = FaultKind.REMOVAL_UNDONE
+
+    def apply(self, entries: MetadataState) -> None:
+        """Remove the directory."""
+        entries.directories.discard(self.path)

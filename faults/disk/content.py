@@ -1,0 +1,180 @@
+"""Content of a file: plain bytes, or pages of which those that hold nothing but zeros are left out.
+
+A log whose segment is 1 GiB long and has a hundred records must cost what the records do. So whoever may meet such
+files keeps them as `SparseBytes`; a run of the store, whose files are small and read through views, keeps plain bytes.
+Both have a length and slices, and `with_pages` makes new content of either.
+"""
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+
+PAGE_BYTES = 4096
+_NOTHING = bytes(PAGE_BYTES)
+_FLAT_BYTES_MAX = 1 << 20
+"""Content up to that length has the digest that plain bytes have, whichever way it is kept."""
+_SUM_BITS = 128
+
+
+class SparseBytes:
+    """Bytes, most of which may be zeros. Mutable; what others keep is a `copy`.
+
+    Invariant: each page has PAGE_BYTES bytes, not all of them zeros, and none but zeros behind the end.
+    """
+
+    __slots__ = ("_pages", "_size_bytes", "_sum")
+
+    def __init__(self, size_bytes: int = 0, pages: Mapping[int, bytes] | None = None) -> None:
+        self._size_bytes = size_bytes
+        self._pages = dict(pages or {})
+        self._sum: int | None = None
+        """Of the digests of the pages, each with its number; None until it is asked for. Replacing a page moves it."""
+
+    @classmethod
+    def of(cls, content: "Content") -> "SparseBytes":
+        """Return content as one of these, which can be changed on its own."""
+        if isinstance(content, SparseBytes):
+            return content.copy()
+        made = cls(len(content))
+        made[0 : len(content)] = content
+        return made
+
+    def copy(self) -> "SparseBytes":
+        """Return the same content, to be changed on its own."""
+        twin = SparseBytes(self._size_bytes, self._pages)
+        if self._size_bytes > _FLAT_BYTES_MAX:
+            twin._sum = self._summed()  # found here once, and not in each of many copies
+        return twin
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def __getitem__(self, where: slice) -> bytes:
+        start, end, _ = where.indices(self._size_bytes)
+        first, last = start // PAGE_BYTES, -(-end // PAGE_BYTES)
+        if first >= last or start >= end:
+            return b""
+        if last == first + 1:  # mostly
+            return self._pages.get(first, _NOTHING)[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
+        found = b"".join(self._pages.get(page, _NOTHING) for page in range(first, last))
+        return found[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
+
+    def __setitem__(self, where: slice, data: bytes | bytearray | memoryview) -> None:
+        """Replace bytes by as many others."""
+        start, end, _ = where.indices(self._size_bytes)
+        assert len(data) == end - start, (start, end, len(data))
+        for page in range(start // PAGE_BYTES, -(-end // PAGE_BYTES)):
+            at = page * PAGE_BYTES
+            first, last = max(at, start), min(at + PAGE_BYTES, end)
+            piece = bytes(data[first - start : last - start])
+            if len(piece) < PAGE_BYTES:
+                before = self._pages.get(page, _NOTHING)
+                piece = before[: first - at] + piece + before[last - at :]
+            self._put(page, piece)
+
+    def resize(self, size_bytes: int) -> None:
+        """Cut the end off, or add zeros."""
+        if size_bytes < self._size_bytes:
+            kept = -(-size_bytes // PAGE_BYTES)
+            for page in [page for page in self._pages if page >= kept]:
+                self._put(page, _NOTHING)
+            if size_bytes % PAGE_BYTES and kept - 1 in self._pages:
+                rest = self._pages[kept - 1][: size_bytes % PAGE_BYTES]
+                self._put(kept - 1, rest.ljust(PAGE_BYTES, b"\0"))
+        self._size_bytes = size_bytes
+
+    def _put(self, page: int, content: bytes) -> None:
+        assert len(content) == PAGE_BYTES, (page, len(content))
+        before = self._pages.get(page, _NOTHING)
+        if self._sum is not None and before != content:
+            self._sum += _page_digest(page, content) - _page_digest(page, before)
+        if content != _NOTHING:
+            self._pages[page] = content
+        else:
+            self._pages.pop(page, None)
+
+    def pages(self) -> Iterator[int]:
+        """Yield the numbers of the pages that hold anything, in order."""
+        return iter(sorted(self._pages))
+
+    def extents(self) -> Iterator[tuple[int, bytes]]:
+        """Yield runs of pages that hold anything, each with its offset, in order; the last one ends with the file."""
+        start, run = 0, list[bytes]()
+        for page in self.pages():
+            at = page * PAGE_BYTES
+            if run and at != start + len(run) * PAGE_BYTES:
+                yield start, b"".join(run)
+                run = []
+            start = start if run else at
+            run.append(self._pages[page])
+        if run:
+            yield start, b"".join(run)[: self._size_bytes - start]
+
+    @property
+    def data_bytes(self) -> int:
+        """Return how many bytes its pages take."""
+        return len(self._pages) * PAGE_BYTES
+
+    def digest(self) -> bytes:
+        """Return a digest of the content: of short content that of its bytes, else one that follows its changes."""
+        if self._size_bytes <= _FLAT_BYTES_MAX:
+            return blake2b(self[0 : self._size_bytes], digest_size=16).digest()
+        return blake2b(f"{self._size_bytes} {self._summed() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
+
+    def _summed(self) -> int:
+        if self._sum is None:
+            self._sum = sum(_page_digest(page, content) for page, content in self._pages.items())
+        return self._sum
+
+    def __bytes__(self) -> bytes:
+        return self[0 : self._size_bytes]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, bytes):
+            return self._size_bytes == len(other) and bytes(self) == other
+        if not isinstance(other, SparseBytes):
+            return NotImplemented
+        return self._size_bytes == other._size_bytes and self._pages == other._pages
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"SparseBytes({self._size_bytes} bytes, {len(self._pages)} pages)"
+
+
+Content = bytes | SparseBytes
+
+
+def _page_digest(page: int, content: bytes) -> int:
+    """Return what a page adds to the sum of its content; one of zeros adds nothing, as one that is not there."""
+    if content == _NOTHING:
+        return 0
+    digest = blake2b(content, digest_size=_SUM_BITS // 8, salt=page.to_bytes(8, "little"))
+    return int.from_bytes(digest.digest(), "little")
+
+
+def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
+    """Return content with other bytes at some offsets; the same object if that makes no difference."""
+    if isinstance(content, SparseBytes):
+        sparse = content.copy()
+        for start, page in pages.items():
+            sparse[start : start + len(page)] = page
+        return content if sparse == content else sparse
+    changed = bytearray(content)
+    for start, page in pages.items():
+        changed[start : start + len(page)] = page
+    return content if changed == content else bytes(changed)
+
+
+def first_difference(one: Content, other: Content) -> int | None:
+    """Return the first offset at which two contents differ, the end of the shorter one if that is all; None: none."""
+    shorter = min(len(one), len(other))
+    if isinstance(one, SparseBytes) and isinstance(other, SparseBytes):
+        starts = [page * PAGE_BYTES for page in sorted({*one.pages(), *other.pages()})]
+    else:
+        starts = list(range(0, shorter, PAGE_BYTES))
+    for start in starts:
+        end = min(start + PAGE_BYTES, shorter)
+        left, right = one[start:end], other[start:end]
+        if left != right:
+            return start + next(at for at, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
+    return shorter if len(one) != len(other) else None

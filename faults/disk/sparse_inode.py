@@ -1,0 +1,87 @@
+"""Page cache of a file that may be long and hold little: `Inode`, kept as `SparseBytes`.
+
+What a file holds is asked for by slices, which both kinds of content have; the methods that make, grow or copy whole
+contents are others here. There are no views of such a file: who reads it gets copies.
+"""
+
+from typing import cast
+
+from .content import PAGE_BYTES, Content, SparseBytes
+from .image import FileImage
+from .page_cache import Inode
+
+
+class SparseInode(Inode):
+    """One file's content, whatever its names are; it costs what was written, however long it is."""
+
+    __slots__ = ()
+
+    def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
+        assert page_bytes == PAGE_BYTES, page_bytes
+        super().__init__(identity, page_bytes, mtime_ns, loaded)
+        self._keep(SparseBytes(), SparseBytes())
+
+    def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
+        # All that `Inode` does to these, beside what is overridden here, is to take their length and slices.
+        self.cache = cast(bytearray, cache)
+        self.readable = cast("memoryview[int]", cache)
+        self._durable = cast(bytearray, durable)
+
+    @property
+    def _sparse_cache(self) -> SparseBytes:
+        return cast(SparseBytes, self.cache)
+
+    @property
+    def _sparse_durable(self) -> SparseBytes:
+        return cast(SparseBytes, self._durable)
+
+    def content(self) -> Content:
+        """Return the bytes as readers see them."""
+        return self._sparse_cache.copy() if self._frozen is None else self._frozen.held
+
+    def durable_bytes(self, size_bytes: int) -> Content:
+        """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
+        if self.loaded is not None and len(self.loaded.held) == size_bytes:
+            return self.loaded.held
+        found = self._sparse_durable.copy() if self.loaded is None else SparseBytes.of(self.loaded.held)
+        found.resize(size_bytes)
+        return found
+
+    def thaw(self, size_bytes: int) -> bytearray:
+        """Return the page cache, writable, filled with zeros to size_bytes if it is shorter."""
+        if self._frozen is not None:
+            self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
+            self._frozen = None
+        if len(self.cache) < size_bytes:
+            self._sparse_cache.resize(size_bytes)
+        return self.cache
+
+    def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
+        """Put zeros in the page cache, inside the file: where neither it nor the disk has any but zeros, nothing is."""
+        self.thaw(0)
+        held = {*self._sparse_cache.pages(), *SparseBytes.of(self.durable_bytes(self.size_bytes)).pages()}
+        for _, at, data in self.pending:
+            held.update(range(at // PAGE_BYTES, -(-(at + len(data)) // PAGE_BYTES)))
+        for page in sorted(held):
+            first, last = max(page * PAGE_BYTES, start), min((page + 1) * PAGE_BYTES, end)
+            if first < last:
+                self.cache[first:last] = bytes(last - first)
+                self.pending.append((number, first, bytes(last - first)))
+        self.mtime_ns = mtime_ns
+
+    def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
+        rest = SparseInode(identity, self.page_bytes, mtime_ns)
+        self.thaw(0)
+        cache, durable = self._sparse_cache.copy(), SparseBytes.of(self.durable_bytes(self.size_bytes))
+        for content in (cache, durable):
+            content.resize(size_bytes)
+        rest._keep(cache, durable)
+        return rest
+
+    def _grown_durable(self) -> bytearray:
+        if self.loaded is not None:
+            self._keep(self._sparse_cache, SparseBytes.of(self.loaded.held))
+            self.loaded = None
+        if len(self._durable) < self.size_bytes:
+            self._sparse_durable.resize(self.size_bytes)
+        return self._durable

@@ -1,0 +1,193 @@
+"""Checkers: the processes that checks run in, each with a directory of its own for every state.
+
+A check that hangs, or kills its process, costs that state and no other. Processes are forked, which is cheap, and safe
+as there is one thread only. One that takes too long is asked again alone, when nothing else runs: a busy machine is no
+breach. Each judges one state after the other, in a fresh directory.
+"""
+
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from types import FrameType, TracebackType
+from typing import NamedTuple, NoReturn
+
+from ....sim.process import NoEndInSight, cpu_limit
+from ...disk.export import export
+from ...disk.image import Image
+from .check import DIED, TIMED_OUT, Check, CheckOutcome, PythonCheck, no_verdict
+from .command import CommandCheck
+
+Question = tuple[Image, list[str]]
+"""A state, and what had been acknowledged."""
+_FORK = get_context("fork")
+_IN_MEMORY = "/dev/shm"
+_SAID_BYTES_MAX = 64 << 10
+_GRACE_SECONDS = 5.0
+"""How much longer a check may take that ends what it waits for by itself."""
+
+
+def check_of(path: Path) -> Check:
+    """Return the check that a file is: a Python file's function, or an executable. Raises CheckError if it is none."""
+    return PythonCheck(path) if path.suffix == ".py" else CommandCheck(path)
+
+
+def judge(check: Check, image: Image, acknowledged: list[str], seconds_max: float, scratch: Path) -> CheckOutcome:
+    """Return what a check says of an image, of which a directory in scratch is made for as long as that takes."""
+    with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as place:
+        root = Path(place)
+        export(image, "/", root)
+        return check.judge(root, acknowledged, seconds_max)
+
+
+class _CheckWorker(NamedTuple):
+    process: ForkProcess
+    connection: Connection
+
+
+class Checkers:
+    """Some processes that judge states. jobs 0: none, if the check needs none; seconds_max is of CPU time then."""
+
+    def __init__(self, check: Check, jobs: int, seconds_max: float) -> None:
+        self._check = check
+        self._jobs = jobs if check.runs_here else max(1, jobs)
+        self._seconds_max = seconds_max
+        is_there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
+        parent = _IN_MEMORY if is_there else None  # directories of states are far quicker in memory
+        self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
+        self._idle: list[_CheckWorker] = []
+        self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
+        """Those with a question: its number, and until when they have time for it, on the monotonic clock."""
+        self.judged = 0
+        """How many states have been judged."""
+        self.asked_again = 0
+        """How many of them took too long at first."""
+        self._said = Path(self._scratch.name, "said")
+        self._said.touch()
+
+    def said(self) -> str:
+        """Return the end of what checks in processes have written to standard output and standard error."""
+        with self._said.open("rb") as file:
+            file.seek(max(0, self._said.stat().st_size - _SAID_BYTES_MAX))
+            return file.read().decode(errors="replace")
+
+    def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
+        """Return what the check says of each, in order."""
+        self.judged += len(questions)
+        if not self._jobs:
+            return [self._judge_here(*question) for question in questions]
+        answers = self._answers(dict(enumerate(questions)), self._jobs)
+        for number in [number for number, answer in answers.items() if answer.outcome == TIMED_OUT]:
+            self.asked_again += 1
+            answers |= self._answers({number: questions[number]}, 1)
+        return [answers[number] for number in range(len(questions))]
+
+    def _answers(self, questions: dict[int, Question], jobs: int) -> dict[int, CheckOutcome]:
+        answers: dict[int, CheckOutcome] = {}
+        waiting = deque(questions.items())
+        while waiting or self._busy:
+            while waiting and len(self._busy) < jobs:
+                self._ask(*waiting.popleft())
+            first_end = min(end for _, _, end in self._busy.values())
+            ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
+            for connection, (number, worker, end) in list(self._busy.items()):
+                if connection in ready:
+                    answers[number] = self._answer(worker)
+                elif monotonic() >= end:
+                    _end(worker)
+                    answers[number] = no_verdict(self._seconds_max)
+                if number in answers:
+                    del self._busy[connection]
+        return answers
+
+    def _ask(self, number: int, question: Question) -> None:
+        worker = self._idle.pop() if self._idle else self._started()
+        worker.connection.send(question)
+        seconds = self._seconds_max + (0.0 if self._check.runs_here else _GRACE_SECONDS)
+        self._busy[worker.connection] = (number, worker, monotonic() + seconds)
+
+    def _answer(self, worker: _CheckWorker) -> CheckOutcome:
+        """Return what a process has to say; one that is no more has died of the state it was given."""
+        try:
+            verdict: CheckOutcome = worker.connection.recv()
+        except EOFError:
+            worker.process.join()
+            code = worker.process.exitcode
+            why = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+            _end(worker)
+            return CheckOutcome(DIED, (f"the check's process has ended: {why}",))
+        self._idle.append(worker)
+        return verdict
+
+    def _started(self) -> _CheckWorker:
+        ours, theirs = _FORK.Pipe()
+        others = [ours, *self._busy, *(worker.connection for worker in self._idle)]
+        scratch = Path(self._scratch.name)
+        arguments = (theirs, others, self._check, self._seconds_max, scratch, self._said)
+        process = _FORK.Process(target=_work, args=arguments, daemon=True)
+        process.start()
+        theirs.close()
+        return _CheckWorker(process, ours)
+
+    def __enter__(self) -> "Checkers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in (*self._idle, *(worker for _, worker, _ in self._busy.values())):
+            _end(worker)
+        self._idle.clear()
+        self._busy.clear()
+        self._scratch.cleanup()
+
+    def _judge_here(self, image: Image, acknowledged: list[str]) -> CheckOutcome:
+        try:
+            with cpu_limit(self._seconds_max):
+                return judge(self._check, image, acknowledged, self._seconds_max, Path(self._scratch.name))
+        except NoEndInSight:
+            return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
+
+
+def _work(
+    connection: Connection, others: list[Connection], check: Check, seconds_max: float, scratch: Path, said: Path
+) -> None:
+    """Be a process: judge what comes until nothing comes any more. What is written meanwhile goes to said."""
+    descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    sys.stdout = sys.stderr = os.fdopen(2, "w", buffering=1, errors="replace", closefd=False)
+    for other in others:
+        other.close()
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        check.close()
+        os._exit(0)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's
+    if not check.runs_here:  # what runs here may be anywhere, even where no handler is called
+        signal.signal(signal.SIGTERM, end)
+    while True:
+        try:
+            image, acknowledged = connection.recv()
+        except EOFError:
+            check.close()
+            os._exit(0)
+        connection.send(judge(check, image, acknowledged, seconds_max, scratch))
+
+
+def _end(worker: _CheckWorker) -> None:
+    """End a process, and with it what its check has started."""
+    worker.connection.close()
+    worker.process.terminate()
+    worker.process.join(_GRACE_SECONDS)
+    worker.process.kill()
+    worker.process.join()

@@ -1,0 +1,234 @@
+"""Checks that are programs: one that is started for each state, and one that stays up and is asked by lines.
+
+A command's working directory is what a crash has left. Its standard input has what had been acknowledged, a promise a
+line. It exits with 0 if all of that is there; else its output, if there is none its standard error, is what is broken.
+
+A server is started once, in the directory that the user is in, and again whenever it has ended. For each state it gets
+one line, `{"directory": path, "acknowledged": [promises]}`, and answers one, `{"broken": [what is broken]}`.
+
+A command finds the directory of the program's temporary files in TMPDIR. With a check ends all that it has started.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from tempfile import TemporaryFile
+from time import monotonic
+from typing import IO
+
+import msgspec
+
+from ..record import FILES, TEMPORARY
+from .check import BROKEN, DIED, HELD, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
+
+_KEPT_BYTES_MAX = 64 << 10
+"""Of what a command writes, of each of its outputs."""
+_CHUNK_BYTES = 64 << 10
+_CHUNKS_AT_ONCE = 16
+_POLL_SECONDS, _ENDING_SECONDS = 0.05, 1.0
+
+
+class CommandCheck(Check):
+    """An executable that judges one state each time it is run. Raises CheckError if it is none."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path.resolve()))
+        if not path.is_file():
+            raise CheckError(f"{path}: expected a Python file or an executable, found nothing")
+        if not os.access(path, os.X_OK):
+            raise CheckError(f"{path}: expected a Python file or an executable; chmod +x makes it one")
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
+        """Run it in the program's directory."""
+        end = monotonic() + seconds_max
+        try:
+            process = self._running = self._start(root, acknowledged)
+        except OSError as error:
+            return CheckOutcome(RAISED, (f"{self.name}: {error.strerror}",))
+        outputs = _outputs(process, end)
+        code = process.poll()
+        self.close()
+        if code is None:
+            return no_verdict(seconds_max)
+        os.write(2, outputs[1])
+        return _verdict(code, outputs, root)
+
+    def _start(self, root: Path, acknowledged: list[str]) -> subprocess.Popen[bytes]:
+        with TemporaryFile() as promises:
+            promises.write("".join(f"{promise}\n" for promise in acknowledged).encode())
+            promises.seek(0)
+            return subprocess.Popen(
+                [self.name],
+                stdin=promises,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=f"{root}{FILES}",
+                env={**os.environ, "TMPDIR": f"{root}{TEMPORARY}"},
+                process_group=0,
+            )
+
+    def close(self) -> None:
+        """End what it runs."""
+        if self._running is not None:
+            _end_group(self._running)
+            self._running = None
+
+
+def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcome:
+    if code == 0:
+        return CheckOutcome(HELD)
+    said = next((output for output in outputs if output.strip()), b"")
+    text = said.decode(errors="replace").replace(str(root), "")
+    lines = tuple(line for line in text.splitlines() if line.strip())[:VIOLATIONS_MAX]
+    if code < 0:
+        return CheckOutcome(DIED, (f"the check has ended: {_how(code)}", *lines))
+    return CheckOutcome(BROKEN, lines or (f"the check has ended: {_how(code)}",))
+
+
+def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
+    """Return what a process writes to its output and to its error, until it ends, or that moment comes."""
+    assert process.stdout is not None, process.args
+    assert process.stderr is not None, process.args
+    said = {process.stdout: b"", process.stderr: b""}
+    with DefaultSelector() as selector:
+        for pipe in said:
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, EVENT_READ)
+        has_ended = False
+        while not has_ended and monotonic() < end:
+            if selector.get_map():
+                has_ended = process.poll() is not None  # asked first: what it has written by then is there to be read
+                ready = selector.select(0 if has_ended else min(_POLL_SECONDS, max(0.0, end - monotonic())))
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, end - monotonic()))
+                break
+            for pipe in [pipe for pipe in said if any(key.fileobj is pipe for key, _ in ready)]:
+                said[pipe], is_open = _read_some(pipe, said[pipe])
+                if not is_open:
+                    selector.unregister(pipe)
+    return said[process.stdout], said[process.stderr]
+
+
+def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
+    """Return the beginning of what was read before and is there now, and whether more may come."""
+    for _ in range(_CHUNKS_AT_ONCE):
+        try:
+            chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+        except BlockingIOError:
+            break
+        if not chunk:
+            return before, False
+        before = (before + chunk)[:_KEPT_BYTES_MAX]
+    return before, True
+
+
+class _Answer(msgspec.Struct):
+    """What a server says of a state."""
+
+    broken: list[str]
+
+
+class CheckServer(Check):
+    """A program that stays up and judges one state after the other. Raises CheckError if it is no command."""
+
+    is_server = True
+
+    def __init__(self, command: str) -> None:
+        super().__init__(command)
+        try:
+            self._command = shlex.split(command)
+        except ValueError as error:
+            raise CheckError(f"{command}: {error}") from error
+        if not self._command:
+            raise CheckError("expected a command, found nothing")
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
+        """Ask it, having started it if it is not up."""
+        question = {"directory": f"{root}{FILES}", "acknowledged": acknowledged}
+        try:
+            server = self._up()
+            assert server.stdin is not None, self.name
+            server.stdin.write(json.dumps(question).encode() + b"\n")
+            server.stdin.flush()
+        except BrokenPipeError:
+            return self._died()
+        except OSError as error:
+            return CheckOutcome(RAISED, (f"{self._command[0]}: {error.strerror}",))
+        line = _line(server, monotonic() + seconds_max)
+        if line is None:
+            self.close()
+            return no_verdict(seconds_max)
+        if not line.endswith(b"\n"):
+            return self._died()
+        try:
+            broken = msgspec.json.decode(line, type=_Answer).broken
+        except msgspec.MsgspecError as error:
+            text = line.decode(errors="replace").strip()
+            return CheckOutcome(
+                RAISED, (f'the check\'s server: expected {{"broken": [...]}}, found {text}', str(error))
+            )
+        lines = tuple(one.replace(str(root), "") for one in broken[:VIOLATIONS_MAX])
+        return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
+
+    def _up(self) -> subprocess.Popen[bytes]:
+        if self._server is not None and self._server.poll() is not None:
+            self.close()
+        if self._server is None:
+            pipe = subprocess.PIPE
+            self._server = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0, process_group=0)
+        return self._server
+
+    def _died(self) -> CheckOutcome:
+        """Return that it has ended of a question: the next one is for another."""
+        server = self._server
+        assert server is not None, self.name
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(_ENDING_SECONDS)  # it has closed its output, and how it ends is of interest
+        self.close()
+        return CheckOutcome(DIED, (f"the check's server has ended: {_how(server.returncode)}",))
+
+    def close(self) -> None:
+        """End the server."""
+        if self._server is not None:
+            _end_group(self._server)
+            self._server = None
+
+
+def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
+    """Return what a server writes up to the end of a line, or to its own; None if there is neither by then."""
+    assert server.stdout is not None, server.args
+    line = b""
+    with DefaultSelector() as selector:
+        selector.register(server.stdout, EVENT_READ)
+        while not line.endswith(b"\n"):
+            if not selector.select(max(0.0, end - monotonic())):
+                return None
+            chunk = os.read(server.stdout.fileno(), _CHUNK_BYTES)
+            if not chunk:
+                break
+            line += chunk
+    return line
+
+
+def _how(code: int) -> str:
+    """Return how a process ended, in words."""
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process, if it has not ended, with all of its group, and give its pipes back."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # there is nobody left in it
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

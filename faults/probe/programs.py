@@ -1,0 +1,91 @@
+"""Programs of any kind, and which recorder stands before them: Python's own calls, or the system's.
+
+A script, `.py`, or a module, `-m`, is recorded at the calls of Python, so that each step has its line; everything else,
+and those if it is asked for, at the calls of the system. Checks are recorded by the same two: what they do first, as
+recovery, is cut as well.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ..disk.image import Image
+from . import record as steps
+from .checks.check import Check, PythonCheck
+from .record import ProgramRecord
+from .recording.run import ProgramError, record_program
+from .tracing.control import RunControl
+from .tracing.run import TracedRun, record_traced, run_traced
+
+PYTHON, CALLS = "python", "calls"
+RECORDERS = (CALLS, PYTHON)
+STORES = ("step", "call")
+"""Stores through maps are seen one by one, or what they come to at the next call."""
+_MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({name!r}, None, '__main__', True)"
+_FED = 'exec "$0" < "$1"'
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderChoice:
+    """A way to record. kind: of RECORDERS, "" for the one that suits the program; seconds_max: how long it may run."""
+
+    kind: str
+    stores: str
+    seconds_max: float
+
+    def record(self, program: Sequence[str], start: Image) -> tuple[ProgramRecord, list[str]]:
+        """Run a program; return its record and where that is not all it did.
+
+        Raises ProgramError if there is no such program, or it does not end well; what it prints on standard error is
+        there to read.
+        """
+        if self._kind_for(program) == PYTHON:
+            return record_program(program, start, self.seconds_max)
+        return record_traced(runnable(program), start, self.seconds_max, self.stores)
+
+    def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
+        """Run a program under a control, which only the recorder of the system's calls has; it may end as it likes."""
+        return run_traced(runnable(program), start, self.seconds_max, self.stores, control, is_quiet=True)
+
+    def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
+        """Run a check in what a crash has left, as a program that promises nothing; else as `record`."""
+        with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
+            promises = Path(scratch, "promises")
+            if isinstance(check, PythonCheck):
+                promises.write_text(json.dumps(acknowledged))
+                program = ["-m", f"{__package__}.checks", check.name, str(promises)]
+            else:
+                promises.write_text("".join(f"{promise}\n" for promise in acknowledged))
+                program = ["/bin/sh", "-c", _FED, check.name, str(promises)]
+            record, unlike = self.record(program, start)
+        silent = tuple(step for step in record.steps if step.kind != steps.ACKNOWLEDGE)
+        return replace(record, steps=silent), unlike
+
+    def _kind_for(self, program: Sequence[str]) -> str:
+        is_python = is_of_python(program)
+        if self.kind == PYTHON and not is_python:
+            raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
+        return self.kind or (PYTHON if is_python else CALLS)
+
+
+def is_of_python(program: Sequence[str]) -> bool:
+    """Return whether a program is a script or a module of Python's."""
+    return program[0] == "-m" or program[0].endswith(".py")
+
+
+def runnable(program: Sequence[str]) -> list[str]:
+    """Return a program as it can be run from anywhere. Raises ProgramError if there is none by that name."""
+    first, *arguments = program
+    if first == "-m":
+        code = _MODULE_CODE.format(path=f"sys.path.insert(0, {str(Path.cwd())!r})", name=arguments[0])
+        return [sys.executable, "-c", code, *arguments[1:]]
+    if first.endswith(".py"):
+        return [sys.executable, str(Path(first).resolve()), *arguments]
+    found = shutil.which(first)
+    if found is None:
+        raise ProgramError(f"{first}: expected a program, found none that can be run by that name")
+    return [str(Path(found).absolute()), *arguments]

@@ -1,0 +1,179 @@
+"""Runs again, each with one thing different: a fault at one call, or another order of the threads' steps.
+
+Each is recorded, and what crashes may leave of it is checked as that of the first run was, from where the two part on.
+A program that ends with an error, or answers its users with one, has promised nothing more; what it had promised before
+has to be there. What the first run is broken by already, on the same kind of disk, is no news and is left out.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from ..disk.image import Image
+from ..kinds import FaultKind
+from .checks.checkers import Checkers
+from .probe import Prober, ProbeReport, Verdicts, ViolationGroup
+from .record import ProgramRecord
+from .recording.run import ProgramError
+from .story import step_text
+from .tracing.call_faults import CALL_FAULTS
+from .tracing.control import CallFault, RunControl
+from .tracing.run import TracedRun
+
+ERRORS = tuple(kind for kind in CALL_FAULTS if kind is not FaultKind.LYING_SYNC)
+"""Faults that a program learns of by what its call returns. No program can know of a sync that lies."""
+ORDER = "another order"
+RUNS_MAX = 32
+Rerun = Callable[[RunControl], TracedRun]
+"""Runs the program under a control. Raises ProgramError if it cannot be recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerunBreach:
+    """All broken states of one signature that reruns of one kind have left; run, record: those of the smallest."""
+
+    control: RunControl
+    record: ProgramRecord
+    group: ViolationGroup
+
+
+@dataclass(slots=True)
+class Reruns:
+    """The reruns of one probe. first, found, verdicts: what the run without any difference did and came to."""
+
+    checkers: Checkers
+    rerun: Rerun
+    start: Image
+    first: ProgramRecord
+    found: ProbeReport
+    verdicts: Verdicts
+    limit: int
+    on_progress: Callable[["Reruns", RunControl], None] = lambda reruns, control: None
+    runs: int = 0
+    """How many there were that differed as they were to: faults for which there is no call make none."""
+    failed: int = 0
+    """How many of these have ended with an error of the program."""
+    enabled: list[FaultKind] = field(default_factory=list)
+    injected: Counter[str] = field(default_factory=Counter)
+    """How often each kind of fault happened."""
+    cut: list[FaultKind] = field(default_factory=list)
+    """Kinds for which there may be more calls than the limit has let be struck."""
+    seeds: int = 0
+    orders: int = 0
+    """How many different records came out under seeds."""
+    choices: int = 0
+    hurried: int = 0
+    """How often one of several threads was picked, and how often while another one still ran."""
+    points: int = 0
+    states: int = 0
+    judged: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """Why runs could not be recorded, and how many each time."""
+    breaches: dict[tuple[str, str], RerunBreach] = field(default_factory=dict)
+    """By the kind of difference, and signature."""
+
+    @property
+    def never_injected(self) -> list[str]:
+        """Return the faults that were asked for, and happened in no run."""
+        return [kind for kind in self.enabled if not self.injected[kind]]
+
+    def strike(self, kinds: Sequence[FaultKind], runs_max: int) -> None:
+        """Run again with each of these faults at one call after another, at runs_max of them at most."""
+        self.enabled = list(kinds)
+        for kind in kinds:
+            for nth in count(1):
+                if nth > runs_max:
+                    self.cut.append(kind)
+                    break
+                control = RunControl(CallFault(kind, nth))
+                run = self._run(control)
+                if run is None:
+                    continue
+                if not run.record.injected:
+                    break  # there are no more calls that it can strike
+                self.injected[kind] += 1
+                self._explore(kind, control, run.record, run.record.injected[0] - 1)
+
+    def reorder(self, seeds: int) -> None:
+        """Run again under so many seeds of the order of threads' steps."""
+        known = {_changes(self.first)}
+        for seed in range(seeds):
+            control = RunControl(seed=seed)
+            run = self._run(control)
+            if run is None:
+                continue
+            self.seeds += 1
+            self.choices += run.choices
+            self.hurried += run.hurried
+            changes = _changes(run.record)
+            if changes not in known:
+                known.add(changes)
+                self._explore(ORDER, control, run.record, _common(changes, _changes(self.first)) - 1)
+        self.orders = len(known) - 1
+
+    def _run(self, control: RunControl) -> TracedRun | None:
+        """Run once; return None if that could not be recorded, which is counted."""
+        self.on_progress(self, control)
+        try:
+            run = self.rerun(control)
+        except ProgramError as error:
+            self.refused[str(error)] += 1
+            return None
+        reasons = [*(f"{one.event}: {one.detail}" for one in run.record.unseen), *run.unlike]
+        if reasons:
+            self.refused[reasons[0]] += 1
+            return None
+        is_struck = control.fault is None or bool(run.record.injected)
+        self.runs += is_struck
+        self.failed += is_struck and run.record.exit != 0
+        return run
+
+    def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:
+        """Check what crashes may leave from a step on."""
+        promises = _common(record.acknowledged, self.first.acknowledged)
+        verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= promises}
+        known = {(disk, signature) for signature, group in self.found.breaches.items() for disk in group.disks}
+        prober = Prober(record, self.start, self.checkers, list(self.found.counts), self.limit, verdicts, known=known)
+        for point in prober.replayer.points():
+            if point.step >= first_step:
+                prober.explore(point)
+        prober.judge()
+        self.points += prober.found.points
+        self.states += prober.found.states
+        self.judged += prober.found.judged
+        for signature, group in prober.found.breaches.items():
+            self._keep((kind, signature), RerunBreach(control, record, group))
+
+    def _keep(self, key: tuple[str, str], breach: RerunBreach) -> None:
+        known = self.breaches.setdefault(key, breach)
+        if known is breach:
+            return
+        smaller = min(known, breach, key=lambda one: one.group.smallest.size)
+        group = ViolationGroup(
+            smaller.group.smallest,
+            known.group.states + breach.group.states,
+            known.group.points | breach.group.points,
+            dict(Counter(known.group.disks) + Counter(breach.group.disks)),
+        )
+        self.breaches[key] = RerunBreach(smaller.control, smaller.record, group)
+
+
+def _changes(record: ProgramRecord) -> tuple[tuple[object, ...], ...]:
+    """Return what was done in which order, whoever did it."""
+    return tuple((one.kind, one.path, one.target, one.file, one.at, one.size, one.data) for one in record.steps)
+
+
+def _common(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how much two sequences have in common from their beginning on."""
+    pairs = zip(one, other, strict=False)
+    return next((number for number, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(one), len(other)))
+
+
+def rerun_text(control: RunControl, record: ProgramRecord) -> str:
+    """Return how a run differed, in words."""
+    if control.fault is None:
+        return f"threads in another order, by seed {control.seed}"
+    kind, nth = control.fault
+    struck = step_text(record, record.injected[0]).strip()
+    return f"{kind} at call {nth} of those that it can strike, step {struck}"

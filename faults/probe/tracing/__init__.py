@@ -1,0 +1,1 @@
+"""Any program, recorded as the kernel sees it: by ptrace and seccomp, without privileges."""

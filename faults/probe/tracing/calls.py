@@ -1,0 +1,270 @@
+"""What calls do to the contents of files, and which of them make it durable.
+
+Where bytes come from does not matter: what a call has written is read back from the file. A call is looked at before
+it is made, which says whether it concerns a recorded file, and behind it, when its result is known. Only one such call
+is under way at a time, so what is read back is this one's.
+"""
+
+import errno
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from stat import S_ISDIR
+
+from ..record import ALLOCATE, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE, ZERO_RANGE
+from . import ptrace
+from .files import KnownFile, KnownFiles, inside
+from .maps import MapCalls
+from .notes import ProgramNotes
+from .threads import Finish, TracedThread
+
+PRINTED, PROMISED = "printed", "promised"
+"""The outputs that a program has: lines for people, and lines for the record."""
+_HERE = 2**64 - 1  # as an offset: at the position of the descriptor
+_RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 2, 4, 16, 32
+_KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
+_AIO_READ, _AIO_WRITE, _AIO_FSYNC, _AIO_FDATASYNC, _AIO_WRITEV = 0, 1, 2, 3, 8
+_AIO_SECONDS_MAX = 2.0
+_request = struct.Struct("<QIiHhIQQqQII")  # struct iocb
+_ring = struct.Struct("<IIII")  # struct aio_ring: id, slots, head, tail
+_EVENT_BYTES, _RING_HEAD_BYTES = 32, 32
+
+
+class ContentCalls:
+    """Calls that change contents, and syncs. Each `on_NAME` takes the thread and the arguments of that call."""
+
+    def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls) -> None:
+        self._files = files
+        self._notes = notes
+        self._maps = maps
+        self._begun: dict[str, bytes] = {}
+        """Of each output, the line that is not at its end yet."""
+
+    # -- writes --------------------------------------------------------------------------------------
+
+    def on_write(self, thread: TracedThread, fd: int, buffer: int, *_: int) -> Finish | None:
+        """Cover write(2), to files and to what promises come by."""
+        state = self._files.state(thread.id, fd)
+        if state.output:
+            return self._says(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))
+        return self._written(thread, fd, _HERE)
+
+    def on_writev(self, thread: TracedThread, fd: int, vector: int, count: int, *_: int) -> Finish | None:
+        """Cover writev(2) in the same way."""
+        state = self._files.state(thread.id, fd)
+        if state.output:
+            return self._says(state.output, lambda size: _gathered(thread.id, vector, count)[:size])
+        return self._written(thread, fd, _HERE)
+
+    def on_pwrite64(self, thread: TracedThread, fd: int, _buffer: int, _size: int, at: int, *_: int) -> Finish | None:
+        """Cover pwrite(2), and pwritev(2)."""
+        return self._written(thread, fd, at)
+
+    on_pwritev = on_pwrite64
+
+    def on_pwritev2(
+        self, thread: TracedThread, fd: int, vector: int, count: int, at: int, _high: int, flags: int
+    ) -> Finish | None:
+        """Cover pwritev2(2), which may append, and may sync what it writes."""
+        state = self._files.state(thread.id, fd)
+        if state.output:
+            return self._says(state.output, lambda size: _gathered(thread.id, vector, count)[:size])
+        return self._written(thread, fd, at, flags)
+
+    def on_sendfile(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
+        """Cover sendfile(2)."""
+        return self._written(thread, fd, _HERE)
+
+    def on_splice(self, thread: TracedThread, _fd: int, _at: int, fd: int, at: int, *_: int) -> Finish | None:
+        """Cover splice(2) and copy_file_range(2), which take the address of an offset, and move it."""
+        start = int.from_bytes(ptrace.read_memory(thread.id, at, 8), "little") if at else _HERE
+        return self._written(thread, fd, start)
+
+    on_copy_file_range = on_splice
+
+    def _written(self, thread: TracedThread, fd: int, at: int, how: int = 0) -> Finish | None:
+        """Cover a call that returns how much it has written. how: its flags."""
+        state = self._files.state(thread.id, fd)
+        file = state.file
+        if file is None:
+            return None
+        flags = state.flags
+
+        def finish(count: int) -> None:
+            if count <= 0:
+                return
+            appends = how & _RWF_APPEND or (flags & os.O_APPEND and not how & _RWF_NOAPPEND)
+            if at == _HERE:
+                start = self._files.state(thread.id, fd).position - count
+            elif appends:
+                start = file.size_bytes - count  # also of pwrite: "data is appended", says pwrite(2) of Linux
+            else:
+                start = at
+            self._wrote(file, start, count)
+            if how & (_RWF_DSYNC | _RWF_SYNC) or flags & os.O_DSYNC:
+                self._notes.add(SYNC, file=file.number, at=start, size=count)
+
+        return finish
+
+    def _wrote(self, file: KnownFile, at: int, count: int) -> None:
+        self._notes.wrote(file.number, at, file.read(at, count))
+        self._maps.changed(file, at, count)
+
+    def _says(self, output: str, data: Callable[[int], bytes]) -> Finish:
+        def finish(count: int) -> None:
+            if count > 0:
+                *lines, self._begun[output] = (self._begun.get(output, b"") + data(count)).split(b"\n")
+                for line in lines:
+                    text = line.decode(errors="replace").rstrip("\r")
+                    self._notes.acknowledged(text, printed=output == PRINTED)
+
+        return finish
+
+    # -- asynchronous writes -------------------------------------------------------------------------
+
+    def on_io_submit(self, thread: TracedThread, context: int, count: int, list_at: int, *_: int) -> Finish | None:
+        """Cover io_submit(2): the thread goes on when all is done, so it is done in the order of the record."""
+        wanted: list[tuple[int, int, KnownFile, int]] = []
+        try:
+            addresses: tuple[int, ...] = struct.unpack(f"<{count}Q", ptrace.read_memory(thread.id, list_at, 8 * count))
+            for address in addresses:
+                raw = ptrace.read_memory(thread.id, address, _request.size)
+                _, _, _, opcode, _, fd, buffer, size, at, *_rest = _request.unpack(raw)
+                if opcode == _AIO_READ and thread.memory.maps_in(buffer, size):
+                    self._notes.unseen("io_submit", "an asynchronous read into a map")
+                file = self._files.state(thread.id, fd).file
+                if file is not None and opcode in (_AIO_WRITE, _AIO_FSYNC, _AIO_FDATASYNC, _AIO_WRITEV):
+                    wanted.append((address, opcode, file, at))
+            slots, tail = _ring_state(thread.id, context)
+        except (OSError, struct.error):
+            return None  # the call is wrong, and will say so
+        if not wanted:
+            return None
+
+        def finish(accepted: int) -> None:
+            known = set(addresses[: max(accepted, 0)])
+            due = [one for one in wanted if one[0] in known]
+            results = self._completed(thread.id, context, slots, tail, {one[0] for one in due})
+            for address, opcode, file, at in due:
+                written = results.get(address)
+                if written is None:
+                    self._notes.unseen("io_submit", f"a write has not ended within {_AIO_SECONDS_MAX:g} s")
+                elif opcode in (_AIO_FSYNC, _AIO_FDATASYNC):
+                    if written == 0:
+                        self._notes.add(SYNC, file=file.number)
+                elif written > 0:
+                    self._wrote(file, at, written)
+
+        return finish
+
+    def _completed(self, thread: int, context: int, slots: int, start: int, due: set[int]) -> dict[int, int]:
+        """Return what requests have come to, as the kernel puts it into the ring that the program reads, too."""
+        results: dict[int, int] = {}
+        deadline = time.monotonic() + _AIO_SECONDS_MAX
+        while due - results.keys() and time.monotonic() < deadline:
+            _, tail = _ring_state(thread, context)
+            for slot in _slots(start, tail, slots):
+                event = ptrace.read_memory(thread, context + _RING_HEAD_BYTES + slot * _EVENT_BYTES, _EVENT_BYTES)
+                _, address, result, _ = struct.unpack("<QQqq", event)
+                if address in due:
+                    results[address] = result
+            start = tail
+            time.sleep(0 if not due - results.keys() else 0.0002)
+        return results
+
+    # -- sizes ---------------------------------------------------------------------------------------
+
+    def on_ftruncate(self, thread: TracedThread, fd: int, size: int, *_: int) -> Finish | None:
+        """Cover ftruncate(2)."""
+        return self._truncated(self._files.state(thread.id, fd).file, size)
+
+    def truncated(self, status: os.stat_result, size: int) -> Finish | None:
+        """Cover truncate(2), of a file with a status."""
+        return self._truncated(self._files.of(status), size)
+
+    def _truncated(self, file: KnownFile | None, size: int) -> Finish | None:
+        if file is None:
+            return None
+
+        def finish(result: int) -> None:
+            if result == 0:
+                self._notes.add(TRUNCATE, file=file.number, at=size)
+                self._maps.changed(file)
+
+        return finish
+
+    def on_fallocate(self, thread: TracedThread, fd: int, mode: int, at: int, size: int, *_: int) -> Finish | None:
+        """Cover fallocate(2). Space that is only reserved shows in no file: it is noted as nothing."""
+        file = self._files.state(thread.id, fd).file
+        if file is None:
+            return None
+
+        def finish(result: int) -> None:
+            if result:
+                return
+            if mode & (_COLLAPSE | _INSERT):
+                self._notes.unseen("fallocate", f"mode {mode:#x}: a range is taken out of a file, or put into it")
+                return
+            if not mode & _KEEP_SIZE:
+                self._notes.add(ALLOCATE, file=file.number, at=at, size=size)
+            if mode & (_PUNCH_HOLE | _ZERO):
+                self._notes.add(ZERO_RANGE, file=file.number, at=at, size=size)
+            self._maps.changed(file)
+
+        return finish
+
+    # -- syncs ---------------------------------------------------------------------------------------
+
+    def on_fsync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
+        """Cover fsync(2) and fdatasync(2), of files and directories."""
+        file = self._files.state(thread.id, fd).file
+        if file is not None:
+            return self._noted(lambda: self._notes.add(SYNC, file=file.number))
+        path = self._directory(thread.id, fd)
+        return None if path is None else self._noted(lambda: self._notes.add(SYNC_DIRECTORY, path))
+
+    on_fdatasync = on_fsync
+
+    def _directory(self, thread: int, fd: int) -> str | None:
+        name = f"/proc/{thread}/fd/{fd & 0xFFFF_FFFF}"
+        try:
+            return inside(self._files.root, os.readlink(name)) if S_ISDIR(os.stat(name).st_mode) else None
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return None  # no such descriptor: the call will say so
+
+    def on_sync(self, _thread: TracedThread, *_: int) -> Finish:
+        """Cover sync(2)."""
+        return self._noted(lambda: self._notes.add(SYNC_ALL))
+
+    def on_syncfs(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
+        """Cover syncfs(2)."""
+        try:
+            device = os.stat(f"/proc/{thread.id}/fd/{fd & 0xFFFF_FFFF}").st_dev
+        except OSError:
+            return None
+        return self.on_sync(thread) if device == self._files.device else None
+
+    @staticmethod
+    def _noted(note: Callable[[], None]) -> Finish:
+        return lambda result: note() if result == 0 else None
+
+
+def _gathered(thread: int, vector: int, count: int) -> bytes:
+    """Return the bytes of a vector of buffers."""
+    parts = struct.iter_unpack("<QQ", ptrace.read_memory(thread, vector, 16 * count))
+    return b"".join(ptrace.read_memory(thread, start, size) for start, size in parts)
+
+
+def _ring_state(thread: int, context: int) -> tuple[int, int]:
+    """Return how many slots the ring of an asynchronous context has, and which one is next."""
+    _, slots, _, tail = _ring.unpack(ptrace.read_memory(thread, context, _ring.size))
+    return slots, tail
+
+
+def _slots(start: int, end: int, slots: int) -> Iterator[int]:
+    while start != end:
+        yield start
+        start = (start + 1) % slots

@@ -1,0 +1,161 @@
+"""Files that are recorded, known by what the kernel says of a descriptor when it is used.
+
+There is no table of descriptors: dup, fork, exec and passing them through sockets need no care. A file is known by its
+inode number, which cannot come to mean another file, as the recorder keeps each one open. `/proc/TID/fdinfo/N` has
+position, flags, mount and inode of a descriptor; a descriptor of ours on it is read again at each call, for a
+microsecond. Where a mount holds several inodes of one number (btrfs, overlayfs), fstat's device has to say which.
+"""
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from stat import S_ISREG
+from typing import NamedTuple
+
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_KEPT_MAX = 256
+_NUMBERED_BY_MOUNT = {"ext2", "ext3", "ext4", "xfs", "tmpfs", "f2fs"}
+"""File systems on which a mount and an inode number are one file."""
+
+
+@dataclass(slots=True, eq=False)
+class KnownFile:
+    """A file of the record, by its number there. descriptor: ours, to read it."""
+
+    number: int
+    descriptor: int
+
+    def read(self, at: int, size_bytes: int) -> bytes:
+        """Return bytes of it: fewer where it ends."""
+        data = os.pread(self.descriptor, size_bytes, at)
+        while data and len(data) < size_bytes:
+            more = os.pread(self.descriptor, size_bytes - len(data), at + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    @property
+    def size_bytes(self) -> int:
+        """How long it is."""
+        return os.fstat(self.descriptor).st_size
+
+
+class DescriptorState(NamedTuple):
+    """What a descriptor is open on: a recorded file, one of the named outputs, or neither."""
+
+    file: KnownFile | None
+    output: str
+    position: int
+    flags: int
+
+
+_NOTHING = DescriptorState(None, "", 0, 0)
+
+
+class KnownFiles:
+    """All files below a root, which is a real path, and the outputs that promises come by."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        status = os.stat(root)
+        self.device = status.st_dev
+        self._files: dict[tuple[int, int], KnownFile] = {}
+        self._outputs: dict[tuple[int, int], str] = {}
+        self._devices: dict[bytes, int] = {}
+        self._kept: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._is_by_mount = _file_system(root) in _NUMBERED_BY_MOUNT
+        for path in sorted(_files_below(root)):
+            self._add(os.open(root + path, _READ | os.O_NOFOLLOW))
+
+    def close(self) -> None:
+        """Give back all descriptors of ours."""
+        for descriptor in (*self._kept.values(), *(file.descriptor for file in self._files.values())):
+            os.close(descriptor)
+
+    def _add(self, descriptor: int) -> KnownFile:
+        status = os.fstat(descriptor)
+        file = KnownFile(len(self._files), descriptor)
+        self._files[status.st_dev, status.st_ino] = file
+        return file
+
+    def add_output(self, name: str, descriptor: int) -> None:
+        """Know an output from now on, by a descriptor of ours."""
+        status = os.fstat(descriptor)
+        self._outputs[status.st_dev, status.st_ino] = name
+
+    def of(self, status: os.stat_result) -> KnownFile | None:
+        """Return the recorded file with a status."""
+        return self._files.get((status.st_dev, status.st_ino))
+
+    def adopt(self, path: str) -> KnownFile:
+        """Know a new file from now on. path: any by which we can open it. Raises OSError if we cannot."""
+        return self._add(os.open(path, _READ))
+
+    def state(self, thread: int, descriptor: int) -> DescriptorState:
+        """Return what a descriptor of a thread is open on; nothing of ours if there is no such descriptor."""
+        key = (thread, descriptor & 0xFFFF_FFFF)
+        kept = self._kept.get(key)
+        try:
+            if kept is None:
+                kept = self._keep(key)
+            words = os.pread(kept, 160, 0).split(None, 8)
+        except OSError:
+            return _NOTHING
+        position, flags = int(words[1]), int(words[3], 8)
+        device = self._devices.get(words[5]) if self._is_by_mount and len(words) > 7 and words[6] == b"ino:" else None
+        if device is None:
+            try:
+                status = os.stat(f"/proc/{thread}/fd/{key[1]}")
+            except OSError:
+                return _NOTHING
+            identity = (status.st_dev, status.st_ino)
+            if self._is_by_mount:
+                self._devices[words[5]] = status.st_dev
+        else:
+            identity = (device, int(words[7]))
+        return DescriptorState(self._files.get(identity), self._outputs.get(identity, ""), position, flags)
+
+    def _keep(self, key: tuple[int, int]) -> int:
+        if len(self._kept) >= _KEPT_MAX:
+            os.close(self._kept.popitem(last=False)[1])
+        kept = self._kept[key] = os.open(f"/proc/{key[0]}/fdinfo/{key[1]}", _READ)
+        return kept
+
+    def forget_thread(self, thread: int) -> None:
+        """Give back what was kept for a thread that is no more, or has become another program."""
+        for key in [key for key in self._kept if key[0] == thread]:
+            os.close(self._kept.pop(key))
+
+
+def inside(root: str, path: str) -> str | None:
+    """Return where a real path is on the program's disk, None if it is not on it."""
+    if path.startswith(root) and path[len(root) : len(root) + 1] in ("", os.sep):
+        return path[len(root) :] or "/"
+    return None
+
+
+def _files_below(root: str) -> list[str]:
+    found = []
+    for above, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(above, name)
+            if S_ISREG(os.lstat(path).st_mode):
+                found.append(path[len(root) :])
+    return found
+
+
+def _file_system(path: str) -> str:
+    """Return the type of the file system that a path is on, "" if that cannot be found out."""
+    descriptor = os.open(path, _READ)
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}") as info:
+            mount = next((line.split()[1] for line in info if line.startswith("mnt_id:")), "")
+    finally:
+        os.close(descriptor)
+    with open("/proc/self/mountinfo") as mounts:
+        for line in mounts:
+            words = line.split()
+            if words[0] == mount:
+                return words[words.index("-") + 1]
+    return ""

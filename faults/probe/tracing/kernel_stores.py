@@ -1,0 +1,118 @@
+"""Calls by which the kernel stores to memory: into a protected page they would fail with EFAULT.
+
+Where an argument points to a map, the process stops, whatever the call is. It is put off: the pages are opened, and
+the instruction that makes it is carried out once more. What has come to the pages is noted when it has ended. Other
+calls go on meanwhile: it may wait for what another thread does.
+"""
+
+import struct
+
+from . import ptrace
+from .maps import CALLS, MapCalls
+from .seccomp import AnyBit
+from .threads import CallInjector, Finish, OpenPage, TracedThread
+
+_BUFFERS = {
+    "read": (1, 2),
+    "pread64": (1, 2),
+    "recvfrom": (1, 2),
+    "getrandom": (0, 1),
+    "getdents64": (1, 2),
+}
+"""Which arguments are an address and a size in bytes."""
+_STRUCTURES = {"fstat": (1, 144), "newfstatat": (2, 144), "statx": (4, 256)}
+"""Which argument is an address, and how much the kernel stores there."""
+_VECTORS = {"readv": 1, "preadv": 1, "preadv2": 1}
+_MESSAGES = {"recvmsg": 1, "recvmmsg": 1}
+_EVENTS = {"io_getevents": 3, "io_pgetevents": 3}
+_EVENT_BYTES, _MESSAGE_BYTES = 32, 64
+INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_VECTORS, *_MESSAGES))
+"""Calls that a process with maps stops at whatever their arguments are: these lead to addresses."""
+KNOWN = (*INTO_MEMORY, *_BUFFERS, *_STRUCTURES, *_EVENTS)
+"""Calls of which it is known how much they store."""
+_RESULT_BYTES = 4096
+"""How much any other call may store where an argument points to: a path, or a structure."""
+assert not INTO_MEMORY.keys() & CALLS.keys()
+
+
+class KernelStores:
+    """Makes calls that store to maps behave as if nothing were protected."""
+
+    def __init__(self, maps: MapCalls, injector: CallInjector) -> None:
+        self._maps = maps
+        self._injector = injector
+        self._opened: dict[int, list[OpenPage]] = {}
+        """Of each thread whose call has been put off, the pages that are open for it."""
+
+    def entered(self, thread: TracedThread, call: ptrace.EnteredCall, name: str) -> Finish | None:
+        """Cover such a call; return None if it stores to no map, or has been put off and will come again."""
+        pages = self._opened.pop(thread.id, None)
+        if pages is not None:
+            return lambda _result: self._ended(thread, pages)
+        memory = thread.memory
+        if not memory.maps:
+            return None
+        try:
+            ranges = [(at, size) for at, size in _ranges(thread.id, name, call.arguments) if memory.maps_in(at, size)]
+        except (OSError, struct.error):
+            return None  # the call is wrong, and will say so
+        if ranges:
+            self._put_off(thread, call, name, ranges)
+        return None
+
+    def _put_off(
+        self, thread: TracedThread, call: ptrace.EnteredCall, name: str, ranges: list[tuple[int, int]]
+    ) -> None:
+        """Open pages while a thread is in front of a call, and have it make the call again."""
+        injector, machine = self._injector, self._injector.machine
+        registers = injector.registers
+        self._maps.settle()
+        before = registers.get(thread.id)
+        injector.skip_call(thread)
+        mask = ptrace.block_signals(thread.id)
+        self._opened[thread.id] = [
+            page for at, size in ranges for page in self._maps.open_for_call(thread, at, size, name)
+        ]
+        again = list(before)
+        again[machine.program_counter] = call.behind - machine.call_bytes
+        again[machine.result if not machine.takes_number_apart else machine.number] = call.number
+        if not machine.takes_number_apart:
+            again[machine.number] = 2**64 - 1
+        registers.set(thread.id, again)
+        ptrace.set_mask(thread.id, mask)
+
+    def _ended(self, thread: TracedThread, pages: list[OpenPage]) -> None:
+        for page in pages:
+            page.users.discard(thread.id)
+        self._maps.settle()
+        self._maps.close_pages(thread)
+
+    def forget_thread(self, thread: int) -> None:
+        """Know that a thread is in no call any more."""
+        self._opened.pop(thread, None)
+
+
+def _ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return which addresses, for how many bytes, a call may store to."""
+    if (buffer := _BUFFERS.get(name)) is not None:
+        return [(arguments[buffer[0]], arguments[buffer[1]])]
+    if (structure := _STRUCTURES.get(name)) is not None:
+        return [(arguments[structure[0]], structure[1])]
+    if (vector := _VECTORS.get(name)) is not None:
+        return _vector(thread, arguments[vector], arguments[vector + 1])
+    if (events := _EVENTS.get(name)) is not None:
+        return [(arguments[events], arguments[events - 1] * _EVENT_BYTES)]
+    if name not in _MESSAGES:
+        return [(argument, _RESULT_BYTES) for argument in arguments]
+    start, count = arguments[_MESSAGES[name]], arguments[2] if name == "recvmmsg" else 1
+    found = []
+    for number in range(count):
+        _, _, vector_at, length = struct.unpack(
+            "<QQQQ", ptrace.read_memory(thread, start + number * _MESSAGE_BYTES, 32)
+        )
+        found += _vector(thread, vector_at, length)
+    return found
+
+
+def _vector(thread: int, address: int, count: int) -> list[tuple[int, int]]:
+    return list(struct.iter_unpack("<QQ", ptrace.read_memory(thread, address, 16 * count)))

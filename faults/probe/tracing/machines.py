@@ -1,0 +1,124 @@
+"""What differs between processors: the numbers of system calls, and where registers are.
+
+Registers are those of `struct user_regs_struct`, or of `struct user_pt_regs`, as PTRACE_GETREGSET gives them, in
+64-bit words.
+
+    x86-64    number in orig_rax (15), result in rax (10), arguments in rdi rsi rdx r10 r8 r9, a call is 2 bytes: 0f 05
+    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001
+
+Sources: arch/x86/include/asm/user_64.h, arch/arm64/include/uapi/asm/ptrace.h, include/uapi/asm-generic/unistd.h.
+"""
+
+import platform
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+NT_PRSTATUS, NT_ARM_SYSTEM_CALL = 1, 0x404
+_ARM_EXCLUSIVE_MASK, _ARM_EXCLUSIVE = 0x3F00_0000, 0x0800_0000
+_ARM_IS_ORDERED = 1 << 23
+"""Set in a load-acquire, a store-release and a compare-and-swap, which share the encoding but are no exclusives."""
+
+
+class Architecture(NamedTuple):
+    """A processor, as a tracer of its programs needs to know it."""
+
+    name: str
+    audit: int
+    """The number that seccomp knows it by."""
+    calls: Mapping[str, int]
+    register_count: int
+    program_counter: int
+    """Indexes of registers, here and below."""
+    stack_pointer: int
+    number: int
+    result: int
+    arguments: tuple[int, ...]
+    call_bytes: int
+    """How long the instruction is that makes a call."""
+    takes_number_apart: bool
+    """Whether the number of a call under way is no register, but a set of its own: NT_ARM_SYSTEM_CALL."""
+
+    def is_store_exclusive(self, instruction: bytes) -> bool:
+        """Return whether an instruction can only succeed if nothing stops the thread since its load."""
+        if self.name != "aarch64":
+            return False
+        (word,) = struct.unpack("<I", instruction[:4])
+        return word & _ARM_EXCLUSIVE_MASK == _ARM_EXCLUSIVE and not word & _ARM_IS_ORDERED
+
+    def is_repeated(self, instruction: bytes) -> bool:
+        """Return whether an instruction stores many times and is stepped one time at a time: x86's `rep`."""
+        return self.name == "x86_64" and instruction[:1] in (b"\xf2", b"\xf3") and _is_string(instruction)
+
+
+def _is_string(instruction: bytes) -> bool:
+    """Return whether movs, stos or ins follows the prefixes; the same first byte begins SSE instructions, too."""
+    for byte in instruction:
+        if byte not in _X86_PREFIXES:
+            return byte in _X86_STRINGS
+    return False
+
+
+_X86_PREFIXES = {0xF2, 0xF3, 0x66, 0x67, *range(0x40, 0x50)}
+_X86_STRINGS = {0xA4, 0xA5, 0xAA, 0xAB, 0x6C, 0x6D}
+
+
+def _numbers(table: str) -> Mapping[str, int]:
+    """Return a table of names, each followed by its number."""
+    words = table.split()
+    return {name: int(number) for name, number in zip(words[::2], words[1::2], strict=True)}
+
+
+X86_64 = Architecture(
+    name="x86_64",
+    audit=0xC000003E,
+    calls=_numbers(
+        """
+        read 0  write 1  open 2  fstat 5  mmap 9  mprotect 10  munmap 11  ioctl 16  pread64 17  pwrite64 18
+        readv 19  writev 20  mremap 25  msync 26  madvise 28  sendfile 40  recvfrom 45  recvmsg 47  fsync 74
+        fdatasync 75  truncate 76  ftruncate 77  rename 82  mkdir 83  rmdir 84  creat 85  link 86  unlink 87
+        symlink 88  mknod 133  sync 162  io_getevents 208  io_submit 209  remap_file_pages 216  getdents64 217
+        openat 257  mkdirat 258  mknodat 259  newfstatat 262  unlinkat 263  renameat 264  linkat 265  symlinkat 266
+        splice 275  sync_file_range 277  fallocate 285  preadv 295  pwritev 296  recvmmsg 299  syncfs 306
+        renameat2 316  seccomp 317  getrandom 318  copy_file_range 326  preadv2 327  pwritev2 328  statx 332
+        io_pgetevents 333  io_uring_setup 425  openat2 437
+        """
+    ),
+    register_count=27,
+    program_counter=16,
+    stack_pointer=19,
+    number=15,
+    result=10,
+    arguments=(14, 13, 12, 7, 9, 8),
+    call_bytes=2,
+    takes_number_apart=False,
+)
+AARCH64 = Architecture(
+    name="aarch64",
+    audit=0xC00000B7,
+    calls=_numbers(
+        """
+        io_submit 2  io_getevents 4  ioctl 29  mknodat 33  mkdirat 34  unlinkat 35  symlinkat 36  linkat 37
+        renameat 38  truncate 45  ftruncate 46  fallocate 47  openat 56  getdents64 61  read 63  write 64  readv 65
+        writev 66  pread64 67  pwrite64 68  preadv 69  pwritev 70  sendfile 71  splice 76  newfstatat 79  fstat 80
+        sync 81  fsync 82  fdatasync 83  sync_file_range 84  recvfrom 207  recvmsg 212  munmap 215  mremap 216
+        mmap 222  mprotect 226  msync 227  madvise 233  remap_file_pages 234  recvmmsg 243  syncfs 267
+        renameat2 276  seccomp 277  getrandom 278  copy_file_range 285  preadv2 286  pwritev2 287  statx 291
+        io_pgetevents 292  io_uring_setup 425  openat2 437
+        """
+    ),
+    register_count=34,
+    program_counter=32,
+    stack_pointer=31,
+    number=8,
+    result=0,
+    arguments=(0, 1, 2, 3, 4, 5),
+    call_bytes=4,
+    takes_number_apart=True,
+)
+MACHINES = {machine.name: machine for machine in (X86_64, AARCH64)}
+
+
+def this_machine() -> Architecture | None:
+    """Return the processor that this process runs on, None if its programs cannot be recorded."""
+    return MACHINES.get(platform.machine()) if platform.system() == "Linux" else None

@@ -1,0 +1,355 @@
+"""Stores through shared maps, one by one: maps are protected, and a store is stepped over where it faults.
+
+A map that may be stored to is made read-only behind the call that makes it. A store then stops its thread. The page is
+opened, the one instruction is carried out, the page is protected again, and what is different in it is a step. A page
+stays open, and what happens in it is noted later as one step,
+
+    while the kernel stores to it       until the call has ended (kernel_stores.py)
+    after many stores to it in a row    until another page is stored to, or a call is recorded
+    for x86's `rep`, ARM's exclusives   likewise: these cannot be stepped over in one step
+
+All open pages are looked at before any other step is noted, so the order of pages, and of pages and calls, is kept.
+"""
+
+import os
+import signal
+
+from ..record import SYNC, ZERO_RANGE
+from . import ptrace
+from .files import KnownFile, KnownFiles
+from .machines import Architecture
+from .notes import ProgramNotes
+from .seccomp import OURS, AnyBit, filter_of, filter_of_range
+from .shadows import PAGE_BYTES, FileShadow, difference
+from .threads import AddressSpace, CallInjector, Finish, OpenPage, SharedMap, TracedThread
+
+CALLS: dict[str, AnyBit | None] = {
+    "mmap": AnyBit(3, 0x11),  # MAP_SHARED, MAP_FIXED
+    "munmap": None,
+    "mremap": None,
+    "mprotect": AnyBit(2, 2),  # PROT_WRITE
+    "msync": AnyBit(2, 4),  # MS_SYNC
+    "madvise": AnyBit(2, 9),  # MADV_REMOVE, and MADV_FREE with it
+    "remap_file_pages": None,
+}
+"""Calls that concern maps: a process stops at these only when it has any."""
+_WRITE, _SHARED, _REMOVE, _SYNCHRONOUS = 2, 1, 9, 4
+_RUN_MAX = 64
+"""So many stores to one page in a row are stepped over."""
+_READ_WRITE, _PRIVATE_ANONYMOUS, _SET_FILTER, _ALL_THREADS = 3, 0x22, 1, 1
+
+
+class MapCalls:
+    """Calls that concern maps, and stores through these. is_stepped: whether each store is a step."""
+
+    def __init__(
+        self,
+        machine: Architecture,
+        files: KnownFiles,
+        notes: ProgramNotes,
+        injector: CallInjector,
+        is_stepped: bool,
+        into_memory: dict[str, AnyBit | None],
+    ) -> None:
+        self._machine = machine
+        self._files = files
+        self._notes = notes
+        self._injector = injector
+        self._is_stepped = is_stepped
+        self._filter = filter_of(machine, CALLS | into_memory if is_stepped else CALLS)
+        self._open: dict[tuple[int, int], OpenPage] = {}
+        self._shadows: dict[int, FileShadow] = {}
+
+    # -- calls ---------------------------------------------------------------------------------------
+
+    def on_mmap(
+        self, thread: TracedThread, _address: int, size: int, protection: int, flags: int, fd: int, at: int
+    ) -> Finish | None:
+        """Cover mmap(2): of recorded files, and of what takes the place of a map."""
+        file = None
+        if flags & _SHARED and fd & 0xFFFF_FFFF != 0xFFFF_FFFF:
+            state = self._files.state(thread.id, fd)
+            file = state.file if state.flags & os.O_ACCMODE == os.O_RDWR else None  # else it is never stored to
+        if file is None and not thread.memory.maps:
+            return None
+
+        def finish(address: int) -> None:
+            if -PAGE_BYTES < address < 0:
+                return
+            length = _whole_pages(size)
+            thread.memory.forget(address, length)
+            if file is not None:
+                self._watch(thread, SharedMap(address, address + length, file, at, protection))
+
+        return finish
+
+    def _watch(self, thread: TracedThread, found: SharedMap) -> None:
+        memory = thread.memory
+        memory.maps.append(found)
+        if not memory.has_map_filter:
+            memory.has_map_filter = True
+            self._install(thread, self._filter)
+        if self._is_stepped and found.protection & _WRITE:
+            if not any(start <= found.start and found.end <= end for start, end in memory.watched):
+                memory.watched.append((found.start, found.end))
+                self._install(thread, filter_of_range(self._machine, found.start, found.end))
+            self._protect(thread, found)
+        elif not self._is_stepped and found.file.number not in self._shadows:
+            self._shadows[found.file.number] = FileShadow(found.file)
+
+    def _install(self, thread: TracedThread, code: bytes) -> None:
+        """Have all threads of a process stop where one more filter says, from now on."""
+        call = self._injector.call
+        try:
+            page = call(thread, "mmap", 0, PAGE_BYTES, _READ_WRITE, _PRIVATE_ANONYMOUS, 2**64 - 1, 0)
+            head = len(code) // 8, page + 16
+            ptrace.write_memory(thread.id, page, b"".join(one.to_bytes(8, "little") for one in head) + code)
+            refused = call(thread, "seccomp", _SET_FILTER, _ALL_THREADS, page)
+            call(thread, "munmap", page, PAGE_BYTES)
+        except OSError as error:
+            self._notes.unseen("seccomp", f"{error.strerror}: calls that concern maps are not seen")
+        else:
+            if refused:
+                self._notes.unseen("seccomp", f"thread {refused} has a filter of its own")
+
+    def _protect(self, thread: TracedThread, found: SharedMap) -> None:
+        allowed = found.protection & ~_WRITE
+        self._injector.call(thread, "mprotect", found.start, found.end - found.start, allowed, OURS)
+
+    def on_mprotect(self, thread: TracedThread, address: int, size: int, protection: int, *_: int) -> Finish | None:
+        """Cover mprotect(2) that allows stores."""
+        memory = thread.memory
+        if not memory.maps_in(address, size):
+            return None
+
+        def finish(result: int) -> None:
+            if result:
+                return
+            parts = [one.part(address, address + _whole_pages(size)) for one in memory.maps_in(address, size)]
+            memory.forget(address, _whole_pages(size))
+            for part in parts:
+                part.protection = protection
+                self._watch(thread, part)
+
+        return finish
+
+    def on_munmap(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
+        """Cover munmap(2)."""
+        memory = thread.memory
+        if not memory.maps_in(address, size):
+            return None
+        return lambda result: memory.forget(address, _whole_pages(size)) if result == 0 else None
+
+    def on_mremap(self, thread: TracedThread, address: int, old_size: int, size: int, *_: int) -> Finish | None:
+        """Cover mremap(2)."""
+        memory = thread.memory
+        found = memory.maps_in(address, 1)
+        if not found:
+            return None
+        moved = found[0]
+
+        def finish(start: int) -> None:
+            if -PAGE_BYTES < start < 0:
+                return
+            at = moved.at + address - moved.start
+            memory.forget(address, _whole_pages(old_size))
+            memory.forget(start, _whole_pages(size))
+            self._watch(thread, SharedMap(start, start + _whole_pages(size), moved.file, at, moved.protection))
+
+        return finish
+
+    def on_msync(self, thread: TracedThread, address: int, size: int, flags: int, *_: int) -> Finish | None:
+        """Cover msync(2), which makes durable what is in a range: with MS_ASYNC it does nothing."""
+        found = thread.memory.maps_in(address, size) if flags & _SYNCHRONOUS else []
+        if not found:
+            return None
+
+        def finish(result: int) -> None:
+            for one in found if result == 0 else ():
+                part = one.part(address, address + _whole_pages(size))
+                length = part.end - part.start
+                if part.at == 0 and length >= part.file.size_bytes:
+                    length = 0
+                self._notes.add(SYNC, file=part.file.number, at=part.at, size=length)
+
+        return finish
+
+    def on_madvise(self, thread: TracedThread, address: int, size: int, advice: int, *_: int) -> Finish | None:
+        """Cover madvise(MADV_REMOVE), which punches a hole into the file."""
+        found = thread.memory.maps_in(address, size) if advice == _REMOVE else []
+        if not found:
+            return None
+
+        def finish(result: int) -> None:
+            for one in found if result == 0 else ():
+                part = one.part(address, address + _whole_pages(size))
+                self._notes.add(ZERO_RANGE, file=part.file.number, at=part.at, size=part.end - part.start)
+                self.changed(part.file)
+
+        return finish
+
+    def on_remap_file_pages(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
+        """Cover remap_file_pages(2) by refusing what it does."""
+        if not thread.memory.maps_in(address, size):
+            return None
+        return lambda result: self._notes.unseen("remap_file_pages", "a map in another order than its file")
+
+    # -- stores --------------------------------------------------------------------------------------
+
+    def stored(self, thread: TracedThread) -> int | None:
+        """Carry out the store that a thread has faulted at; return the signal to go on with, None if it is none."""
+        memory = thread.memory
+        fault = ptrace.memory_fault(thread.id)
+        found = _writable(memory, fault.address) if fault.is_protected else None
+        if found is None:
+            return None
+        page = fault.address & -PAGE_BYTES
+        if page in memory.open_pages:
+            return 0  # another thread has opened it since
+        self.settle()
+        mask = ptrace.block_signals(thread.id)
+        before = self._injector.registers.get(thread.id)
+        for one in [one for one, open_page in memory.open_pages.items() if not open_page.users]:
+            self._close(thread, before, one)
+        last, count = memory.run
+        memory.run = (page, count + 1 if page == last else 1)
+        instruction = ptrace.read_memory(thread.id, before[self._machine.program_counter], 16)
+        stays_open = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
+        if stays_open or memory.run[1] > _RUN_MAX:
+            self._open_page(thread, before, page, found, "")
+            self._injector.registers.set(thread.id, before)
+            ptrace.set_mask(thread.id, mask)
+            return 0
+        outcome, after = self._step_over(thread, before, page, found)
+        self._injector.registers.set(thread.id, after)
+        ptrace.set_mask(thread.id, mask)
+        return outcome
+
+    def _step_over(self, thread: TracedThread, before: list[int], page: int, found: SharedMap) -> tuple[int, list[int]]:
+        """Carry out one instruction; return the signal to go on with, and the registers to go on with."""
+        call_from, registers = self._injector.call_from, self._injector.registers
+        opened: list[tuple[int, SharedMap, bytes]] = []
+        try:
+            while True:
+                at = found.at + page - found.start
+                opened.append((page, found, os.pread(found.file.descriptor, PAGE_BYTES, at)))
+                call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection, OURS)
+                registers.set(thread.id, before)
+                number = self._injector.step(thread.id)
+                if number != signal.SIGSEGV:
+                    break
+                fault = ptrace.memory_fault(thread.id)  # it stores to two pages, or copies from a map that is no more
+                other = _writable(thread.memory, fault.address) if fault.is_protected else None
+                page = fault.address & -PAGE_BYTES
+                if other is None or any(page == one[0] for one in opened):
+                    break
+                found = other
+            after = registers.get(thread.id)
+            for page, one, _ in opened:
+                call_from(thread, after, "mprotect", page, PAGE_BYTES, one.protection & ~_WRITE, OURS)
+        finally:  # also if the thread is killed meanwhile
+            for page, one, old in opened:
+                self._note_store(one.file, one.at + page - one.start, old)
+        return (0 if number == signal.SIGTRAP else number), after
+
+    def _note_store(self, file: KnownFile, at: int, old: bytes) -> None:
+        new = os.pread(file.descriptor, PAGE_BYTES, at)
+        span = difference(old, new)
+        if span is not None:
+            self._notes.stored(file.number, at + span[0], new[span[0] : span[1]])
+            if (still_open := self._open.get((file.number, at))) is not None:
+                still_open.old = new
+
+    # -- open pages ----------------------------------------------------------------------------------
+
+    def _open_page(self, thread: TracedThread, before: list[int], page: int, found: SharedMap, call: str) -> OpenPage:
+        """Open a page of a map until it is closed. The registers are the caller's to restore."""
+        at = found.at + page - found.start
+        key = (found.file.number, at)
+        known = self._open.get(key)
+        if known is None:
+            old = os.pread(found.file.descriptor, PAGE_BYTES, at)
+            known = self._open[key] = OpenPage(found.file, at, old, thread.task, call)
+        thread.memory.open_pages[page] = known
+        self._injector.call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection, OURS)
+        return known
+
+    def _close(self, thread: TracedThread, before: list[int], page: int) -> None:
+        """Protect a page again, and note what has come to it. The registers are the caller's to restore."""
+        memory = thread.memory
+        one = memory.open_pages.pop(page)
+        (found,) = memory.maps_in(page, 1)
+        self._injector.call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection & ~_WRITE, OURS)
+        self._look(one)
+        self._open.pop((one.file.number, one.at), None)
+
+    def close_pages(self, thread: TracedThread) -> None:
+        """Protect what is open in the memory of a stopped thread, but for what the kernel is storing to."""
+        memory = thread.memory
+        memory.run = (0, 0)
+        pages = [page for page, one in memory.open_pages.items() if not one.users]
+        if pages:
+            mask = ptrace.block_signals(thread.id)
+            before = self._injector.registers.get(thread.id)
+            for page in pages:
+                self._close(thread, before, page)
+            self._injector.registers.set(thread.id, before)
+            ptrace.set_mask(thread.id, mask)
+
+    def open_for_call(self, thread: TracedThread, address: int, size: int, call: str) -> list[OpenPage]:
+        """Open what of a range is stored to through maps, for the kernel; return these pages."""
+        memory = thread.memory
+        before = self._injector.registers.get(thread.id)
+        pages = []
+        for one in memory.maps_in(address, size):
+            if one.protection & _WRITE:
+                part = one.part(address & -PAGE_BYTES, _whole_pages(address + size))
+                for page in range(part.start, part.end, PAGE_BYTES):
+                    open_page = memory.open_pages.get(page) or self._open_page(thread, before, page, one, call)
+                    open_page.users.add(thread.id)
+                    pages.append(open_page)
+        self._injector.registers.set(thread.id, before)
+        return pages
+
+    def settle(self) -> None:
+        """Note what has been stored unseen, before anything else is noted."""
+        for page in self._open.values():
+            self._look(page)
+        for number, shadow in self._shadows.items():
+            for at, data in shadow.changes():
+                self._notes.stored(number, at, data, by=(self._notes.task, ""))
+
+    def _look(self, page: OpenPage) -> None:
+        new = os.pread(page.file.descriptor, PAGE_BYTES, page.at)
+        if new != page.old:
+            span = difference(page.old, new)
+            page.old = new
+            if span is not None:
+                self._notes.stored(
+                    page.file.number, page.at + span[0], new[span[0] : span[1]], by=(page.task, page.call)
+                )
+
+    def changed(self, file: KnownFile, at: int = 0, size: int = 1 << 62) -> None:
+        """Take what a call has changed, and has been noted for, as seen."""
+        for page in self._open.values():
+            if page.file is file and page.at < at + size and at < page.at + PAGE_BYTES:
+                page.old = os.pread(file.descriptor, PAGE_BYTES, page.at)
+        if file.number in self._shadows:
+            self._shadows[file.number].refresh()
+
+    def forget_thread(self, thread: int) -> None:
+        """Know that a thread is in no call any more."""
+        for page in self._open.values():
+            page.users.discard(thread)
+
+
+def _writable(memory: AddressSpace, address: int) -> SharedMap | None:
+    """Return the map at an address that its program may store to."""
+    for one in memory.maps:
+        if one.start <= address < one.end:
+            return one if one.protection & _WRITE else None
+    return None
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // PAGE_BYTES) * PAGE_BYTES

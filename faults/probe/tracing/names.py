@@ -1,0 +1,296 @@
+"""What calls do to names: files that are made, renamed, linked and unlinked, directories and symbolic links.
+
+A path is resolved by the kernel, through /proc/TID/cwd and /proc/TID/fd, to the directory that its last name is in: so
+it does not matter what symbolic links it goes through, nor what it is relative to.
+"""
+
+import os
+from stat import S_ISLNK, S_ISREG
+from typing import NamedTuple
+
+from ..record import (
+    CREATE,
+    EXCHANGE,
+    LINK,
+    MAKE_DIRECTORY,
+    REMOVE_DIRECTORY,
+    RENAME,
+    SYMLINK,
+    TRUNCATE,
+    UNLINK,
+)
+from . import ptrace
+from .calls import ContentCalls
+from .files import KnownFiles, inside
+from .maps import MapCalls
+from .notes import ProgramNotes
+from .threads import Finish, TracedThread
+
+_HERE = 2**32 - 100  # AT_FDCWD, as 32 bits
+_REMOVE_DIRECTORY, _FOLLOW, _EMPTY_PATH = 0x200, 0x400, 0x1000
+_NO_REPLACE, _EXCHANGE, _WHITEOUT = 1, 2, 4
+_UNNAMED = 0o20000000  # __O_TMPFILE, without O_DIRECTORY
+
+
+class NamedPlace(NamedTuple):
+    """A name in a directory. real: its path to us. path: on the program's disk, None if it is not there."""
+
+    real: str
+    path: str | None
+
+
+class NameCalls:
+    """Calls that change names. Each `on_NAME` takes the thread and the arguments of that call."""
+
+    def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls, contents: ContentCalls) -> None:
+        self._files = files
+        self._notes = notes
+        self._maps = maps
+        self._contents = contents
+
+    # -- paths ---------------------------------------------------------------------------------------
+
+    def place(self, thread: TracedThread, directory: int, address: int) -> NamedPlace | None:
+        """Return the place that a path of a thread's memory means; None if it is none: the call will say so."""
+        try:
+            start = _start(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
+        except OSError:
+            return None
+        above, name = os.path.split(start.rstrip("/"))
+        if name in ("", ".", ".."):
+            return None
+        real = _resolved(above)
+        return None if real is None else self._named(os.path.join(real, name))
+
+    def _named(self, real: str) -> NamedPlace:
+        return NamedPlace(real, inside(self._files.root, real))
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def on_open(self, thread: TracedThread, _path: int, flags: int, *_: int) -> Finish | None:
+        """Cover open(2)."""
+        return self._opened(thread, flags)
+
+    def on_creat(self, thread: TracedThread, *_: int) -> Finish | None:
+        """Cover creat(2)."""
+        return self._opened(thread, os.O_CREAT | os.O_TRUNC)
+
+    def on_openat(self, thread: TracedThread, _at: int, _path: int, flags: int, *_: int) -> Finish | None:
+        """Cover openat(2)."""
+        return self._opened(thread, flags)
+
+    def on_openat2(self, thread: TracedThread, _at: int, _path: int, how: int, *_: int) -> Finish | None:
+        """Cover openat2(2)."""
+        return self._opened(thread, int.from_bytes(ptrace.read_memory(thread.id, how, 8), "little"))
+
+    def _opened(self, thread: TracedThread, flags: int) -> Finish | None:
+        if not flags & (os.O_CREAT | os.O_TRUNC | _UNNAMED):
+            return None
+
+        def finish(descriptor: int) -> None:
+            if descriptor < 0:
+                return
+            name = f"/proc/{thread.id}/fd/{descriptor}"
+            status, path = os.stat(name), inside(self._files.root, os.readlink(name))
+            if path is None or not S_ISREG(status.st_mode):
+                return
+            known = self._files.of(status)
+            if known is None:
+                self._made(name, "" if flags & _UNNAMED else path)
+            elif flags & os.O_TRUNC:
+                self._notes.add(TRUNCATE, file=known.number)
+                self._maps.changed(known)
+
+        return finish
+
+    def _made(self, name: str, path: str) -> None:
+        """Note a new file. name: a path by which we can open it."""
+        try:
+            file = self._files.adopt(name)
+        except PermissionError:
+            self._notes.unseen("open", f"{path}: a file that its owner may not read")
+        else:
+            self._notes.add(CREATE, path, file=file.number)
+
+    def on_mknod(self, thread: TracedThread, path: int, mode: int, *_: int) -> Finish | None:
+        """Cover mknod(2)."""
+        return self.on_mknodat(thread, _HERE, path, mode)
+
+    def on_mknodat(self, thread: TracedThread, at: int, path: int, mode: int, *_: int) -> Finish | None:
+        """Cover mknodat(2), as far as it makes files."""
+        place = self.place(thread, at, path)
+        if place is None or place.path is None or not (S_ISREG(mode) or mode & 0o170000 == 0):
+            return None
+        real, inner = place.real, place.path
+        return lambda result: self._made(real, inner) if result == 0 else None
+
+    def on_truncate(self, thread: TracedThread, path: int, size: int, *_: int) -> Finish | None:
+        """Cover truncate(2)."""
+        try:
+            start = _start(thread, _HERE, os.fsdecode(ptrace.read_text(thread.id, path)))
+            return self._contents.truncated(os.stat(start), size)
+        except OSError:
+            return None  # the call will say so
+
+    # -- two names -----------------------------------------------------------------------------------
+
+    def on_rename(self, thread: TracedThread, old: int, new: int, *_: int) -> Finish | None:
+        """Cover rename(2)."""
+        return self.on_renameat2(thread, _HERE, old, _HERE, new, 0)
+
+    def on_renameat(self, thread: TracedThread, at: int, old: int, new_at: int, new: int, *_: int) -> Finish | None:
+        """Cover renameat(2)."""
+        return self.on_renameat2(thread, at, old, new_at, new, 0)
+
+    def on_renameat2(
+        self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
+    ) -> Finish | None:
+        """Cover renameat2(2), of files and directories."""
+        one, other = self.place(thread, at, old), self.place(thread, new_at, new)
+        if one is None or other is None or (one.path is None and other.path is None):
+            return None
+        if not flags & _EXCHANGE and _is_same(one.real, other.real):
+            return None  # two names of one file: "rename() does nothing", says rename(2)
+        path, target = one.path, other.path
+
+        def finish(result: int) -> None:
+            if result:
+                return
+            if path is None or target is None:
+                self._notes.unseen("rename", f"{path or 'elsewhere'} -> {target or 'elsewhere'}")
+            elif flags & _WHITEOUT:
+                self._notes.unseen("rename", f"{path} -> {target}: with a whiteout")
+            else:
+                self._notes.add(EXCHANGE if flags & _EXCHANGE else RENAME, path, target)
+
+        return finish
+
+    def on_link(self, thread: TracedThread, old: int, new: int, *_: int) -> Finish | None:
+        """Cover link(2)."""
+        return self.on_linkat(thread, _HERE, old, _HERE, new, 0)
+
+    def on_linkat(
+        self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
+    ) -> Finish | None:
+        """Cover linkat(2), also of a file that has no name yet."""
+        place = self.place(thread, new_at, new)
+        if place is None:
+            return None
+        try:
+            real, status = self._linked(thread, at, old, flags)
+        except OSError:
+            return None  # the call will say so
+        path, target, file = inside(self._files.root, real), place.path, self._files.of(status)
+        if path is None and target is None:
+            return None
+
+        def finish(result: int) -> None:
+            if result:
+                return
+            if file is None or path is None or target is None:
+                what = "a symbolic link" if S_ISLNK(status.st_mode) else "from or to elsewhere"
+                self._notes.unseen("link", f"{path or 'elsewhere'} -> {target or 'elsewhere'}: {what}")
+            elif status.st_nlink:
+                self._notes.add(LINK, path, target)
+            else:
+                self._notes.add(LINK, "", target, file=file.number)
+
+        return finish
+
+    def _linked(self, thread: TracedThread, at: int, old: int, flags: int) -> tuple[str, os.stat_result]:
+        """Return the real path of what is linked, and its status."""
+        text = os.fsdecode(ptrace.read_text(thread.id, old))
+        if text or not flags & _EMPTY_PATH:
+            start = _start(thread, at, text)
+        else:
+            start = f"/proc/{thread.id}/fd/{at & 0xFFFF_FFFF}"
+        if flags & _FOLLOW or not text:
+            descriptor = os.open(start, os.O_PATH | os.O_CLOEXEC)
+            try:
+                return os.readlink(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+        above, name = os.path.split(start)
+        return os.path.join(_resolved(above) or above, name), os.lstat(start)
+
+    # -- one name ------------------------------------------------------------------------------------
+
+    def on_unlink(self, thread: TracedThread, path: int, *_: int) -> Finish | None:
+        """Cover unlink(2)."""
+        return self._named_call(UNLINK, thread, _HERE, path)
+
+    def on_unlinkat(self, thread: TracedThread, at: int, path: int, flags: int, *_: int) -> Finish | None:
+        """Cover unlinkat(2), which removes directories, too."""
+        return self._named_call(REMOVE_DIRECTORY if flags & _REMOVE_DIRECTORY else UNLINK, thread, at, path)
+
+    def on_mkdir(self, thread: TracedThread, path: int, *_: int) -> Finish | None:
+        """Cover mkdir(2)."""
+        return self._named_call(MAKE_DIRECTORY, thread, _HERE, path)
+
+    def on_mkdirat(self, thread: TracedThread, at: int, path: int, *_: int) -> Finish | None:
+        """Cover mkdirat(2)."""
+        return self._named_call(MAKE_DIRECTORY, thread, at, path)
+
+    def on_rmdir(self, thread: TracedThread, path: int, *_: int) -> Finish | None:
+        """Cover rmdir(2)."""
+        return self._named_call(REMOVE_DIRECTORY, thread, _HERE, path)
+
+    def _named_call(self, kind: str, thread: TracedThread, at: int, path: int) -> Finish | None:
+        place = self.place(thread, at, path)
+        if place is None or place.path is None:
+            return None
+        inner = place.path
+        if kind == UNLINK and _is_special(place.real):
+            return None  # a socket or a pipe: these are not recorded
+        return lambda result: self._notes.add(kind, inner) if result == 0 else None
+
+    def on_symlink(self, thread: TracedThread, text: int, path: int, *_: int) -> Finish | None:
+        """Cover symlink(2)."""
+        return self.on_symlinkat(thread, text, _HERE, path)
+
+    def on_symlinkat(self, thread: TracedThread, text: int, at: int, path: int, *_: int) -> Finish | None:
+        """Cover symlinkat(2)."""
+        place = self.place(thread, at, path)
+        if place is None or place.path is None:
+            return None
+        inner, target = place.path, os.fsdecode(ptrace.read_text(thread.id, text))
+        return lambda result: self._notes.add(SYMLINK, inner, target) if result == 0 else None
+
+
+def _start(thread: TracedThread, directory: int, text: str) -> str:
+    """Return a path by which we find what a thread means by one."""
+    if text.startswith("/"):
+        for own, ours in (("/proc/self/", f"/proc/{thread.group}/"), ("/dev/fd/", f"/proc/{thread.group}/fd/")):
+            if text.startswith(own):
+                return ours + text[len(own) :]
+        return text
+    directory &= 0xFFFF_FFFF
+    base = "cwd" if directory == _HERE else f"fd/{directory}"
+    return f"/proc/{thread.id}/{base}/{text}" if text else f"/proc/{thread.id}/{base}"
+
+
+def _resolved(directory: str) -> str | None:
+    """Return the real path of a directory; None if there is none."""
+    try:
+        descriptor = os.open(directory or "/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samestat(os.lstat(one), os.lstat(other))
+    except OSError:
+        return False
+
+
+def _is_special(path: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (S_ISREG(mode) or S_ISLNK(mode))

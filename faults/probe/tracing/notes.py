@@ -1,0 +1,92 @@
+"""The notes that become a record: steps in their order, who took them, and what could not be recorded."""
+
+from collections.abc import Sequence
+
+from ..record import (
+    ACKNOWLEDGE,
+    FILE_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    STORE,
+    WRITE,
+    ProgramRecord,
+    ProgramTask,
+    Step,
+    Unseen,
+    only_promises,
+)
+
+STEPS_MAX = 1_000_000
+_UNSEEN_MAX = 100
+
+
+class ProgramNotes:
+    """Takes notes of one program. Whoever notes a step has said before, by `present`, who takes it by which call."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._tasks: list[ProgramTask] = []
+        self._unseen: dict[tuple[str, str], None] = {}
+        self._printed: set[int] = set()
+        self._data_bytes = 0
+        self._is_full = False
+        self.task = 0
+        """Who takes the present step."""
+        self._call = ""
+
+    def new_task(self, process: int, thread: int, name: str) -> int:
+        """Return the number of a thread that was not noted before, or not by this name."""
+        self._tasks.append(ProgramTask(process, thread, name))
+        return len(self._tasks) - 1
+
+    def present(self, task: int, call: str) -> None:
+        """Say who takes the next steps, and by which call: "" if by an instruction of its own."""
+        self.task, self._call = task, call
+
+    def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
+        """Note a step without bytes. What is past the limits is not noted, but that there is some is."""
+        if at + size > FILE_BYTES_MAX:
+            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
+        self._add(Step(kind, path, target, file, at, size, b"", 0, self.task, self._call))
+
+    def wrote(self, file: int, at: int, data: bytes) -> None:
+        """Note what a call has written."""
+        self._add_bytes(Step(WRITE, "", "", file, at, 0, data, 0, self.task, self._call))
+
+    def stored(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
+        """Note what has been stored to one page of a map. by: task and call, if these are not the present ones."""
+        task, call = by or (self.task, self._call)
+        self._add_bytes(Step(STORE, "", "", file, at, 0, data, 0, task, call))
+
+    def acknowledged(self, text: str, *, printed: bool) -> None:
+        """Note a promise, or a line that was printed."""
+        if printed:
+            self._printed.add(len(self.steps))
+        self._add(Step(ACKNOWLEDGE, text, "", -1, 0, 0, b"", 0, self.task, self._call))
+
+    def _add_bytes(self, step: Step) -> None:
+        self._data_bytes += len(step.data)
+        if step.at + len(step.data) > FILE_BYTES_MAX or self._data_bytes > RECORD_BYTES_MAX:
+            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file, or {RECORD_BYTES_MAX} in all")
+        self._add(step)
+
+    def _add(self, step: Step) -> None:
+        if len(self.steps) >= STEPS_MAX:
+            self._stop(f"more than {STEPS_MAX} steps")
+        if not self._is_full:
+            self.steps.append(step)
+
+    def _stop(self, why: str) -> None:
+        self.unseen("limit", why)
+        self._is_full = True
+
+    def unseen(self, event: str, detail: str) -> None:
+        """Note something that is not recorded, once."""
+        if len(self._unseen) < _UNSEEN_MAX:
+            self._unseen.setdefault((event, detail))
+
+    def record(self, program: Sequence[str], code: int) -> ProgramRecord:
+        """Return all that was noted."""
+        steps = only_promises(self.steps, self._printed)
+        unseen = tuple(Unseen(event, detail, 0) for event, detail in self._unseen)
+        tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
+        return ProgramRecord(tuple(program), tuple(steps), ((),), unseen, code, tasks)

@@ -1,0 +1,354 @@
+"""ptrace(2), wait4(2) and process_vm_readv(2), through ctypes: nothing to build, and no privileges.
+
+All requests come from the thread that has started the program, as the kernel demands. Buffers are made once: a stop of
+the program costs microseconds, and so would each of them.
+"""
+
+import ctypes
+import errno
+import os
+import signal
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from .machines import NT_ARM_SYSTEM_CALL, NT_PRSTATUS, Architecture
+
+CONTINUE, STEP, TO_EXIT, LISTEN = 7, 9, 24, 0x4208
+"""How a stopped thread goes on: freely, for one instruction, to the end of its call, not at all until SIGCONT."""
+FORKED, VFORKED, CLONED, EXECUTED, CALLS, STOPPED = 1, 2, 3, 4, 7, 128
+"""Events, of which a wait status has one above its lower 16 bits."""
+_SEIZE, _EVENT_MESSAGE, _SIGNAL_INFO, _CALL_INFO = 0x4206, 0x4201, 0x4202, 0x420E
+_GET_REGISTERS, _SET_REGISTERS, _GET_MASK, _SET_MASK = 0x4204, 0x4205, 0x420A, 0x420B
+_OPTIONS = 1 | 2 | 4 | 8 | 0x10 | 0x80 | 0x100000  # sysgood, fork, vfork, clone, exec, seccomp, exitkill
+_ALL_CHILDREN = 0x40000000
+_NO_NEW_PRIVS, _SET_SECCOMP, _FILTER_MODE = 38, 22, 2
+_SYNCHRONOUS = (signal.SIGSEGV, signal.SIGTRAP, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS)
+_STEPPING_MASK = (2**64 - 1) & ~sum(1 << one - 1 for one in _SYNCHRONOUS)
+_PATH_BYTES_MAX = 4096
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_ptrace = _libc.ptrace
+_ptrace.restype = ctypes.c_long
+_ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+_wait4 = _libc.wait4
+_wait4.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+_read_memory = _libc.process_vm_readv
+_read_memory.restype = ctypes.c_ssize_t
+_read_memory.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
+
+_write_memory = _libc.process_vm_writev
+_write_memory.restype = ctypes.c_ssize_t
+_write_memory.argtypes = _read_memory.argtypes
+
+
+class ThreadGone(Exception):
+    """A thread that was stopped is no more: something has killed it. status: how it ended, None: that will be said."""
+
+    def __init__(self, thread: int, status: int | None = None) -> None:
+        super().__init__(thread, status)
+        self.thread = thread
+        self.status = status
+
+
+class TraceRefusedError(Exception):
+    """The kernel does not let us record a program. Says what to change."""
+
+
+class EnteredCall(NamedTuple):
+    """The system call that a thread is about to make."""
+
+    number: int
+    arguments: tuple[int, ...]
+    behind: int
+    """The address behind the instruction that makes it."""
+    stack: int
+
+
+class MemoryFault(NamedTuple):
+    """Why a thread got SIGSEGV."""
+
+    address: int
+    is_protected: bool
+    """Whether there is memory at the address, protected from what was tried."""
+
+
+def _request(request: int, thread: int, address: int, data: int) -> int:
+    found: int = _ptrace(request, thread, address, data)
+    if found < 0:
+        number = ctypes.get_errno()
+        if number == errno.ESRCH:
+            raise ThreadGone(thread)
+        raise OSError(number, os.strerror(number), f"ptrace {request:#x}")
+    return found
+
+
+def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
+    """Have a stopped thread go on, with a signal if there is one for it."""
+    if _ptrace(how, thread, 0, signal_number) < 0:
+        _request(how, thread, 0, signal_number)
+
+
+_status = ctypes.c_int()
+_status_at = ctypes.addressof(_status)
+
+
+def wait(thread: int = -1) -> tuple[int, int]:
+    """Return the next thread that has stopped or ended, and its wait status; (0, 0) if a signal came to us first.
+
+    Raises ChildProcessError if there is none left.
+    """
+    found = _wait4(thread, _status_at, _ALL_CHILDREN, None)
+    if found > 0:
+        return found, _status.value
+    number = ctypes.get_errno()
+    if number == errno.ECHILD:
+        raise ChildProcessError(number, os.strerror(number))
+    return 0, 0
+
+
+def wait_for(thread: int) -> int:
+    """Return the wait status of a thread that is about to stop. Raises ThreadGone if it ends instead."""
+    while True:
+        found, status = wait(thread)
+        if found:
+            if not os.WIFSTOPPED(status):
+                raise ThreadGone(thread, status)
+            return status
+
+
+_info = ctypes.create_string_buffer(88)
+_info_at = ctypes.addressof(_info)
+_entered = struct.Struct("<8xQQQ6Q")
+_left = struct.Struct("<24xq")
+
+
+def entered(thread: int) -> EnteredCall:
+    """Return the call that a thread is stopped in front of."""
+    if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
+        _request(_CALL_INFO, thread, 88, _info_at)
+    behind, stack, number, *arguments = _entered.unpack_from(_info)
+    return EnteredCall(number, tuple(arguments), behind, stack)
+
+
+def result(thread: int) -> int:
+    """Return what the call has come to that a thread is stopped behind."""
+    if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
+        _request(_CALL_INFO, thread, 88, _info_at)
+    found: int = _left.unpack_from(_info)[0]
+    return found
+
+
+_siginfo = ctypes.create_string_buffer(128)
+_siginfo_at = ctypes.addressof(_siginfo)
+_SEGV_ACCERR = 2
+
+
+def memory_fault(thread: int) -> MemoryFault:
+    """Return why a thread is stopped with SIGSEGV."""
+    _request(_SIGNAL_INFO, thread, 0, _siginfo_at)
+    code, address = struct.unpack_from("<8xi4xQ", _siginfo)
+    return MemoryFault(address, code == _SEGV_ACCERR)
+
+
+_message = ctypes.c_ulong()
+
+
+def event_message(thread: int) -> int:
+    """Return what an event comes with: the new thread, or the thread that was the one that executes."""
+    _request(_EVENT_MESSAGE, thread, 0, ctypes.addressof(_message))
+    return _message.value
+
+
+_mask = ctypes.c_uint64()
+_mask_at = ctypes.addressof(_mask)
+
+
+def block_signals(thread: int) -> int:
+    """Keep signals from a stopped thread, but those that its own instructions raise; return the mask it had."""
+    _request(_GET_MASK, thread, 8, _mask_at)
+    before = _mask.value
+    set_mask(thread, before | _STEPPING_MASK)
+    return before
+
+
+def set_mask(thread: int, mask: int) -> None:
+    """Set which signals a stopped thread blocks."""
+    _mask.value = mask
+    _request(_SET_MASK, thread, 8, _mask_at)
+
+
+class Registers:
+    """Reads and sets the registers of stopped threads, as lists of words."""
+
+    def __init__(self, machine: Architecture) -> None:
+        self._layout = struct.Struct(f"<{machine.register_count}Q")
+        self._buffer = ctypes.create_string_buffer(self._layout.size)
+        self._vector = (ctypes.c_ulong * 2)(ctypes.addressof(self._buffer), self._layout.size)
+        self._vector_at = ctypes.addressof(self._vector)
+        self._number = ctypes.c_int()
+        self._number_vector = (ctypes.c_ulong * 2)(ctypes.addressof(self._number), 4)
+
+    def get(self, thread: int) -> list[int]:
+        """Return all general registers."""
+        _request(_GET_REGISTERS, thread, NT_PRSTATUS, self._vector_at)
+        return list(self._layout.unpack(self._buffer))
+
+    def set(self, thread: int, registers: Sequence[int]) -> None:
+        """Set all general registers."""
+        self._layout.pack_into(self._buffer, 0, *registers)
+        _request(_SET_REGISTERS, thread, NT_PRSTATUS, self._vector_at)
+
+    def set_number(self, thread: int, number: int) -> None:
+        """Set the number of a call under way, on a machine that takes it apart."""
+        self._number.value = number
+        _request(_SET_REGISTERS, thread, NT_ARM_SYSTEM_CALL, ctypes.addressof(self._number_vector))
+
+
+_local = (ctypes.c_ulong * 2)()
+_remote = (ctypes.c_ulong * 2)()
+_local_at, _remote_at = ctypes.addressof(_local), ctypes.addressof(_remote)
+
+
+def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
+    """Return bytes of a thread's memory: fewer where it has no more. Raises OSError if there are none at all."""
+    if not size_bytes:
+        return b""
+    buffer = ctypes.create_string_buffer(size_bytes)
+    _local[0], _local[1] = ctypes.addressof(buffer), size_bytes
+    _remote[0], _remote[1] = address, size_bytes
+    count: int = _read_memory(thread, _local_at, 1, _remote_at, 1, 0)
+    if count < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), f"memory at {address:#x}")
+    return buffer.raw[:count]
+
+
+def write_memory(thread: int, address: int, data: bytes) -> None:
+    """Set bytes of a thread's memory. Raises OSError if it may not be written there."""
+    buffer = ctypes.create_string_buffer(data, len(data))
+    _local[0], _local[1] = ctypes.addressof(buffer), len(data)
+    _remote[0], _remote[1] = address, len(data)
+    if _write_memory(thread, _local_at, 1, _remote_at, 1, 0) != len(data):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), f"memory at {address:#x}")
+
+
+def read_text(thread: int, address: int) -> bytes:
+    """Return a C string of a thread's memory, up to the longest path. Raises OSError if there is none."""
+    found = b""
+    while len(found) < _PATH_BYTES_MAX:
+        start = address + len(found)
+        found += read_memory(thread, start, 256 - start % 256)  # never across the end of a page
+        if 0 in found:
+            return found[: found.index(0)]
+    return found
+
+
+def start(
+    executable: str,
+    program: Sequence[str],
+    directory: str,
+    environment: Mapping[str, str],
+    filter_code: bytes,
+    prepare: Callable[[], None],
+) -> int:
+    """Start a program that stops where a filter says, in a session of its own; return its process.
+
+    prepare: called in that process before it is the program's. Raises TraceRefusedError if the kernel does not allow
+    this, and OSError if there is no such program.
+    """
+    failed, failing = os.pipe()
+    seized, seizing = os.pipe()
+    process = os.fork()
+    if not process:
+        _be(executable, program, directory, environment, filter_code, prepare, (failed, seizing), seized, failing)
+    os.close(seized)
+    os.close(failing)
+    try:
+        _request(_SEIZE, process, 0, _OPTIONS)
+    except OSError as error:
+        raise TraceRefusedError(_refusal(error)) from error
+    finally:
+        os.write(seizing, b"x")
+        os.close(seizing)
+    answer = _first_words(process, failed)
+    os.close(failed)
+    what, _, number = answer.partition(" ")
+    if what == "seccomp":
+        raise TraceRefusedError(
+            f"seccomp: {os.strerror(int(number))}: the kernel, or a filter around us, refuses filters"
+        )
+    if what:
+        raise OSError(int(number), os.strerror(int(number)), executable)
+    return process
+
+
+def _first_words(process: int, failed: int) -> str:
+    """Return what the new process has to say before it is the program: nothing if it has become that."""
+    os.set_blocking(failed, False)
+    while True:
+        found, status = wait(process)
+        try:
+            answer = os.read(failed, 100).decode()
+        except BlockingIOError:
+            answer = ""
+        if answer:
+            return answer
+        if found and status >> 16 == EXECUTED:
+            return ""
+        if found and os.WIFSTOPPED(status):
+            go_on(process, CONTINUE, 0 if status >> 16 else os.WSTOPSIG(status))
+
+
+def _be(
+    executable: str,
+    program: Sequence[str],
+    directory: str,
+    environment: Mapping[str, str],
+    filter_code: bytes,
+    prepare: Callable[[], None],
+    parents: tuple[int, ...],
+    seized: int,
+    failing: int,
+) -> None:
+    """Become the program, in the new process."""
+    what = "exec"
+    try:
+        for one in parents:
+            os.close(one)
+        os.read(seized, 1)
+        os.setsid()
+        os.chdir(directory)
+        prepare()
+        what = "seccomp"
+        code = ctypes.create_string_buffer(filter_code, len(filter_code))
+        head = ctypes.create_string_buffer(struct.pack("<H6xQ", len(filter_code) // 8, ctypes.addressof(code)))
+        if _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) or _libc.prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(head), 0, 0):
+            raise OSError(ctypes.get_errno(), "seccomp")
+        what = "exec"
+        os.execve(executable, list(program), dict(environment))
+    except OSError as error:
+        os.write(failing, f"{what} {error.errno}".encode())
+    finally:
+        os._exit(127)
+
+
+_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
+
+
+def _refusal(error: OSError) -> str:
+    """Return what keeps a process from tracing its own child, and what to change."""
+    try:
+        with open(_SCOPE) as file:
+            scope = file.read().strip()
+    except OSError:
+        scope = ""
+    if scope in ("2", "3"):
+        how = "set kernel.yama.ptrace_scope to 0 or 1" if scope == "2" else "boot the machine with 0 or 1 there"
+        return f"ptrace: {error.strerror}: {_SCOPE} is {scope}: {how}"
+    return (
+        f"ptrace: {error.strerror}: a seccomp profile forbids it, or another tracer holds this process. "
+        "In Docker: run with --cap-add SYS_PTRACE, or --security-opt seccomp=unconfined; "
+        'in Kubernetes: securityContext.capabilities.add: ["SYS_PTRACE"]'
+    )

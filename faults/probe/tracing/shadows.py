@@ -1,0 +1,60 @@
+"""What files held when they were last looked at: how stores through maps are found that nothing has stopped at."""
+
+import errno
+import os
+from collections.abc import Iterator
+
+from .files import KnownFile
+
+PAGE_BYTES = 4096
+_BLOCK_BYTES = 1 << 16
+
+
+def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
+    """Return from where to where two contents of a page differ, None if they do not; the shorter one ends in zeros."""
+    if old == new:
+        return None
+    size = max(len(old), len(new))
+    bits = int.from_bytes(old.ljust(size, b"\0"), "little") ^ int.from_bytes(new.ljust(size, b"\0"), "little")
+    if not bits:
+        return None
+    return ((bits & -bits).bit_length() - 1) // 8, (bits.bit_length() + 7) // 8
+
+
+class FileShadow:
+    """The content of one file, without its holes."""
+
+    def __init__(self, file: KnownFile) -> None:
+        self._file = file
+        self._blocks: dict[int, bytes] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Forget what it held: what it holds now is known."""
+        self._blocks = dict(self._read())
+
+    def changes(self) -> Iterator[tuple[int, bytes]]:
+        """Yield where which bytes have come since then, page by page, in the order of the file."""
+        for at, new in self._read():
+            old = self._blocks.get(at, b"")
+            if old == new:
+                continue
+            self._blocks[at] = new
+            for page in range(0, len(new), PAGE_BYTES):
+                content = new[page : page + PAGE_BYTES]
+                span = difference(old[page : page + PAGE_BYTES], content)
+                if span is not None:
+                    yield at + page + span[0], content[span[0] : span[1]]
+
+    def _read(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the blocks that hold anything."""
+        descriptor, at, size = self._file.descriptor, 0, self._file.size_bytes
+        while at < size:
+            try:
+                at = max(at, os.lseek(descriptor, at, os.SEEK_DATA) // _BLOCK_BYTES * _BLOCK_BYTES)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                return  # a hole up to the end
+            yield at, os.pread(descriptor, _BLOCK_BYTES, at)
+            at += _BLOCK_BYTES

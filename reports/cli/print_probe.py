@@ -1,0 +1,191 @@
+"""What `tornlog probe` prints: counts by disk, each breach with its moment and its losses, what was refused."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ...faults.crashes.profiles import PROFILES
+from ...faults.probe.failure import ProbeFinding
+from ...faults.probe.probe import CrashCase, Example, ProbeReport
+from ...faults.probe.record import FAILED_SYNC, ProgramRecord
+from ...faults.probe.recovery import Recoveries
+from ...faults.probe.reruns import Reruns
+from ...faults.probe.shrink import CrashCaseView
+from ...faults.probe.story import described, step_text, story, where
+from ...scenarios.campaigns.failures.print_failure import prose
+from .common import plain_table
+
+_VIOLATIONS_SHOWN_MAX, _LOSSES_SHOWN_MAX, _ACKNOWLEDGED_SHOWN_MAX = 3, 8, 3
+
+
+def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) -> None:
+    """Print what was tried, and what is broken."""
+    broken = sum(count.broken for count in found.counts.values())
+    verdict = f"{broken:,} states broken" if broken else "every promise held"
+    acknowledged = len(record.acknowledged)
+    console.print(
+        f"{found.operations:,} operations, {acknowledged:,} promises, {found.points:,} crash points: {verdict}",
+        soft_wrap=True,
+    )
+    console.print(_disks_table(found))
+    console.print(
+        f"{found.states:,} states, {len(found.images):,} different ones, "
+        f"{found.judged:,} checked with what was promised by then, in {found.seconds:.1f} s",
+        soft_wrap=True,
+    )
+    never = found.never_injected
+    if never:
+        prose(console, 0, f"never happened on these disks: {', '.join(never)}")
+    if found.breaches:
+        console.print(_breaches_table(found.examples(record)))
+
+
+def print_recoveries(console: Console, recoveries: Recoveries) -> None:
+    """Print what was tried of crashes in recoveries."""
+    kinds = len(recoveries.breaches)
+    verdict = f"{kinds:,} kind{'' if kinds == 1 else 's'} of breach" if kinds else "every promise held"
+    console.print(
+        f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
+        f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}",
+        soft_wrap=True,
+    )
+    for reason, times in recoveries.refused.most_common(3):
+        prose(console, 2, f"{times:,} recoveries could not be recorded: {reason}")
+
+
+def print_reruns(console: Console, reruns: Reruns) -> None:
+    """Print what was tried of runs with faults, and in other orders."""
+    verdict = f"{len(reruns.breaches):,} kinds of breach" if reruns.breaches else "every promise held"
+    console.print(
+        f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
+        f"{reruns.states:,} states, {reruns.judged:,} checked: {verdict}",
+        soft_wrap=True,
+    )
+    if reruns.injected:
+        prose(console, 2, f"faults: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}")
+    if reruns.never_injected:
+        prose(console, 2, f"never happened, for want of a call: {', '.join(reruns.never_injected)}")
+    if reruns.cut:
+        prose(console, 2, f"only the first calls were struck, by --fault-runs: {', '.join(reruns.cut)}")
+    if reruns.seeds:
+        hurry = f", {reruns.hurried:,} of them while another thread still ran" if reruns.hurried else ""
+        prose(
+            console, 2, f"{reruns.seeds:,} seeds, {reruns.orders:,} other orders, by {reruns.choices:,} choices{hurry}"
+        )
+    for reason, times in reruns.refused.most_common(3):
+        prose(console, 2, f"{times:,} runs could not be recorded: {reason}")
+
+
+def _disks_table(found: ProbeReport) -> Table:
+    table = plain_table("", ("disk",), ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken"))
+    for disk, count in found.counts.items():
+        figures = (count.crashes, count.exhausted, count.cut, count.states, count.broken)
+        table.add_row(disk, *(f"{figure:,}" for figure in figures), style="red" if count.broken else "")
+    return table
+
+
+def _breaches_table(examples: Iterable[Example]) -> Table:
+    table = plain_table("", ("what", "disks"), ("states", "crash\npoints", "least\nlosses"))
+    for example in examples:
+        table.add_row(
+            escape(example.signature) + _others(example),
+            "\n".join(example.disks),
+            f"{example.states:,}",
+            f"{len(example.points):,}",
+            f"{example.smallest.losses:,}",
+        )
+    return table
+
+
+def _others(example: Example) -> str:
+    others = len(example.breaches) - 1
+    return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
+
+
+def print_breach(console: Console, found: ProbeFinding, example: Example | None, place: Path | None) -> None:
+    """Print one case: what is broken, on which disk and when, what is lost, how it came to that."""
+    record, shown, case = found.record, found.shown, found.shown.case
+    heading = "broken by a crash in recovery" if found.recovery else "broken"
+    console.print(f"\n[red]{heading}[/red]: {escape(case.verdict.signature)}", soft_wrap=True)
+    if found.rerun:
+        prose(console, 2, f"with {found.rerun}")
+    for line in case.verdict.lines[:_VIOLATIONS_SHOWN_MAX]:
+        prose(console, 2, line)
+    more = len(case.verdict.lines) - _VIOLATIONS_SHOWN_MAX
+    if more > 0 and case.verdict.outcome == "broken":
+        prose(console, 2, f"and {more} more like it")
+    if example is not None and len(example.breaches) > 1:
+        prose(console, 2, f"stands for other messages, too: {'; '.join([*example.breaches][1:3])}")
+    others = [disk for disk in example.disks if disk != case.disk] if example is not None else []
+    prose(console, 2, f"on {case.disk}{'; also on ' if others else ''}{', '.join(others)}")
+    if found.recovery:
+        prose(console, 2, "the program:")
+        for line in found.recovery:
+            prose(console, 4, line)
+        prose(console, 2, "then the check, as it recovers from that:")
+    prose(console, 2, f"crash {moment(record, case)}")
+    _print_losses(console, record, shown)
+    promised = record.acknowledged[: case.point.acknowledged]
+    if promised:
+        few = ", ".join(repr(one) for one in promised[-_ACKNOWLEDGED_SHOWN_MAX:])
+        prose(console, 2, f"acknowledged: {'…, ' if len(promised) > _ACKNOWLEDGED_SHOWN_MAX else ''}{few}")
+    prose(console, 2, "before it:")
+    for line in story(record, case.point.step):
+        prose(console, 2, line, style="dim")
+    again = "the same again, with --out DIR"
+    if place is not None:
+        again = f"tornlog probe --replay {place}/failure.json"
+        console.print(f"  what is left: [bold]{escape(str(place / 'files'))}[/bold]", soft_wrap=True)
+    console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
+
+
+def moment(record: ProgramRecord, case: CrashCase) -> str:
+    """Return where a case's crash is, in words."""
+    point = case.point
+    if point.step < 0:
+        return "before the first step"
+    step = record.steps[point.step]
+    inside = "inside" if point.is_inside else "after"
+    place = where(record.stacks[step.stack])
+    return f"{inside} step {point.step + 1}: {described(record, step)}{f' at {place}' if place else ''}"
+
+
+def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView) -> None:
+    failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
+    if failed and failed[0] <= shown.case.point.step and not PROFILES[shown.case.disk].page_cache_survives:
+        prose(
+            console, 2, f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
+        )
+    elif not shown.losses:
+        prose(console, 2, "nothing is lost: all that had been done is there, and no more")
+    if not shown.losses:
+        return
+    prose(console, 2, "what is lost:")
+    for loss in shown.losses[:_LOSSES_SHOWN_MAX]:
+        prose(console, 4, loss.what)
+        prose(console, 6, f"by {step_text(record, loss.step).strip()}", style="dim")
+    more = len(shown.losses) - _LOSSES_SHOWN_MAX
+    if more > 0:
+        prose(console, 4, f"and {more} more")
+
+
+def print_refusal(console: Console, reasons: Iterable[str]) -> None:
+    """Print why a program cannot be probed."""
+    console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
+    for reason in reasons:
+        prose(console, 2, reason)
+
+
+def print_output(console: Console, said: str, lines_max: int = 20) -> None:
+    """Print the end of what the check has written."""
+    lines = said.splitlines()
+    if not lines:
+        return
+    console.print("\nwhat the check wrote, of all states together:", soft_wrap=True)
+    if len(lines) > lines_max:
+        prose(console, 2, f"… {len(lines) - lines_max:,} lines before")
+    for line in lines[-lines_max:]:
+        prose(console, 2, line, style="dim")

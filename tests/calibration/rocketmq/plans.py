@@ -1,0 +1,106 @@
+"""What the real store is asked to put while it is recorded, and what its crashes break of the published findings.
+
+The settings of a plan are those of broker.conf: small files, so that some tens of puts make several.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+START, PREFIX, ZERO, DUE = "START", "PREFIX", "ZERO", "DUE"
+TAG, FORGOTTEN, TWICE, HOLE, LOST = "TAG", "FORGOTTEN", "TWICE", "HOLE", "LOST"
+FINDINGS = {
+    "start-refused": START,
+    "torn-properties": PREFIX,
+    "zero-entries": ZERO,
+    "due-at-once": DUE,
+    "forgotten-key": FORGOTTEN,
+    "found-twice": TWICE,
+    "lost-tag": TAG,
+    "hole-in-queue": HOLE,
+}
+"""Published findings, and the word that the judge has for each."""
+ELSEWHERE = {
+    "start-refused-5": "is one of 5.3.3, and this is 4.9.8",
+    "cut-record-returns": "needs two recoveries with puts in between, of which one record has one",
+}
+"""Findings that are not looked for here, and why."""
+DELAY_LEVELS = "1s 3s 20s"
+DELAY_LEVEL, DELAY_MS = 3, 20_000
+_SETTINGS = {
+    "mappedFileSizeCommitLog": 4096,
+    "mappedFileSizeConsumeQueue": 200,
+    "maxHashSlotNum": 5,
+    "maxIndexNum": 200,
+    "messageIndexEnable": True,
+    "messageDelayLevel": DELAY_LEVELS,
+    "fileReservedTime": 300_000,
+    "deleteWhen": "25",
+    "cleanFileForciblyEnable": False,
+    "diskMaxUsedSpaceRatio": 95,
+}
+Put = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run of the real store. settings: beside those of all; disks: whose crashes are tried."""
+
+    name: str
+    puts: Sequence[Put]
+    disks: tuple[str, ...]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    settle_ms: int = 200
+
+    @property
+    def config(self) -> dict[str, object]:
+        """Return all settings, under their names in broker.conf."""
+        return {**_SETTINGS, **self.settings}
+
+    @property
+    def command(self) -> dict[str, Any]:
+        """Return the argument of the program that is recorded."""
+        producers = [list(self.puts)]
+        return {"root": "store", "config": self.config, "producers": producers, "settleMs": self.settle_ms}
+
+
+def put(name: str, queue: int = 0, *, body_bytes: int = 60, pause_ms: int = 3, is_delayed: bool = False) -> Put:
+    """Return a message with a key, a tag and a property that is long enough to be stored in several steps."""
+    properties = {"KEYS": name, "TAGS": f"Tag{name[-1]}", "extra": "x" * 70}
+    if is_delayed:
+        properties["DELAY"] = str(DELAY_LEVEL)
+    whole = {"flag": 0, "sysFlag": 0, "prepared": 0, "bornHost": "127.0.0.1", "pauseMs": pause_ms}
+    return {"name": name, "topic": "T", "queueId": queue, "body": "b" * body_bytes, "properties": properties, **whole}
+
+
+_SYNC = {"flushDiskType": "SYNC_FLUSH"}
+_LATE_MS = 4_500
+PLANS = (
+    Plan("puts", [put(f"k{n}") for n in range(7)], ("process-kill",), {**_SYNC, "maxIndexNum": 5}, 300),
+    Plan("delayed", [put("k0", is_delayed=True), put("k1")], ("process-kill", "ext4-data"), _SYNC),
+    Plan(
+        "late",
+        [put("k0"), *(put(f"k{n}", pause_ms=_LATE_MS if n in (1, 5) else 3) for n in range(1, 6))],
+        ("process-kill",),
+        {**_SYNC, "mappedFileSizeCommitLog": 1024, "flushConsumeQueueThoroughInterval": 500},
+        1_500,
+    ),
+    Plan(
+        "burst",
+        [put(f"k{n}", body_bytes=10, pause_ms=0) for n in range(24)],
+        ("xfs",),
+        {"mappedFileSizeConsumeQueue": 100},
+    ),
+    Plan(
+        "two queues",
+        [put(f"k{n}", queue=int(n in (1, 6, 9))) for n in range(12)],
+        ("btrfs",),
+        {
+            "flushDiskType": "SYNC_FLUSH",
+            "mappedFileSizeConsumeQueue": 40,
+            "messageIndexEnable": False,
+            "flushConsumeQueueThoroughInterval": 500,
+        },
+        1_500,
+    ),
+)

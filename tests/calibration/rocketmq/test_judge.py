@@ -1,0 +1,125 @@
+"""The judge of what the real store shows after a crash has a word for each finding, and none for a whole store."""
+
+from typing import Any
+
+import pytest
+
+from .judge_server import breaches, java_hash
+from .plans import (
+    DELAY_MS,
+    DUE,
+    ELSEWHERE,
+    FINDINGS,
+    FORGOTTEN,
+    HOLE,
+    LOST,
+    PLANS,
+    PREFIX,
+    START,
+    TAG,
+    TWICE,
+    ZERO,
+    Plan,
+    put,
+)
+
+_STORED_AT = 1_700_000_000_000
+PLAN = Plan("two", [put("k0"), put("k1", is_delayed=True)], ("process-kill",), {"flushDiskType": "SYNC_FLUSH"})
+ANSWERS = [{"name": f"k{n}", "status": "PUT_OK", "offset": 200 * n} for n in range(2)]
+
+
+def record(offset: int, topic: str, name: str) -> list[Any]:
+    properties = next(one["properties"] for one in PLAN.puts if one["name"] == name)
+    fields: list[Any] = [None] * 17
+    fields[0], fields[3], fields[4], fields[10], fields[16] = offset, topic, 0, _STORED_AT, dict(properties)
+    return fields
+
+
+@pytest.fixture
+def seen() -> dict[str, Any]:
+    """What is seen of a store that is whole: a message, and a delayed one."""
+    return {
+        "load": True,
+        "start": True,
+        "records": [record(0, "T", "k0"), record(200, "SCHEDULE_TOPIC_XXXX", "k1")],
+        "queues": [
+            {"topic": "T", "queueId": 0, "entries": [[0, 200, java_hash("Tag0")]], "pulled": [0]},
+            {
+                "topic": "SCHEDULE_TOPIC_XXXX",
+                "queueId": 0,
+                "entries": [[200, 200, _STORED_AT + DELAY_MS]],
+                "pulled": [200],
+            },
+        ],
+        "queries": [["T", "k0", [0]], ["SCHEDULE_TOPIC_XXXX", "k1", [200]]],
+    }
+
+
+def kinds(seen: dict[str, Any]) -> set[str]:
+    return {kind for kind, _ in breaches(PLAN, seen, ANSWERS)}
+
+
+def test_a_whole_store_is_whole(seen: dict[str, Any]) -> None:
+    assert kinds(seen) == set()
+
+
+def test_a_store_that_does_not_load_breaks_its_start_and_nothing_else(seen: dict[str, Any]) -> None:
+    assert kinds({"load": False}) == {START}
+    assert kinds(seen | {"start": False}) == {START}
+    assert kinds(seen | {"exception": "java.lang.Error"}) == {START}
+
+
+def test_zeros_in_properties_are_a_message_that_nobody_put(seen: dict[str, Any]) -> None:
+    seen["records"][0][16]["extra"] = "xxxx\0\0\0\0"
+
+    assert kinds(seen) == {PREFIX}
+
+
+def test_an_entry_with_another_tag_is_one_that_its_subscriber_never_gets(seen: dict[str, Any]) -> None:
+    seen["queues"][0]["entries"][0][2] = 0
+
+    assert kinds(seen) == {TAG}
+
+
+def test_a_delayed_message_with_a_tag_for_its_time_is_due_at_once(seen: dict[str, Any]) -> None:
+    seen["queues"][1]["entries"][0][2] = java_hash("Tag1")
+
+    assert kinds(seen) == {DUE}
+
+
+def test_a_message_in_the_log_and_in_no_queue_is_a_hole(seen: dict[str, Any]) -> None:
+    seen["queues"][0] |= {"entries": [], "pulled": []}
+
+    assert kinds(seen) == {HOLE}
+
+
+def test_a_pull_of_no_bytes_is_zero_entries(seen: dict[str, Any]) -> None:
+    seen["queues"][0]["pulled"].append(-1)
+
+    assert kinds(seen) == {ZERO}
+
+
+@pytest.mark.parametrize(("found", "kind"), [([], FORGOTTEN), ([0, 0], TWICE)])
+def test_a_key_finds_its_message_once(seen: dict[str, Any], found: list[int], kind: str) -> None:
+    seen["queries"][0][2] = found
+
+    assert kinds(seen) == {kind}
+
+
+def test_a_message_that_was_answered_and_is_not_in_the_log_is_lost(seen: dict[str, Any]) -> None:
+    seen["records"] = seen["records"][:1]
+
+    assert kinds(seen) == {LOST}
+
+
+def test_tags_have_javas_hash() -> None:
+    assert java_hash("TagA") == 2_598_919
+    assert java_hash("polygenelubricants") == -(2**31)
+
+
+def test_every_published_finding_is_looked_for_or_has_a_reason(source: Any) -> None:
+    published = {path.parent.name for path in (source / "docs" / "findings").glob("*/finding.properties")}
+
+    assert published == {*FINDINGS, *ELSEWHERE}
+    assert len(FINDINGS) == 8
+    assert len({plan.name for plan in PLANS}) == len(PLANS)

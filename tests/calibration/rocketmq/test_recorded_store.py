@@ -1,0 +1,26 @@
+"""The real store on its JVM is recorded with each store through its maps, and kills alone show published findings."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.faults.probe.record import STORE
+from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
+
+from .plans import FINDINGS, PLANS
+from .recorded import recorded_store, run_plan
+
+Fetched = Callable[[Callable[[], JavaProgram]], JavaProgram]
+
+
+@pytest.mark.slow
+def test_kills_between_stores_of_the_real_store_show_findings_that_need_no_power_cut(fetched: Fetched) -> None:
+    fetched(lambda: real_store_program("rocketmq-4.9.8"))  # skips where there is no Maven
+    (plan,) = (plan for plan in PLANS if plan.name == "puts")
+
+    run = run_plan(recorded_store(), plan)
+
+    assert sum(step.kind == STORE for step in run.record.steps) > 100
+    assert {task.name for task in run.record.tasks} >= {"java", "AllocateMappedF"}
+    shown = {FINDINGS[name] for name in ("start-refused", "torn-properties", "lost-tag", "found-twice")}
+    assert shown <= set(run.met), sorted(run.met)

@@ -1,0 +1,101 @@
+"""Sparse content behaves as bytes do, and costs what it holds."""
+
+from hashlib import blake2b
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tornlog.faults.disk.content import PAGE_BYTES, Content, SparseBytes, first_difference, with_pages
+
+GIB = 1 << 30
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(0, 4 * PAGE_BYTES), st.binary(min_size=1, max_size=2 * PAGE_BYTES)),
+        st.tuples(st.just("zero"), st.integers(0, 4 * PAGE_BYTES), st.integers(1, 2 * PAGE_BYTES)),
+        st.tuples(st.just("resize"), st.integers(0, 5 * PAGE_BYTES), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+def change(sparse: SparseBytes, plain: bytearray, kind: str, at: int, more: bytes | int) -> None:
+    if kind == "resize":
+        sparse.resize(at)
+        plain[:] = plain[:at].ljust(at, b"\0")
+        return
+    data = more if isinstance(more, bytes) else bytes(more)
+    end = at + len(data)
+    if end > len(plain):
+        sparse.resize(end)
+        plain[:] = plain.ljust(end, b"\0")
+    sparse[at:end] = data
+    plain[at:end] = data
+
+
+@given(CHANGES, st.integers(0, 5 * PAGE_BYTES), st.integers(0, 5 * PAGE_BYTES))
+def test_changes_of_sparse_content_are_those_of_bytes(
+    changes: list[tuple[str, int, bytes | int]], start: int, end: int
+) -> None:
+    sparse, plain = SparseBytes(), bytearray()
+    for kind, at, more in changes:
+        change(sparse, plain, kind, at, more)
+
+    assert (len(sparse), bytes(sparse), sparse[start:end]) == (len(plain), bytes(plain), bytes(plain[start:end]))
+    assert sparse == SparseBytes.of(bytes(plain)) == bytes(plain)
+    assert sparse.digest() == blake2b(bytes(plain), digest_size=16).digest()
+    again = bytearray(len(plain))
+    for at, data in sparse.extents():
+        again[at : at + len(data)] = data
+    assert again == plain
+    assert all(any(sparse[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]) for page in sparse.pages())
+
+
+@given(CHANGES, CHANGES)
+def test_the_digest_of_long_content_follows_its_changes(
+    changes: list[tuple[str, int, bytes | int]], more: list[tuple[str, int, bytes | int]]
+) -> None:
+    followed = SparseBytes(GIB)
+    for kind, at, data in changes + more:
+        if kind != "resize":
+            written = data if isinstance(data, bytes) else bytes(data)
+            followed[at : at + len(written)] = written
+            followed.digest()
+
+    assert followed.digest() == SparseBytes(GIB, {page: page_of(followed, page) for page in followed.pages()}).digest()
+    followed.resize(GIB + 1)
+    assert followed.digest() != SparseBytes(GIB).digest()
+
+
+def page_of(content: SparseBytes, page: int) -> bytes:
+    return content[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]
+
+
+def test_a_long_file_costs_what_it_holds() -> None:
+    content = SparseBytes(GIB)
+    content[GIB - 3 : GIB] = b"end"
+    content[5000:5003] = b"mid"
+
+    assert content.data_bytes == 2 * PAGE_BYTES
+    assert [(at, len(data)) for at, data in content.extents()] == [(PAGE_BYTES, PAGE_BYTES), (GIB - 4096, 4096)]
+
+
+@pytest.mark.parametrize("make", [bytes, SparseBytes.of])
+def test_content_with_other_pages_is_the_same_object_if_nothing_is_another(make: type[bytes]) -> None:
+    content: Content = make(b"a" * 5000)
+
+    assert with_pages(content, {0: b"aaa", 4096: b"a"}) is content
+    changed = with_pages(content, {4096: b"b"})
+    assert bytes(changed) == b"a" * 4096 + b"b" + b"a" * 903
+    assert bytes(content) == b"a" * 5000
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.booleans(), st.sampled_from([0, 1, PAGE_BYTES]))
+def test_the_first_difference_is_the_first(one: bytes, other: bytes, is_sparse: bool, before_bytes: int) -> None:
+    left, right = bytes(before_bytes) + one, bytes(before_bytes) + other
+    make = SparseBytes.of if is_sparse else bytes
+    shorter = min(len(left), len(right))
+    differing = (at for at in range(shorter) if left[at] != right[at])
+    expected = next(differing, shorter if len(left) != len(right) else None)
+
+    assert first_difference(make(left), make(right)) == expected

@@ -1,0 +1,162 @@
+"""Directories that move, exchanges, symbolic links and files without a name: what they do, and what crashes take."""
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.disk import Disk
+from tornlog.faults.disk.files import SimFiles
+from tornlog.faults.disk.image import Image
+from tornlog.faults.disk.syncs import SyncTiming
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.replay import Replay
+
+
+class Place:
+    """A disk with a directory /d, a file /d/f in it and a file /g, all of them durable, and its files."""
+
+    def __init__(self, *, is_sparse: bool = False) -> None:
+        self.kernel = Kernel(Replay())
+        self.machine = self.kernel.machine("program")
+        stream = Choices("1").stream("disk")
+        self.disk = Disk(self.kernel, stream, timing=SyncTiming(0, 0), is_sparse=is_sparse)
+        self.files: SimFiles = self.disk.mount(self.machine)
+        self.files.make_directories("/d")
+        for path, data in (("/d/f", b"f"), ("/g", b"g")):
+            file = self.files.open(path)
+            file.write(0, data)
+            file.sync()
+        self.sync("/", "/d")
+
+    def sync(self, *directories: str) -> None:
+        for directory in directories:
+            self.files.sync_directory(directory)
+
+    def left(self, profile: str = "strict-posix") -> set[str]:
+        """Return each tree that a crash may leave, in words."""
+        states = self.disk.crash_states(PROFILES[profile], 500, Choices("1").stream("states"))
+        assert states.is_exhaustive
+        return {words(state.image) for state in states}
+
+
+def words(image: Image) -> str:
+    files = [f"{path}={file.content.decode()}" for path, file in image.files.items()]
+    links = [f"{path}->{text}" for path, text in image.symlinks.items()]
+    return " ".join(sorted([*image.directories, *files, *links]))
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "sparse"])
+def place(request: pytest.FixtureRequest) -> Place:
+    return Place(is_sparse=request.param)
+
+
+def test_a_directory_moves_with_all_that_it_holds_or_not_at_all(place: Place) -> None:
+    place.files.rename("/d", "/e")
+
+    assert place.files.list_directory("/") == ["e", "g"]
+    assert place.files.list_directory("/e") == ["f"]
+    assert place.left() == {"/d /d/f=f /g=g", "/e /e/f=f /g=g"}
+    place.sync("/")
+    assert place.left() == {"/e /e/f=f /g=g"}
+
+
+def test_what_is_made_in_a_moved_directory_is_in_it_wherever_a_crash_leaves_that(place: Place) -> None:
+    place.files.rename("/d", "/e")
+    place.files.open("/e/h")
+    place.sync("/e")
+
+    assert place.left() == {"/d /d/f=f /d/h= /g=g", "/e /e/f=f /e/h= /g=g"}
+
+
+def test_a_sync_of_a_moved_directory_covers_what_was_made_before_it_moved(place: Place) -> None:
+    place.files.open("/d/h")
+    place.files.rename("/d", "/e")
+    place.sync("/", "/e")
+
+    assert place.left() == {"/e /e/f=f /e/h= /g=g"}
+
+
+def test_a_directory_replaces_an_empty_one_only(place: Place) -> None:
+    place.files.make_directories("/e/in")
+    with pytest.raises(OSError, match="not empty") as refused:
+        place.files.rename("/d", "/e")
+    assert refused.value.errno == errno.ENOTEMPTY
+
+    place.files.rename("/d", "/e/in")
+    assert place.files.list_directory("/e/in") == ["f"]
+    assert place.files.list_directory("/") == ["e", "g"]
+
+
+@pytest.mark.parametrize(
+    ("act", "code"),
+    [
+        (lambda files: files.rename("/d", "/d/e"), errno.EINVAL),
+        (lambda files: files.rename("/d", "/g"), errno.ENOTDIR),
+        (lambda files: files.rename("/d", "/none/e"), errno.ENOENT),
+        (lambda files: files.exchange("/d", "/none"), errno.ENOENT),
+        (lambda files: files.exchange("/d", "/d/f"), errno.EINVAL),
+        (lambda files: files.symlink("/g", "d"), errno.EEXIST),
+        (lambda files: files.symlink("/none/link", "d"), errno.ENOENT),
+    ],
+)
+def test_what_linux_refuses_is_refused(place: Place, act: Callable[[SimFiles], None], code: int) -> None:
+    with pytest.raises(OSError, match="/") as refused:
+        act(place.files)
+
+    assert refused.value.errno == code
+
+
+def test_two_files_change_places_at_once(place: Place) -> None:
+    place.files.exchange("/d/f", "/g")
+
+    assert place.left() == {"/d /d/f=f /g=g", "/d /d/f=g /g=f"}
+    place.sync("/")
+    assert place.left() == {"/d /d/f=g /g=f"}
+
+
+def test_a_directory_and_a_file_change_places_and_later_changes_go_with_them(place: Place) -> None:
+    place.files.exchange("/d", "/g")
+    place.files.open("/g/h")
+    place.sync("/g")
+
+    assert place.files.list_directory("/g") == ["f", "h"]
+    assert place.left() == {"/d /d/f=f /d/h= /g=g", "/d=g /g /g/f=f /g/h="}
+
+
+def test_a_symbolic_link_is_there_with_its_text_or_not_at_all(place: Place) -> None:
+    place.files.symlink("/link", "d/f")
+
+    assert place.left() == {"/d /d/f=f /g=g", "/d /d/f=f /g=g /link->d/f"}
+    assert place.left("process-kill") == {"/d /d/f=f /g=g /link->d/f"}
+    place.sync("/")
+    place.files.rename("/link", "/new")
+    assert place.left() == {"/d /d/f=f /g=g /link->d/f", "/d /d/f=f /g=g /new->d/f"}
+    place.files.unlink("/new")
+    assert "/d /d/f=f /g=g" in place.left()
+
+
+def test_links_of_images_outlive_a_machine() -> None:
+    image = Image({}, ("/d",), {"/link": "d"})
+    kernel = Kernel(Replay())
+    disk = Disk(kernel, Choices("1").stream("disk"), image=image)
+    machine = kernel.machine("program")
+    disk.mount(machine).rename("/link", "/d/link")
+    kernel.kill(machine)
+
+    assert disk.crash(PROFILES["process-kill"]).symlinks == {"/d/link": "d"}
+    assert image.digest() != Image({}, ("/d",), {"/link": "e"}).digest() != Image({}, ("/d",)).digest()
+
+
+def test_a_file_without_a_name_shows_once_it_gets_one(place: Place) -> None:
+    file = place.files.open_unnamed()
+    file.write(0, b"n")
+    assert place.left() == {"/d /d/f=f /g=g"}
+
+    file.link("/n")
+    assert place.left() == {"/d /d/f=f /g=g", "/d /d/f=f /g=g /n=", "/d /d/f=f /g=g /n=\0", "/d /d/f=f /g=g /n=n"}
+    file.sync()
+    place.sync("/")
+    assert place.left() == {"/d /d/f=f /g=g /n=n"}

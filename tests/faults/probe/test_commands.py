@@ -1,0 +1,164 @@
+"""Checks that are programs: what they say is passed on, whatever they do, and nothing of them is left running."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from time import monotonic, sleep
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, RAISED, TIMED_OUT, Check, CheckError, CheckOutcome
+from tornlog.faults.probe.checks.checkers import Checkers, check_of
+from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
+
+Script = Callable[[str], Path]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Return an executable shell script of these lines."""
+
+    def script(lines: str) -> Path:
+        path = tmp_path / "check.sh"
+        path.write_text("#!/bin/sh\n" + dedent(lines))
+        path.chmod(0o755)
+        return path
+
+    return script
+
+
+def image(content: bytes) -> Image:
+    return Image({"/files/value": FileImage(content, 0)}, ("/files", "/tmp"))
+
+
+def verdicts(check: Check, jobs: int, *contents: bytes, seconds: float = 20.0) -> list[CheckOutcome]:
+    with Checkers(check, jobs, seconds) as checkers:
+        return checkers.verdicts([(image(content), [content.decode(), "last"]) for content in contents])
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 3])
+def test_a_command_gets_a_directory_and_promises_and_its_output_is_what_is_broken(script: Script, jobs: int) -> None:
+    check = script(
+        """
+        read promise; read last
+        [ "$last" = last ] && [ "$TMPDIR" = "$(dirname "$PWD")/tmp" ] || exit 9
+        echo rubbish > value.new
+        grep -q "^$promise$" value && grep -qv bad value && exit 0
+        echo "$PWD/value has $(cat value)"
+        echo on error >&2
+        exit 1
+        """
+    )
+    found = verdicts(CommandCheck(check), jobs, b"a", b"bad", b"c")
+
+    assert found == [CheckOutcome(HELD), CheckOutcome(BROKEN, ("/files/value has bad",)), CheckOutcome(HELD)]
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("echo one; echo; echo two; exit 3", CheckOutcome(BROKEN, ("one", "two"))),
+        ("echo one >&2; exit 3", CheckOutcome(BROKEN, ("one",))),
+        ("exit 3", CheckOutcome(BROKEN, ("the check has ended: exit code 3",))),
+        ("kill -SEGV $$", CheckOutcome(DIED, ("the check has ended: SIGSEGV",))),
+        ("sleep 60", CheckOutcome(TIMED_OUT, ("no verdict within 0.4 s",))),
+        ("exec yes", CheckOutcome(TIMED_OUT, ("no verdict within 0.4 s",))),
+        ("exec >&- 2>&-; sleep 60", CheckOutcome(TIMED_OUT, ("no verdict within 0.4 s",))),
+        ("sleep 60 & exit 0", CheckOutcome(HELD)),
+        ("yes | head -c 1000000; exit 1", CheckOutcome(BROKEN, ("y",) * 20)),
+    ],
+)
+def test_whatever_a_command_does_it_costs_its_state_only(script: Script, body: str, outcome: CheckOutcome) -> None:
+    check = script(f'read promise\n[ "$promise" = odd ] || exit 0\n{body}\n')
+    before, odd, after = verdicts(CommandCheck(check), 1, b"a", b"odd", b"b", seconds=0.4)
+
+    assert (before, after) == (CheckOutcome(HELD), CheckOutcome(HELD))
+    assert odd == outcome
+
+
+def test_what_takes_too_long_is_asked_again_alone(script: Script, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    check = script(f'read promise; [ "$promise" = odd ] || exit 0; [ -e {seen} ] && exit 0; touch {seen}; sleep 60')
+    with Checkers(CommandCheck(check), 2, 0.5) as checkers:
+        found = checkers.verdicts([(image(content), [content.decode()]) for content in (b"a", b"odd", b"b")])
+        again = checkers.asked_again
+
+    assert (found, again) == ([CheckOutcome(HELD)] * 3, 1)
+
+
+def test_nothing_that_a_command_has_started_is_left(script: Script, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    verdicts(CommandCheck(script(f"sleep 60 & echo $! > {pid}; sleep 60")), 1, b"a", seconds=0.3)
+    end = monotonic() + 5
+    while os.path.exists(f"/proc/{pid.read_text().strip()}/exe") and monotonic() < end:
+        sleep(0.01)
+
+    assert not Path(f"/proc/{pid.read_text().strip()}/exe").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_server_stays_up_and_answers_line_by_line(script: Script, tmp_path: Path, jobs: int) -> None:
+    started, asked = tmp_path / "started", tmp_path / "asked"
+    server = script(
+        f"""
+        echo . >> {started}
+        while read line; do
+            echo "$line" >> {asked}
+            case "$line" in
+                *bad*) echo '{{"broken": ["bad is bad", "twice"]}}';;
+                *) echo '{{"broken": []}}';;
+            esac
+        done
+        """
+    )
+    found = verdicts(CheckServer(str(server)), jobs, b"a", b"bad", b"c", b"d")
+
+    held = CheckOutcome(HELD)
+    assert found == [held, CheckOutcome(BROKEN, ("bad is bad", "twice")), held, held]
+    assert 1 <= len(started.read_text().split()) <= jobs
+    questions = [json.loads(line) for line in asked.read_text().splitlines()]
+    assert sorted(question["acknowledged"][0] for question in questions) == ["a", "bad", "c", "d"]
+    assert all(question["directory"].endswith("/files") for question in questions)
+    assert len({question["directory"] for question in questions}) == 4
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("exit 3", CheckOutcome(DIED, ("the check's server has ended: exit code 3",))),
+        ("kill -SEGV $$", CheckOutcome(DIED, ("the check's server has ended: SIGSEGV",))),
+        ("sleep 60", CheckOutcome(TIMED_OUT, ("no verdict within 0.5 s",))),
+    ],
+)
+def test_a_server_that_ends_or_hangs_is_started_again(script: Script, body: str, outcome: CheckOutcome) -> None:
+    server = script(f'while read line; do case "$line" in *odd*) {body};; esac; echo \'{{"broken": []}}\'; done')
+
+    held = CheckOutcome(HELD)
+    assert verdicts(CheckServer(str(server)), 1, b"a", b"odd", b"b", seconds=0.5) == [held, outcome, held]
+
+
+def test_a_server_that_answers_something_else_is_named(script: Script) -> None:
+    server = script("while read line; do echo hello; done")
+    (found,) = verdicts(CheckServer(str(server)), 1, b"a")
+
+    assert found.outcome == RAISED
+    assert found.lines[0] == 'the check\'s server: expected {"broken": [...]}, found hello'
+
+
+def test_what_is_no_check_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("echo")
+    for make, message in (
+        (lambda: check_of(tmp_path / "none"), "expected a Python file or an executable, found nothing"),
+        (lambda: check_of(plain), "chmod [+]x makes it one"),
+        (lambda: check_of(tmp_path / "none.py"), "expected a Python file"),
+        (lambda: CheckServer(""), "expected a command, found nothing"),
+        (lambda: CheckServer("java 'Judge"), "No closing quotation"),
+    ):
+        with pytest.raises(CheckError, match=message):
+            make()
+    (found,) = verdicts(CheckServer("no-such-program-at-all"), 1, b"a")
+    assert found == CheckOutcome(RAISED, ("no-such-program-at-all: No such file or directory",))

@@ -1,0 +1,87 @@
+"""Crashes in recovery: what the check of a state does is recorded, and cut."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tornlog.faults.probe.checks.check import PythonCheck
+from tornlog.faults.probe.checks.checkers import Checkers
+from tornlog.faults.probe.probe import ProbeReport, probe
+from tornlog.faults.probe.programs import STORES, RecorderChoice
+from tornlog.faults.probe.record import ProgramRecord, Step
+from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.recovery import Recoveries
+from tornlog.faults.probe.shrink import shrink
+
+CheckFile = Callable[[str], Path]
+RECORD = ProgramRecord(
+    ("put.py",),
+    (
+        Step("create", "/files/journal", file=0),
+        Step("write", file=0, data=b"seven"),
+        *(Step("sync", file=0), Step("sync directory", "/files"), Step("sync directory", "/")),
+        Step("acknowledge", "seven"),
+    ),
+    ((),),
+)
+RECOVER = """
+    import os
+
+    def check(directory, acknowledged):
+        journal, value = directory / "journal", directory / "value"
+        if journal.exists() and journal.read_text() == "seven":
+            RECOVERY
+        if acknowledged and (not value.exists() or value.read_text() != acknowledged[-1]):
+            yield "seven is lost"
+    """
+CARELESS = "text = journal.read_text(); journal.unlink(); value.write_text(text)"
+CAREFUL = """
+            with open(value, "w") as file:
+                file.write("seven"); file.flush(); os.fsync(file.fileno())
+            os.fsync(os.open(directory, os.O_RDONLY))
+            journal.unlink()"""
+RECORDER = RecorderChoice("", STORES[0], 60.0)
+
+
+def probed(check: Path, *disks: str) -> tuple[ProbeReport, Recoveries]:
+    judge = PythonCheck(check)
+    with Checkers(judge, 0, 10.0) as checkers:
+        recoveries = Recoveries(checkers, partial(RECORDER.record_check, judge), disks, 64)
+        found = probe(RECORD, EMPTY, checkers, disks=disks, limit=64, on_held=recoveries.explore)
+    return found, recoveries
+
+
+def test_a_recovery_that_destroys_before_it_writes_is_found_by_a_crash_inside_of_it(check_file: CheckFile) -> None:
+    check = check_file(RECOVER.replace("RECOVERY", CARELESS))
+    found, recoveries = probed(check, "process-kill")
+
+    assert found.breaches == {}
+    assert (recoveries.recorded, recoveries.writing) == (4, 2)
+    (breach,) = recoveries.breaches.values()
+    case, record = breach.group.smallest, breach.recovery.record
+    assert [step.kind for step in record.steps[: case.point.step + 1]] == ["acknowledge", "unlink"]
+    assert (breach.recovery.first_crash.disk, breach.recovery.first_crash.point.acknowledged) == ("process-kill", 1)
+    with Checkers(PythonCheck(check), 0, 10.0) as checkers:
+        shown = shrink(record, breach.recovery.start, case, checkers)
+    assert shown.losses == ()
+    assert "/files/journal" not in shown.image.files
+
+
+@pytest.mark.parametrize("disk", ["process-kill", "strict-posix"])
+def test_a_recovery_that_syncs_before_it_destroys_holds(check_file: CheckFile, disk: str) -> None:
+    found, recoveries = probed(check_file(RECOVER.replace("RECOVERY", CAREFUL)), disk)
+
+    assert found.breaches == {}
+    assert recoveries.breaches == {}
+    assert recoveries.points > 0
+    assert recoveries.refused == {}
+
+
+def test_a_recovery_that_cannot_be_recorded_is_counted_by_its_reason(check_file: CheckFile) -> None:
+    _, recoveries = probed(check_file(RECOVER.replace("RECOVERY", "os.system('rm journal')")), "process-kill")
+
+    assert recoveries.recorded == 2
+    assert sum(recoveries.refused.values()) >= 1
+    assert all("os.system" in reason for reason in recoveries.refused)

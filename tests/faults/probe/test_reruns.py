@@ -1,0 +1,185 @@
+"""Programs run again with faults at their calls, and in other orders of their threads: what is new is found, once."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tornlog.faults.kinds import FaultKind
+from tornlog.faults.probe.checks.check import PythonCheck
+from tornlog.faults.probe.checks.checkers import Checkers
+from tornlog.faults.probe.probe import Verdicts, probe
+from tornlog.faults.probe.programs import CALLS, STORES, RecorderChoice
+from tornlog.faults.probe.recording.run import EMPTY, ProgramError
+from tornlog.faults.probe.reruns import ERRORS, ORDER, Reruns, rerun_text
+from tornlog.faults.probe.tracing.run import TracedRun
+
+CheckFile = Callable[[str], Path]
+APPEND = """
+    import os
+    log = os.open("log", os.O_CREAT | os.O_WRONLY)
+    os.fsync(log)
+    os.fsync(os.open(".", os.O_RDONLY))
+    for number in range(2):
+        os.write(log, b"%d\\n" % number)
+        try:
+            os.fsync(log)
+        except OSError:
+            UNSYNCED
+        print(number)
+    """
+ALL_LINES = """
+    def check(directory, acknowledged):
+        log = directory / "log"
+        lines = log.read_text().split() if log.exists() else []
+        for promise in acknowledged:
+            if promise not in lines:
+                yield f"{promise} is lost"
+    """
+SYNC = [FaultKind.FAILED_SYNC]
+TWO_THREADS = """
+    import os, threading
+    def keep():
+        value = os.open("value", os.O_CREAT | os.O_WRONLY)
+        os.write(value, b"kept")
+    def promise():
+        for name in "abcd":
+            os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+        WAIT
+        print("kept", flush=True)
+    threads = [threading.Thread(target=keep), threading.Thread(target=promise)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    """
+VALUE = """
+    def check(directory, acknowledged):
+        value = directory / "value"
+        if acknowledged and (not value.exists() or value.read_text() != "kept"):
+            yield "the value is lost"
+    """
+
+
+@pytest.fixture
+def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
+    """Return what comes of running a script again, with these faults and under so many seeds."""
+
+    def rerun(
+        lines: str, check: str, kinds: Sequence[FaultKind] = (), seeds: int = 0, runs_max: int = 16, disk: str = "xfs"
+    ) -> Reruns:
+        script = tmp_path / "program.py"
+        script.write_text(dedent(lines))
+        recorder, verdicts = RecorderChoice(CALLS, STORES[0], 60.0), Verdicts()
+        record, unlike = recorder.record([str(script)], EMPTY)
+        assert unlike == []
+        with Checkers(PythonCheck(check_file(check)), 0, 10.0) as checkers:
+            found = probe(record, EMPTY, checkers, disks=[disk], limit=64, verdicts=verdicts)
+            again = partial(recorder.rerun, [str(script)], EMPTY)
+            reruns = Reruns(checkers, again, EMPTY, record, found, verdicts, 64)
+            reruns.strike(kinds, runs_max)
+            reruns.reorder(seeds)
+        return reruns
+
+    return rerun
+
+
+@pytest.mark.parametrize("unsynced", ["pass", "os.fsync(log)"])
+def test_a_program_that_ignores_a_failed_sync_or_tries_again_is_found(
+    rerun: Callable[..., Reruns], unsynced: str
+) -> None:
+    reruns = rerun(APPEND.replace("UNSYNCED", unsynced), ALL_LINES, SYNC)
+
+    assert reruns.found.breaches == {}
+    ((kind, signature),) = reruns.breaches
+    assert (kind, signature) == (FaultKind.FAILED_SYNC, "# is lost")
+    breach = reruns.breaches[kind, signature]
+    assert breach.record.injected[0] <= breach.group.smallest.point.step
+    assert "failed sync at call 2 of those that it can strike, step 5 failed sync log  fsync" in rerun_text(
+        breach.control, breach.record
+    )
+    assert reruns.injected == {FaultKind.FAILED_SYNC: 3}
+
+
+@pytest.mark.parametrize("unsynced", ["raise", "raise SystemExit(0)"])
+def test_a_program_that_promises_nothing_after_a_failed_sync_holds(rerun: Callable[..., Reruns], unsynced: str) -> None:
+    reruns = rerun(APPEND.replace("UNSYNCED", unsynced), ALL_LINES, SYNC)
+
+    assert reruns.breaches == {}
+    assert reruns.injected == {FaultKind.FAILED_SYNC: 3}
+    assert reruns.failed == (3 if unsynced == "raise" else 1)
+    assert reruns.judged > 0
+
+
+def test_no_program_can_stand_a_sync_that_lies(rerun: Callable[..., Reruns]) -> None:
+    reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, [FaultKind.LYING_SYNC])
+
+    assert list(reruns.breaches) == [(FaultKind.LYING_SYNC, "# is lost")]
+    assert reruns.breaches[FaultKind.LYING_SYNC, "# is lost"].group.smallest.losses > 0
+    assert FaultKind.LYING_SYNC not in ERRORS
+
+
+def test_a_short_write_that_nobody_looks_at_is_found(rerun: Callable[..., Reruns]) -> None:
+    reruns = rerun(
+        APPEND.replace("UNSYNCED", "raise"), ALL_LINES, [FaultKind.SHORT_WRITE, FaultKind.FAILED_WRITE], disk="xfs"
+    )
+
+    assert [kind for kind, _ in reruns.breaches] == [FaultKind.SHORT_WRITE]
+    assert reruns.injected == {FaultKind.SHORT_WRITE: 2, FaultKind.FAILED_WRITE: 2}
+
+
+def test_faults_for_which_there_is_no_call_are_named_and_so_is_what_the_limit_has_kept(
+    rerun: Callable[..., Reruns],
+) -> None:
+    kinds = [FaultKind.FAILED_EXTEND, FaultKind.FAILED_WRITE]
+    reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, kinds, runs_max=1)
+
+    assert reruns.never_injected == [FaultKind.FAILED_EXTEND]
+    assert reruns.cut == [FaultKind.FAILED_WRITE]
+    assert reruns.runs == 1
+
+
+def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns]) -> None:
+    too_early = APPEND.replace("try:", "print(number)\n        try:").replace("UNSYNCED", "pass")
+    reruns = rerun(too_early, ALL_LINES, SYNC)
+
+    assert list(reruns.found.breaches) == ["# is lost"]
+    assert reruns.breaches == {}
+
+
+def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed(
+    rerun: Callable[..., Reruns],
+) -> None:
+    reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=12, disk="process-kill")
+
+    assert list(reruns.breaches) == [(ORDER, "the value is lost")]
+    assert reruns.orders > 3
+    breach = reruns.breaches[ORDER, "the value is lost"]
+    assert rerun_text(breach.control, breach.record) == f"threads in another order, by seed {breach.control.seed}"
+    again = reruns.rerun(breach.control)
+    assert [step.kind for step in again.record.steps] == [step.kind for step in breach.record.steps]
+
+
+def test_a_promise_that_waits_for_the_other_thread_holds_in_every_order(rerun: Callable[..., Reruns]) -> None:
+    reruns = rerun(TWO_THREADS.replace("WAIT", "threads[0].join()"), VALUE, seeds=12, disk="process-kill")
+
+    assert reruns.breaches == {}
+    assert reruns.found.breaches == {}
+    assert (reruns.seeds, reruns.failed) == (12, 0)
+    assert reruns.orders > 3
+
+
+def test_runs_that_cannot_be_recorded_are_counted_by_their_reason(
+    rerun: Callable[..., Reruns], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> TracedRun:
+        raise ProgramError("the program has not ended within 60 s")
+
+    monkeypatch.setattr(RecorderChoice, "rerun", refuse)
+    reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, SYNC, seeds=2, runs_max=3)
+
+    assert reruns.refused == {"the program has not ended within 60 s": 5}
+    assert reruns.runs == 0
+    assert reruns.never_injected == SYNC

@@ -1,0 +1,63 @@
+"""Programs that are recorded by what the kernel sees of them: Python's, which can make every call."""
+
+import sys
+from textwrap import dedent
+
+from tornlog.faults.disk.image import Image
+from tornlog.faults.probe.record import ProgramRecord, Step
+from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.tracing.run import record_traced
+
+Recorded = tuple[ProgramRecord, list[str]]
+"""A record, and where the directory is not what it comes to."""
+
+_BEGIN = """
+import array, ctypes, errno, mmap, os, signal, socket, struct, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+long = ctypes.c_long
+def done(result):
+    assert result not in (-1, 2**64 - 1), os.strerror(ctypes.get_errno())
+    return result
+def in_child(act):
+    if not os.fork():
+        act()
+        os._exit(0)
+    assert os.wait()[1] == 0
+def address(mapped, at=0):
+    return ctypes.addressof(ctypes.c_char.from_buffer(mapped, at))
+def file(name="f", content=b"a" * 10000, flags=0):
+    opened = os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o644)
+    os.write(opened, content)
+    return opened
+"""
+
+
+def python(lines: str) -> list[str]:
+    """Return the command that runs these lines, behind what they all use."""
+    return [sys.executable, "-I", "-S", "-c", _BEGIN + dedent(lines)]
+
+
+def traced(lines: str, stores: str = "step", start: Image = EMPTY) -> Recorded:
+    """Return what is recorded of these lines."""
+    return record_traced(python(lines), start, 60.0, stores)
+
+
+def steps_of(found: Recorded) -> list[Step]:
+    """Return the steps of a record that is all there was."""
+    record, unlike = found
+    assert (record.unseen, unlike) == ((), [])
+    return list(record.steps)
+
+
+def in_short(steps: list[Step]) -> list[str]:
+    """Return steps as one reads them, without who took them."""
+    return [_in_short(step) for step in steps]
+
+
+def _in_short(step: Step) -> str:
+    data = step.data.decode("latin-1")
+    text = data if len(data) <= 20 else f"{data[:3]}...{len(data)}"
+    numbers = (f"#{step.file}", f"@{step.at}", f"+{step.size}")
+    shown = (numbers[0] if step.file >= 0 else "", numbers[1] if step.at else "", numbers[2] if step.size else "")
+    return " ".join(word for word in (step.kind, step.path, step.target, *shown, repr(text) if text else "") if word)

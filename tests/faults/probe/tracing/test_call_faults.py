@@ -1,0 +1,162 @@
+"""One call of a program is made to fail: the program learns of it, the record has it, and nothing else is different."""
+
+from textwrap import dedent
+
+import pytest
+
+from tests.faults.probe.tracing.programs import in_short, python, steps_of
+from tornlog.faults.kinds import FaultKind
+from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.tracing.call_faults import CALL_FAULTS
+from tornlog.faults.probe.tracing.control import AS_IT_IS, CallFault, RunControl
+from tornlog.faults.probe.tracing.run import TracedRun, run_traced
+
+TRY = """
+def tried(act, *arguments):
+    try:
+        print(act(*arguments), flush=True)
+    except OSError as error:
+        print(errno.errorcode[error.errno], flush=True)
+def begun(name="f"):
+    return os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+def interrupted(act, *arguments):  # as Python would not try again
+    return (act(*arguments), errno.errorcode.get(ctypes.get_errno()))[1]
+"""
+BEGUN = "create /files/f #0"
+STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
+    "a failed write writes nothing, and the next one goes to the same place": (
+        CallFault(FaultKind.FAILED_WRITE, 1),
+        "f = begun(); tried(os.write, f, b'one'); tried(os.write, f, b'two')",
+        [BEGUN, "fault failed write EIO #0", "acknowledge EIO", "write #0 'two'", "acknowledge 3"],
+    ),
+    "the second one is struck, of whatever call writes": (
+        CallFault(FaultKind.FAILED_WRITE, 2),
+        "f = begun(); tried(os.pwrite, f, b'one', 0); tried(os.writev, f, [b't', b'wo']); tried(os.write, f, b'x')",
+        [
+            BEGUN,
+            "write #0 'one'",
+            "acknowledge 3",
+            "fault failed write EIO #0",
+            "acknowledge EIO",
+            "write #0 'x'",
+            "acknowledge 1",
+        ],
+    ),
+    "a full disk has no room for one write": (
+        CallFault(FaultKind.DISK_FULL, 1),
+        "f = begun(); tried(os.sendfile, f, os.open('/etc/passwd', os.O_RDONLY), 0, 8)",
+        [BEGUN, "fault disk full ENOSPC #0", "acknowledge ENOSPC"],
+    ),
+    "a short write writes the first half, and the position is behind that": (
+        CallFault(FaultKind.SHORT_WRITE, 1),
+        "f = begun(); tried(os.write, f, b'seven77'); tried(os.write, f, b'more')",
+        [
+            BEGUN,
+            "fault short write 3 of 7 bytes #0",
+            "write #0 'sev'",
+            "acknowledge 3",
+            "write #0 @3 'more'",
+            "acknowledge 4",
+        ],
+    ),
+    "a short write of several buffers writes the first ones": (
+        CallFault(FaultKind.SHORT_WRITE, 1),
+        "f = begun(); tried(os.write, f, b'1'); tried(os.writev, f, [b'one', b'two', b'three'])",
+        [
+            BEGUN,
+            "write #0 '1'",
+            "acknowledge 1",
+            "fault short write 1 of 3 buffers #0",
+            "write #0 @1 'one'",
+            "acknowledge 3",
+        ],
+    ),
+    "an interrupted call does nothing": (
+        CallFault(FaultKind.INTERRUPTED_CALL, 2),
+        "f = begun(); os.write(f, b'abc'); print(interrupted(libc.ftruncate, f, long(1)), flush=True); os.fsync(f)",
+        [BEGUN, "write #0 'abc'", "fault interrupted call EINTR #0", "acknowledge EINTR", "sync #0"],
+    ),
+    "a failed creation makes no file, whichever call would have": (
+        CallFault(FaultKind.FAILED_CREATION, 2),
+        "begun(); begun(); tried(os.mkdir, 'd'); tried(os.mkdir, 'd')",
+        [BEGUN, "fault failed creation ENOSPC", "acknowledge ENOSPC", "make directory /files/d", "acknowledge None"],
+    ),
+    "a failed extend allocates nothing": (
+        CallFault(FaultKind.FAILED_EXTEND, 1),
+        "f = begun(); tried(os.posix_fallocate, f, 0, 100); tried(os.path.getsize, 'f')",
+        [BEGUN, "fault failed extend ENOSPC #0", "acknowledge ENOSPC", "acknowledge 0"],
+    ),
+    "a failed sync has a step of its own": (
+        CallFault(FaultKind.FAILED_SYNC, 1),
+        "f = begun(); tried(os.fsync, os.open('.', os.O_RDONLY)); tried(os.fdatasync, f); tried(os.fsync, f)",
+        [
+            BEGUN,
+            "sync directory /files",
+            "acknowledge None",
+            "failed sync #0",
+            "acknowledge EIO",
+            "sync #0",
+            "acknowledge None",
+        ],
+    ),
+    "a failed sync of a map has its range": (
+        CallFault(FaultKind.FAILED_SYNC, 1),
+        """
+        f = begun()
+        os.truncate(f, 3 * 4096)
+        m = mmap.mmap(f, 3 * 4096)
+        m[4096] = 7
+        tried(m.flush, 4096, 4096)
+        """,
+        [BEGUN, "truncate #0 @12288", r"store #0 @4096 '\x07'", "failed sync #0 @4096 +4096", "acknowledge EIO"],
+    ),
+    "a failed sync of a directory leaves its names as they were": (
+        CallFault(FaultKind.FAILED_DIRECTORY_SYNC, 1),
+        "f = begun(); os.fsync(f); tried(os.fsync, os.open('.', os.O_RDONLY))",
+        [BEGUN, "sync #0", "fault failed directory sync EIO", "acknowledge EIO"],
+    ),
+    "a lying sync is answered as if it were one": (
+        CallFault(FaultKind.LYING_SYNC, 2),
+        "f = begun(); tried(os.fsync, f); tried(os.fsync, os.open('.', os.O_RDONLY))",
+        [BEGUN, "sync #0", "acknowledge None", "lying sync /files", "acknowledge None"],
+    ),
+}
+
+
+def struck(lines: str, control: RunControl) -> TracedRun:
+    return run_traced(python(TRY + dedent(lines)), EMPTY, 60.0, control=control)
+
+
+@pytest.mark.parametrize("sentence", STRUCK)
+def test_a_struck_call_is_what_its_fault_says(sentence: str) -> None:
+    fault, lines, expected = STRUCK[sentence]
+    run = struck(lines, RunControl(fault))
+
+    assert in_short(steps_of((run.record, run.unlike))) == expected
+    assert len(run.record.injected) == 1
+    assert run.record.exit == 0
+
+
+def test_every_kind_is_proved() -> None:
+    assert {fault.kind for fault, _, _ in STRUCK.values()} == set(CALL_FAULTS)
+
+
+def test_a_call_that_does_not_come_is_not_struck_and_what_is_printed_is_no_write_to_a_file() -> None:
+    lines = "f = begun(); tried(os.write, f, b'one')"
+    as_it_is = struck(lines, AS_IT_IS)
+    run = struck(lines, RunControl(CallFault(FaultKind.FAILED_WRITE, 2)))
+
+    assert run.record.injected == []
+    assert in_short(list(run.record.steps)) == in_short(list(as_it_is.record.steps))
+
+
+def test_a_program_that_ends_with_an_error_is_recorded_up_to_there() -> None:
+    run = struck("f = begun(); os.fsync(f); print('synced')", RunControl(CallFault(FaultKind.FAILED_SYNC, 1)))
+
+    assert run.record.exit == 1
+    assert in_short(list(run.record.steps)) == [BEGUN, "failed sync #0"]
+
+
+def test_a_control_is_read_as_it_was_written() -> None:
+    for control in (AS_IT_IS, RunControl(CallFault(FaultKind.SHORT_WRITE, 3)), RunControl(seed=0)):
+        assert RunControl.loads(control.dumps()) == control

@@ -1,0 +1,357 @@
+"""Where programs can be recorded, what they find there, and what one reads if they cannot be."""
+
+import ctypes
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import dedent
+
+import pytest
+
+from tests.faults.probe.tracing.programs import in_short, python, steps_of, traced
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.probe.record import FILES, TEMPORARY
+from tornlog.faults.probe.recording.run import EMPTY, ProgramError
+from tornlog.faults.probe.tracing import ptrace, run
+from tornlog.faults.probe.tracing.run import record_traced
+
+NOBODY = 65534
+
+
+def test_a_program_of_the_shell_is_recorded_with_all_that_it_starts() -> None:
+    steps = steps_of(record_traced(["sh", "-c", "echo one > a; mv a b & wait; cat b"], EMPTY, 60.0))
+
+    assert in_short(steps) == [
+        "create /files/a #0",
+        "write #0 'one\\n'",
+        "rename /files/a /files/b",
+        "acknowledge one",
+    ]
+
+
+def test_a_step_says_which_thread_of_which_process_took_it_by_which_call() -> None:
+    record, unlike = record_traced(["sh", "-c", "echo one > a; mv a b; :"], EMPTY, 60.0)
+
+    assert unlike == []
+    assert [(record.tasks[step.by], step.call) for step in record.steps] == [
+        ((0, 0, "sh"), "openat"),
+        ((0, 0, "sh"), "write"),
+        ((1, 1, "mv"), record.steps[2].call),
+    ]
+    assert record.steps[2].call.startswith("rename")
+
+
+def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    (tmp_path / "static.c").write_text(
+        """
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(void) {
+            FILE *log = fopen("log", "w");
+            fputs("through stdio", log);
+            printf("not yet\\n");
+            fclose(log);
+            printf("now\\n");
+            return 0;
+        }
+        """
+    )
+    program = str(tmp_path / "static")
+    subprocess.run(["gcc", "-static", "-o", program, str(tmp_path / "static.c")], check=True)
+
+    steps = steps_of(record_traced([program], EMPTY, 60.0))
+
+    assert in_short(steps) == [
+        "create /files/log #0",
+        "acknowledge not yet",
+        "write #0 'through stdio'",
+        "acknowledge now",
+    ]
+
+
+def test_a_program_finds_what_it_is_given_and_its_files_have_numbers() -> None:
+    start = Image({f"{FILES}/a": FileImage(b"A", 0), f"{FILES}/b": FileImage(b"B", 0)}, (FILES, TEMPORARY))
+
+    steps = steps_of(traced('os.write(os.open("b", os.O_WRONLY | os.O_APPEND), open("a", "rb").read())', start=start))
+
+    assert in_short(steps) == ["write #1 @1 'A'"]
+
+
+def test_stores_by_call_are_found_at_the_next_call() -> None:
+    steps = steps_of(
+        traced(
+            "f = file(content=bytes(8192)); m = mmap.mmap(f, 8192); m[0] = 65; m[9] = 66; os.fsync(f); m[5000] = 67",
+            "call",
+        )
+    )
+
+    assert in_short(steps)[2:] == ["store #0 'A" + "\\x00" * 8 + "B'", "sync #0", "store #0 @5000 'C'"]
+
+
+def test_a_call_that_waits_for_another_thread_does_not_hold_it_up() -> None:
+    steps = steps_of(
+        traced(
+            """
+            f = file("f", b"")
+            r, w = os.pipe()
+            def answer():
+                os.pwrite(f, b"first", 0)
+                os.write(w, b"piped")
+            thread = threading.Timer(0.2, answer)
+            thread.start()
+            os.splice(r, f, 5, offset_dst=10)
+            """
+        )
+    )
+
+    assert in_short(steps) == ["create /files/f #0", "write #0 'first'", "write #0 @10 'piped'"]
+
+
+def test_signals_reach_a_program_as_without_us() -> None:
+    found = traced(
+        """
+        f = file(content=bytes(8192))
+        m = mmap.mmap(f, 8192)
+        count = 0
+        def handler(*_):
+            global count
+            count += 1
+            m[4096] = count % 256
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        for turn in range(300):
+            m[turn] = 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert count
+        child = os.fork()
+        if not child:
+            signal.pause()
+        os.kill(child, signal.SIGTERM)
+        assert os.WTERMSIG(os.wait()[1]) == signal.SIGTERM
+        """
+    )
+
+    assert len([step for step in steps_of(found) if step.kind == "store"]) > 300
+
+
+def test_a_process_that_is_killed_while_it_stores_is_recorded_up_to_then() -> None:
+    steps = steps_of(
+        traced(
+            """
+            f = file(content=bytes(8192))
+            m = mmap.mmap(f, 8192)
+            for turn in range(1, 11):
+                child = os.fork()
+                if not child:
+                    signal.setitimer(signal.ITIMER_REAL, 0.003 * turn)
+                    while True:
+                        m[0] = (m[0] + 1) % 256
+                os.waitpid(child, 0)
+            """
+        )
+    )
+
+    assert len(steps) > 20
+
+
+def test_a_store_to_what_may_not_be_stored_to_is_the_programs_own_fault() -> None:
+    with pytest.raises(ProgramError, match="has ended with -11"):
+        traced("f = file(); m = mmap.mmap(f, 4096); ctypes.memset(libc.mmap(None, long(4096), 1, 1, f, long(0)), 1, 1)")
+
+
+def test_io_uring_and_shared_blocks_do_not_exist() -> None:
+    steps_of(
+        traced(
+            """
+            import fcntl
+            assert libc.syscall(425, 4, ctypes.create_string_buffer(120)) == -1
+            assert ctypes.get_errno() == errno.ENOSYS
+            f, g = file(), file("g", b"")
+            try:
+                fcntl.ioctl(g, 0x40049409, f)
+            except OSError as error:
+                assert error.errno == errno.EOPNOTSUPP
+            """
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ("f = file(content=bytes(8192)); done(libc.fallocate(f, 8, long(0), long(4096)))", "fallocate"),
+        ('f = file(); os.rename("f", os.environ["HOME"] + "/moved")', "rename"),
+        (
+            """
+            f = file()
+            m = mmap.mmap(f, 4096)
+            context = ctypes.c_ulong()
+            done(libc.syscall(206, 8, ctypes.byref(context)))
+            request = struct.pack("<QIiHhIQQqQII", 0, 0, 0, 0, 0, f, address(m), 50, 0, 0, 0, 0)
+            control = ctypes.create_string_buffer(request, 64)
+            libc.syscall(209, context, long(1), (ctypes.c_void_p * 1)(ctypes.addressof(control)))
+            """,
+            "io_submit",
+        ),
+        ('file(); os.symlink("f", "s"); os.link("s", "l", follow_symlinks=False)', "link"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_by_name(
+    lines: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    record, _ = traced(lines)
+
+    assert [one.event for one in record.unseen] == [named]
+
+
+def test_a_socket_that_is_left_in_the_directory_is_refused() -> None:
+    _, unlike = traced('s = socket.socket(socket.AF_UNIX); s.bind("s")')
+
+    assert [line.split(":")[0] for line in unlike] == ["files/s"]
+
+
+def test_bytes_that_another_program_writes_are_found_in_the_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    other = subprocess.Popen(["sh", "-c", f"read path < {pipe}; echo other >> $path/f; echo done > {pipe}"])
+
+    _, unlike = traced(f'file(); open({str(pipe)!r}, "w").write(os.getcwd() + "\\n"); open({str(pipe)!r}).read()')
+    other.wait()
+
+    assert unlike == ["/files/f @ 10000: expected the file's end, found 0x6f (sizes: expected 10000, found 10006)"]
+
+
+def test_a_program_that_does_not_end_is_named_and_ended() -> None:
+    with pytest.raises(ProgramError, match=r"the program has not ended within 0\.5 s"):
+        record_traced(["sleep", "60"], EMPTY, 0.5)
+
+
+def test_a_program_that_leaves_others_behind_is_named() -> None:
+    with pytest.raises(ProgramError, match="1 processes of it have not ended within 1 s"):
+        record_traced(["sh", "-c", "sleep 60 & :"], EMPTY, 1.0)
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(ProgramError, match="no-such-program: expected an executable, found none"):
+        record_traced(["no-such-program"], EMPTY, 1.0)
+
+
+def test_a_file_that_is_no_program_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nothing"
+    path.write_bytes(b"\x00")
+    path.chmod(0o755)
+
+    with pytest.raises(ProgramError, match="nothing: Exec format error"):
+        record_traced([str(path)], EMPTY, 1.0)
+
+
+def test_a_program_that_fails_is_named() -> None:
+    with pytest.raises(ProgramError, match="the program has ended with 3"):
+        record_traced(["sh", "-c", "exit 3"], EMPTY, 10.0)
+
+
+def test_another_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(run.platform, "machine", lambda: "arm64")
+
+    with pytest.raises(ProgramError, match="on Linux on x86_64 or aarch64: this is Darwin on arm64"):
+        record_traced(["true"], EMPTY, 1.0)
+
+
+def test_where_ptrace_is_forbidden_one_reads_what_to_set(source: Path) -> None:
+    """A seccomp filter around the recorder answers EPERM, as a container's may."""
+    lines = """
+        import ctypes, struct, sys
+        from tornlog.faults.probe.recording.run import EMPTY, ProgramError
+        from tornlog.faults.probe.tracing.run import record_traced
+        libc = ctypes.CDLL(None)
+        code = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000)]
+        code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *one) for one in code))
+        head = struct.pack("<H6xQ", 4, ctypes.addressof(code))
+        assert not libc.prctl(38, 1, 0, 0, 0) and not libc.prctl(22, 2, head, 0, 0)
+        try:
+            record_traced(["true"], EMPTY, 10.0)
+        except ProgramError as error:
+            print(error)
+        """
+    done = subprocess.run([sys.executable, "-c", dedent(lines)], cwd=source, capture_output=True, text=True, check=True)
+
+    assert "ptrace: Operation not permitted" in done.stdout
+    assert "--cap-add SYS_PTRACE" in done.stdout
+    assert "securityContext" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("scope", "how"), [("2", "set kernel.yama.ptrace_scope to 0 or 1"), ("3", "boot the machine with 0 or 1 there")]
+)
+def test_where_yama_forbids_it_one_reads_what_to_set(
+    scope: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ptrace_scope"
+    path.write_text(f"{scope}\n")
+    monkeypatch.setattr(ptrace, "_SCOPE", str(path))
+
+    found = ptrace._refusal(OSError(errno.EPERM, "Operation not permitted"))
+
+    assert found == f"ptrace: Operation not permitted: {path} is {scope}: {how}"
+
+
+def _without_capabilities() -> None:
+    """Give up all capabilities: also root has none from its next program on, and can get none."""
+    libc = ctypes.CDLL(None)
+    for capability in range(64):
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+
+
+_BARE = """
+status = open("/proc/self/status").read()
+assert "CapEff:\\t0000000000000000" in status and "CapBnd:\\t0000000000000000" in status
+"""
+_TRACE = """
+import ctypes, json, os, sys
+from tornlog.faults.probe.tracing.notes import ProgramNotes
+from tornlog.faults.probe.tracing.process import trace
+root, user, *command = sys.argv[1:]
+if user != str(os.getuid()):
+    os.setresuid(int(user), int(user), int(user))
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: as if it had started as this user
+record = trace(root, command[0], command, 60.0, "step", ProgramNotes())
+print(json.dumps([len(record.unseen), record.exit, [step.kind for step in record.steps]]))
+"""
+
+
+def test_a_user_without_any_capability_can_record() -> None:
+    command = python('f = file(); m = mmap.mmap(f, 4096); m[1] = 66; os.link("f", "l")')
+    with TemporaryDirectory() as root:
+        for name in ("files", "tmp"):
+            Path(root, name).mkdir()
+        arguments = [sys.executable, "-c", _BARE + _TRACE, os.path.realpath(root), str(os.getuid()), *command]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False, preexec_fn=_without_capabilities)
+
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == [0, 0, ["create", "write", "store", "link"]]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="who runs this is an ordinary user already")
+def test_an_ordinary_user_can_record() -> None:
+    with TemporaryDirectory() as root:
+        for directory in (Path(root), Path(root, "files"), Path(root, "tmp")):
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o777)
+        command = ["/bin/sh", "-c", "echo one > f; mv f g"]
+        arguments = [sys.executable, "-c", _TRACE, os.path.realpath(root), str(NOBODY), *command]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == [0, 0, ["create", "write", "rename"]]
