@@ -15,7 +15,7 @@ from ..errors import CorruptFileError
 from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from ..formats.remoting.frame import CommandReader, encode_frame
 from ..network import Connection
-from ..world import World
+from ..world import Task, World
 
 CONNECT_MS = 3_000
 _RECEIVE_BYTES = 64 * 1024
@@ -68,6 +68,7 @@ class RemotingClient:
         self._lock = world.tasks.lock(f"client of {address}")
         self._opaques = world.tasks.cell(f"opaques of {address}")
         self._link: _Link | None = None
+        self._receiver: Task | None = None
         self._closed = False
 
     def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
@@ -100,8 +101,11 @@ class RemotingClient:
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
+            receiver = self._receiver
         if link is not None:
             link.close()
+        if receiver is not None:
+            receiver.join(CONNECT_MS)  # it has nothing to wait for any more
 
     def _frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
         signed = command if self._sign is None else self._sign(command)
@@ -116,7 +120,7 @@ class RemotingClient:
                 assert network is not None, "a client needs a network"
                 connection = network.connect(self.address, CONNECT_MS)
                 self._link = _Link(self._world, self.address, connection, self._on_request)
-                self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
+                self._receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
             return self._link
 
 

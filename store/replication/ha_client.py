@@ -118,6 +118,7 @@ class HAClient(Service):
             self.last_error = str(error)
         self._disconnect()
         connection.close()
+        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # what came last and was not reported
 
     def _take_all(self, connection: Connection, replica: ReplicaLog) -> None:
         """Take what the master sends. Raises what ends that: OSError, CorruptFileError, DivergedError."""

@@ -10,6 +10,7 @@ counting, which is QOFF's.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 from ....faults.disk.disk import Disk
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
@@ -153,8 +154,9 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
         if newest < log_min_offset and is_valid(following) and following.physical_offset < log_min_offset:
             summary, path = "a queue's file stays that leads to nothing any more", segments[0].file.path
             yield _broken(summary, path, "phyOffset", f">= {log_min_offset}", str(newest))
-    for file in () if store.index is None else store.index.table.files[:-1]:
-        if file.end_physical_offset < log_min_offset:
+    files = () if store.index is None else store.index.table.files
+    for file, next_file in pairwise(files):
+        if file.end_physical_offset < log_min_offset and next_file.end_physical_offset < log_min_offset:
             summary, path = "an index file stays that leads to nothing any more", file.file.path
             yield _broken(summary, path, "endPhyOffset", f">= {log_min_offset}", str(file.end_physical_offset))
 
