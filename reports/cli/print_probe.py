@@ -43,10 +43,14 @@ def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) ->
         console.print(_breaches_table(found.examples(record)))
 
 
+def kinds_of_breach(count: int) -> str:
+    """Return in words how many there are."""
+    return f"{count:,} kind{'' if count == 1 else 's'} of breach"
+
+
 def print_recoveries(console: Console, recoveries: Recoveries) -> None:
     """Print what was tried of crashes in recoveries."""
-    kinds = len(recoveries.breaches)
-    verdict = f"{kinds:,} kind{'' if kinds == 1 else 's'} of breach" if kinds else "every promise held"
+    verdict = kinds_of_breach(len(recoveries.breaches)) if recoveries.breaches else "every promise held"
     console.print(
         f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
         f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}",
@@ -58,7 +62,7 @@ def print_recoveries(console: Console, recoveries: Recoveries) -> None:
 
 def print_reruns(console: Console, reruns: Reruns) -> None:
     """Print what was tried of runs with faults, and in other orders."""
-    verdict = f"{len(reruns.breaches):,} kinds of breach" if reruns.breaches else "every promise held"
+    verdict = kinds_of_breach(len(reruns.breaches)) if reruns.breaches else "every promise held"
     console.print(
         f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
         f"{reruns.states:,} states, {reruns.judged:,} checked: {verdict}",

@@ -63,7 +63,16 @@ from ...faults.probe.tracing.control import RunControl
 from ...faults.simulation.artefact import ArtefactError
 from .common import ERR, OUT, disks_named, findings_console, print_error, progress_shown
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, JsonFile, write_json
-from .print_probe import moment, print_breach, print_output, print_probed, print_recoveries, print_refusal, print_reruns
+from .print_probe import (
+    kinds_of_breach,
+    moment,
+    print_breach,
+    print_output,
+    print_probed,
+    print_recoveries,
+    print_refusal,
+    print_reruns,
+)
 
 _SECONDS, _PROGRAM_SECONDS = 10.0, 300.0
 
@@ -274,7 +283,7 @@ def _run_again(reruns: Reruns, kinds: list[FaultKind], runs_max: int, seeds: int
     with progress_shown("running again", ticks=False) as update:
 
         def on_progress(reruns: Reruns, control: RunControl) -> None:
-            facts = f"{control}: {reruns.judged:,} checked, {len(reruns.breaches):,} kinds of breach"
+            facts = f"{control}: {reruns.judged:,} checked, {kinds_of_breach(len(reruns.breaches))}"
             update(completed=reruns.runs, total=None, facts=facts, refresh=True)
 
         reruns.on_progress = on_progress
@@ -314,7 +323,7 @@ def _probe(
     with progress_shown("pulling the plug", ticks=False) as update:
 
         def on_progress(found: ProbeReport, done: int, steps: int) -> None:
-            kinds = f"{len(found.breaches):,} kinds of breach"
+            kinds = kinds_of_breach(len(found.breaches))
             facts = f"{found.states:,} states, {found.judged:,} checked, {kinds}"
             update(completed=done, total=steps, facts=facts, refresh=True)
 
