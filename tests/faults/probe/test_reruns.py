@@ -152,7 +152,7 @@ def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns])
 def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed(
     rerun: Callable[..., Reruns],
 ) -> None:
-    reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=12, disk="process-kill")
+    reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=32, disk="process-kill")
 
     assert list(reruns.breaches) == [(ORDER, "the value is lost")]
     assert reruns.orders > 3
