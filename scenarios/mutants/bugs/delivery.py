@@ -148,7 +148,7 @@ HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
     "half-msg-immunity-double-clock",
     "a half message whose immunity ends while it is looked at is passed over",
     (Patch(TransactionalMessageCheckService, "_deal_with", _deal_with_two_clocks),),
-    ("TX",),
+    ("TX", "QUIET"),
     Ranges(transactions={"chance": (1.0,)}, messages_each=(8, 16)),
 )
 

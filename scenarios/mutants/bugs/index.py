@@ -35,12 +35,15 @@ INDEX_FIRST_KEY_ONLY = Mutant(
 # #28 index-file-dropped-on-crash: index files that are not known to be durable go, and are not made again as
 # a whole. The log is scanned from where queues need it, whatever the index has lost in front of that.
 def _scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | None:
+    first = 0 if self._config.recover_whole_log else trusted
+    if self.index is not None:
+        bit(self._number_of(self.index.start_offset) < first)
     try:
-        stopped_by = self._scan(0 if self._config.recover_whole_log else trusted, trusted)
+        stopped_by = self._scan(first, trusted)
     except EarlierEntriesMissing:
         stopped_by = self._scan(0, trusted)
     if self.index is not None:
-        bit(self.index.drop_beyond(self._report.end_offset))
+        self.index.drop_beyond(self._report.end_offset)
     return stopped_by
 
 

@@ -15,7 +15,7 @@ from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 NAME = "sync-flush-survives-power-loss"
-SEVERAL_WAYS = "flush-advance-on-io-error"
+SEVERAL_WAYS = "no-dir-fsync-on-rollover"
 """A bug that breaks several promises within a few seeds of anything at all."""
 
 

@@ -70,7 +70,7 @@ def test_a_run_that_broke_says_what_and_how_often(broken: Path, outline: Outline
     assert '<div class="verdict broken">' in html
     assert heading.endswith(f"broken in {violated} of 120 seeds")
     assert all(name in heading for name in names)
-    assert "with the bug <b>flush-advance-on-io-error</b>" in html
+    assert "with the bug <b>no-dir-fsync-on-rollover</b>" in html
 
 
 def test_the_table_of_promises_has_what_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
