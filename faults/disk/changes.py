@@ -265,13 +265,11 @@ class Unlink(Change):
 
 
 @dataclass(slots=True, eq=False)
-class Rename(Change):
-    """A file moves from path to target, replacing what had that name."""
+class _Renaming(Change):
+    """Something gets another path, target: the sync of the directory there makes that durable."""
 
-    kind = "rename"
     lost = FaultKind.RENAME_UNDONE
     target: str
-    file: int
 
     @property
     def directory(self) -> str:
@@ -283,6 +281,14 @@ class Rename(Change):
         twin = Change.moved(self, where)
         twin.target = where(self.target)
         return twin
+
+
+@dataclass(slots=True, eq=False)
+class Rename(_Renaming):
+    """A file moves from path to target, replacing what had that name."""
+
+    kind = "rename"
+    file: int
 
     def apply(self, entries: MetadataState) -> None:
         """Move the name; without the old one, which a crash may have taken, the file still gets the new one."""
@@ -292,26 +298,7 @@ class Rename(Change):
 
 
 @dataclass(slots=True, eq=False)
-class _Relocation(Change):
-    """Names change places, and directories do with all that they hold."""
-
-    lost = FaultKind.RENAME_UNDONE
-    target: str
-
-    @property
-    def directory(self) -> str:
-        """Return the directory of the new name."""
-        return parent_of(self.target)
-
-    def moved(self, where: Callable[[str], str]) -> Self:
-        """Return the same change where directories have other paths than they had when it was made."""
-        twin = Change.moved(self, where)
-        twin.target = where(self.target)
-        return twin
-
-
-@dataclass(slots=True, eq=False)
-class RenameDirectory(_Relocation):
+class RenameDirectory(_Renaming):
     """A directory moves from path to target, where there is nothing, or an empty directory."""
 
     kind = "rename"
@@ -331,13 +318,13 @@ class RenameDirectory(_Relocation):
 
 
 @dataclass(slots=True, eq=False)
-class RenameExchange(_Relocation):
+class RenameExchange(_Renaming):
     """What is at two paths, files or directories, change places at once."""
 
     kind = "exchange"
 
     def apply(self, entries: MetadataState) -> None:
-        """RenameExchange them; if a crash has taken one, the other still goes to its place."""
+        """Exchange them; if a crash has taken one, the other still goes to its place."""
         entries.relocate(self.after)
 
     def after(self, path: str) -> str:

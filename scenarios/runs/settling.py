@@ -87,7 +87,8 @@ class Settling:
             yield from quiescence.flushing(store, self.plan)
             yield from quiescence.leading(store, self.plan, disk)
 
-        self._await(store, cursors, gives_up=gives_up, known=known, sleep=sleep)
+        # A slave's client asks for no sync while it is paused, which may have begun in the midst of the trouble.
+        self._await(store, cursors, live.paused_ms_max(self.plan), gives_up=gives_up, known=known, sleep=sleep)
 
     def _await(
         self,

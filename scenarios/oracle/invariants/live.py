@@ -112,6 +112,12 @@ def held_up_ms_max(plan: Plan) -> int:
     return ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0
 
 
+def paused_ms_max(plan: Plan) -> int:
+    """Return how long a pause of a task may yet last that had begun before tasks were left in peace, in ms."""
+    disturbances = plan.disturbances
+    return disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
+
+
 def pauses_ms_max(plan: Plan) -> int:
     """Return for how long a slow disk and paused tasks may hold up what a store does, in ms."""
     faults, disturbances = plan.faults, plan.disturbances
@@ -180,9 +186,7 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
     if may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
     tried("LIVE")
-    disturbances = plan.disturbances
-    paused_ms = disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
-    limit_ms = paused_ms + _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1)
+    limit_ms = paused_ms_max(plan) + _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1)
     took_ms = (put.answered_ns - stopped_ns) // 1_000_000
     if took_ms <= limit_ms:
         return ()

@@ -21,14 +21,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
-from ....store.config import BrokerRole, FlushDiskType
+from ....store.config import FlushDiskType
 from ....store.delivery.half_message import QUEUE_ID
 from ....store.delivery.schedule import encoded_offsets
 from ....store.delivery.transaction_check import CHECK_GROUP, TransactionConfig
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES, decode_checkpoint
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.side_json import encode_side_json
-from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.log.segment import Segment
 from ....store.message_store import MessageStore
 from ....store.queues.consumer_offsets import ConsumerOffsetManager
@@ -90,10 +89,7 @@ def flushing(store: MessageStore, plan: Plan) -> Iterator[Cursor]:
     if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
         last = _last_record(store)
         end = 0 if last is None else last.physical_offset + last.size_bytes
-    within_ms = _durable_ms_max(store, plan)
-    if store.config.broker_role is BrokerRole.SLAVE:
-        within_ms += ALLOCATE_WAIT_MS  # it syncs when it has taken all that came, which may need another segment
-    yield Cursor("flush", store.flush.name, min(flushed, end), end, within_ms)
+    yield Cursor("flush", store.flush.name, min(flushed, end), end, _durable_ms_max(store, plan))
 
 
 def _durable_ms_max(store: MessageStore, plan: Plan) -> int:

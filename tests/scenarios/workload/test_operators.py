@@ -106,6 +106,14 @@ def test_a_room_operator_finds_room_in_the_end() -> None:
     assert max(waited_ms) > 1000
 
 
+def said_on_a_full_disk(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[Violation]:
+    room = Room(kernel, disk)
+    room.limit(disk.used_bytes)
+    said: list[Violation] = []
+    room_operator(store, stream, room, said.extend)()
+    return said
+
+
 @pytest.mark.parametrize("refuses", [True, False])
 def test_a_room_operator_tells_of_a_store_that_takes_puts_on_a_disk_that_has_long_been_too_full(
     monkeypatch: pytest.MonkeyPatch, *, refuses: bool
@@ -113,14 +121,7 @@ def test_a_room_operator_tells_of_a_store_that_takes_puts_on_a_disk_that_has_lon
     if not refuses:
         monkeypatch.setattr(RunningFlags, "refuse", lambda self, reason: None)
 
-    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[Violation]:
-        room = Room(kernel, disk)
-        room.limit(disk.used_bytes)
-        said: list[Violation] = []
-        room_operator(store, stream, room, said.extend)()
-        return said
-
-    said = [violation for seed in range(12) for violation in on_a_store(str(seed), body)]
+    said = [violation for seed in range(12) for violation in on_a_store(str(seed), said_on_a_full_disk)]
     told = {(violation.invariant, violation.expected) for violation in said}
     assert told == (set() if refuses else {("STATUS", "DISK_FULL")})
 
@@ -132,14 +133,7 @@ def test_a_room_operator_reports_a_store_that_refuses_puts_though_there_has_long
     if not allows:
         monkeypatch.setattr(RunningFlags, "allow", lambda self, reason: None)
 
-    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[Violation]:
-        room = Room(kernel, disk)
-        room.limit(disk.used_bytes)
-        said: list[Violation] = []
-        room_operator(store, stream, room, said.extend)()
-        return said
-
-    said = [violation for seed in range(12) for violation in on_a_store(str(seed), body)]
+    said = [violation for seed in range(12) for violation in on_a_store(str(seed), said_on_a_full_disk)]
     assert {(violation.invariant, violation.found) for violation in said} == (
         set() if allows else {("STATUS", "DISK_FULL")}
     )
