@@ -26,8 +26,9 @@ from .log.allocate import AllocateMappedFileService, WarmUp
 from .log.checkpoint import StoreCheckpoint
 from .log.commit_log import CommitLog
 from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
-from .log.recovery import Recovery, RecoveryReport, SegmentTimes
+from .log.recovery import Recovery, RecoveryReport
 from .log.segment_queue import SegmentDirectories, SegmentQueue
+from .log.segment_times import SegmentTimes
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
 from .marks import hit
 from .message import GetMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
@@ -124,7 +125,7 @@ class MessageStore:
             self.commit.on_committed = self._on_committed
         else:
             self._wake_on_more()
-        self._puller = Puller(config, self.commit_log, limit)
+        self._puller = Puller(config, self.commit_log, limit, world.core)
         self.last_recovery: RecoveryReport | None = None
         """What the load found and did."""
         self._lock: FileLock | None = None
@@ -205,7 +206,8 @@ class MessageStore:
     def recover(self, *, clean_exit: bool) -> RecoveryReport:
         """Bring log and queues to one consistent state, and let puts and dispatch go on from there."""
         config, log, queues, checkpoint = self.config, self.log, self.queues, self.checkpoint
-        recovery = Recovery(config, log, queues, checkpoint, self.delays_ms, clean_exit=clean_exit)
+        core = self.world.core
+        recovery = Recovery(config, log, queues, checkpoint, self.delays_ms, clean_exit=clean_exit, core=core)
         if self.index is not None:
             recovery.index = IndexRecovery(self.index, log, checkpoint, config, clean_exit=clean_exit)
         times = SegmentTimes(self.world.files, [log, *(queue.queue for queue in queues.all())])

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from .formats.columns import Core
 from .network import Network
 
 
@@ -87,7 +88,10 @@ class MappedFile(Protocol):
     size_bytes: int
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) as readers see them now: read-only, not copied."""
+        """Return the bytes [start, end) as readers see them now: read-only, not copied.
+
+        OSError(EIO): a page of them cannot be read just now. Where the system says so by a SIGBUS, the process ends.
+        """
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Write through the map: in the page cache at once, on the disk some day."""
@@ -210,3 +214,5 @@ class World:
     files: Files
     network: Network | None = None
     """None where nothing is to be reached: a store alone needs no network."""
+    core: Core | None = None
+    """What reads many records at once; None without one, and in simulations, where each record is to be seen."""

@@ -49,6 +49,9 @@ class RemotingServer:
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         pools = self.limits.pools.items()
         self._pools = {pool: RequestPool(world, pool, one, self._handle, self._refuse) for pool, one in pools}
+        self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
+        self._offered: dict[RequestPool, None] = {}
+        """Those that were offered requests since they were last woken."""
         self._closed = ClosedChannels(world, emit)
         self.connections = Connections(
             world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, emit
@@ -126,13 +129,17 @@ class RemotingServer:
         if not self.connections.has_room():
             self._refuse(request, RequestRefusal.TOO_MUCH_HELD, OVERLOAD)
         else:
-            self._pools[route.pool].offer(request)
+            pool = self._pools[route.pool]
+            pool.offer(request)
+            self._offered[pool] = None
 
     def _end_turn(self, now_ns: int) -> int | None:
         """Have what came taken, and what waited too long refused; return when the next will have."""
-        next_due_ns: int | None = None
-        for pool in self._pools.values():
+        for pool in self._offered:
             pool.wake()
+        self._offered.clear()
+        next_due_ns: int | None = None
+        for pool in self._impatient:
             due_ns = pool.next_due_ns
             if due_ns is not None and due_ns <= now_ns:
                 pool.refuse_old(now_ns)

@@ -183,7 +183,8 @@ class TransactionalMessageCheckService(Service):
         """Return whether the check cannot come upon the half message that was once at an offset, if any was."""
         if half_offset < self._half_offset:
             return not self._decisions.is_put_back(half_offset)
-        return half_offset >= self._half_end()
+        # Behind the end of what was put, not of what is dispatched: who was answered may decide before dispatch.
+        return half_offset >= self._store.commit_log.topic_queue_table.get((HALF_TOPIC, QUEUE_ID), 0)
 
     def _publish(self) -> None:
         """Keep the progress of the last pass for later lives, if what it rests upon is durable."""
@@ -225,7 +226,10 @@ class TransactionalMessageCheckService(Service):
             if judged is HalfMessageVerdict.HOPELESS:
                 return self._give_up(half)
             message = put_back(half, asked=judged is HalfMessageVerdict.DUE)
-            append = self._put_again(message, again(half, HALF_TOPIC, {}))
+            result = self._put_again(message, again(half, HALF_TOPIC, {}))
+            if result.status in _NEVER_STORED:
+                return self._give_up(half)
+            append = result.append
             if append is None:
                 return False
             hit("half message put back")
@@ -250,12 +254,14 @@ class TransactionalMessageCheckService(Service):
         self._decisions.was_given_up(half)
         return True
 
-    def _put_again(self, message: Message, as_it_was: Message) -> AppendMessageResult | None:
-        """Put a message, or if it has become too long, another in its place; None if the store takes neither now."""
+    def _put_again(self, message: Message, as_it_was: Message) -> PutMessageResult:
+        """Put a message, or if it has become too long, another in its place.
+
+        Neither fits any more if the limits have shrunk since, or a disk has made bytes of it no UTF-8, which then take
+        more room.
+        """
         result = self._put(message)
-        if result.status in _NEVER_STORED:
-            result = self._put(as_it_was)
-        return result.append
+        return self._put(as_it_was) if result.status in _NEVER_STORED else result
 
     def _put(self, message: Message) -> PutMessageResult:
         result = self._store.put_message(message)
@@ -324,6 +330,8 @@ def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
         return HalfMessageVerdict.HOPELESS
     if half.immunity_ms is not None:
-        return HalfMessageVerdict.IMMUNE if age_ms < half.immunity_ms else HalfMessageVerdict.DUE
+        # Nobody waits for a time of birth further ahead than that: a copy of the message would be put with each pass.
+        is_immune = -half.immunity_ms <= age_ms < half.immunity_ms
+        return HalfMessageVerdict.IMMUNE if is_immune else HalfMessageVerdict.DUE
     is_young = 0 <= age_ms < config.transaction_timeout_ms
     return HalfMessageVerdict.TOO_YOUNG if is_young else HalfMessageVerdict.DUE

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from sys import byteorder
 
 from ..errors import CorruptFileError
+from ..formats.columns import PlainRecords
 from ..formats.index import (
     ENTRY,
     ENTRY_BYTES,
@@ -136,6 +137,26 @@ class IndexFile:
         elif len(self._unwritten) >= _BUILT_BYTES_MAX:
             self._write_built()
         return True
+
+    def put_plain(self, plain: PlainRecords, begin: int) -> int:
+        """Put, while the file is built, as many of the keys from row begin on as there is room for; return how many."""
+        assert self.is_building, self.name
+        times, offsets = plain.key_column("store_timestamp_ms"), plain.key_column("physical_offset")
+        end = min(begin + self._entries_max - self._next, plain.key_count)
+        if begin >= end:
+            return 0
+        entries, used_slots = plain.link(
+            begin, end, self.view, self._slots, self._newest, self._next, self.begin_timestamp_ms
+        )
+        if self._next == 1:
+            self.begin_timestamp_ms, self._begin_offset = times[begin], offsets[begin]
+        self.end_timestamp_ms, self.end_physical_offset = times[end - 1], offsets[end - 1]
+        self._unwritten += entries
+        self._used_slots += used_slots
+        self._next += end - begin
+        if len(self._unwritten) >= _BUILT_BYTES_MAX:
+            self._write_built()
+        return end - begin
 
     def end_building(self) -> None:
         """Write what is missing of the entries, slots and header, and from now on with each entry."""

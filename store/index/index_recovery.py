@@ -40,6 +40,8 @@ class IndexRecovery:
     ) -> None:
         self.dispatch = service.dispatch
         """Takes each record of the scan, in order, from `start_offset` on at the latest."""
+        self.put_plain = service.put_plain
+        """Takes the keys of many records of it at once, in place of `dispatch`."""
         self._service = service
         self._table = service.table
         self._log = log

@@ -8,12 +8,14 @@ compares topic and key before it counts. The index knows store times by the seco
 the record's own, its end is not, so messages stored up to 999 ms later are among the answers, as they are in RocketMQ.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError, is_disk_full
+from ..formats.columns import PlainRecords
 from ..formats.index import index_file_bytes, index_file_name, parse_index_file_name
 from ..formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord
@@ -257,6 +259,23 @@ class IndexService:
                     return
                 made.put_key(hashed, physical_offset, stored_ms)
             self._keys += 1
+
+    def put_plain(self, plain: PlainRecords) -> None:
+        """Index, while files are built, the next records that have keys, as `dispatch` does."""
+        offsets = plain.key_column("physical_offset")
+        begin = bisect_left(offsets, self._offset)
+        if begin < len(offsets) and offsets[begin] == self._offset:
+            begin += self._keys
+        while begin < len(offsets) and self._failures < _CREATIONS_MAX:
+            taken = 0 if self._file is None else self._file.put_plain(plain, begin)
+            if taken == 0 and self._make_file() is None:
+                return
+            begin += taken
+            if taken and offsets[begin - 1] > self._offset:
+                self._offset = offsets[begin - 1]
+                self._keys = begin - bisect_left(offsets, self._offset)
+            else:
+                self._keys += taken
 
     def _make_file(self) -> IndexFile | None:
         """Begin a new file; None, once, if that has failed too often."""

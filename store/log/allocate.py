@@ -236,6 +236,27 @@ class AllocateMappedFileService(Service):
         self.world.files.sync(path)
         self.world.files.sync_directory(directory_of(path))
 
+    def begin_at(self, base_offset: int) -> bool:
+        """Remove, durably, what was ordered in front of base_offset, where a row without segments is about to begin.
+
+        It was for a beginning that came to nothing; an empty file in front of the row would be the log's end at the
+        next load. False if one is still being made. Raises OSError if a file does not go; another call tries again.
+        """
+        with self._lock:
+            early = sorted(base for base in self._requests if base < base_offset)
+        for base in reversed(early):
+            request = self._requests[base]
+            if request.segment is None and request.error is None:
+                request.done.wait(WAIT_MS)
+            if request.segment is not None:
+                self._queue.remove_file(base)
+                self._close(base, request.segment.file)
+            elif request.error is None:
+                return False
+            with self._lock:
+                del self._requests[base]
+        return True
+
     def finish(self) -> None:
         """Remove segments that were made and never used, the last one first; one that will not go is harmless."""
         made = [request for request in self._requests.values() if request.segment is not None]

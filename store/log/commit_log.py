@@ -316,7 +316,7 @@ class CommitLog:
         if self.queue.max_offset == 0 and offset % self.queue.segment_bytes == 0:
             if offset > 0:
                 self.queue.forget_unused()
-            return True
+            return self.allocate.begin_at(offset)
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:

@@ -5,19 +5,19 @@ and passed over, never cut. Behind it the first record that does not check ends 
 can be behind an unacknowledged one. Every step can be repeated after a crash inside it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.consume_queue import ENTRY_BYTES, decode_entry
+from ..formats.columns import NEVER_MS, Core, PlainRecords
 from ..formats.delay_level import entry_tags_code
 from ..formats.index_key import MAYBE_KEYED
 from ..formats.message import BLANK_BYTES, TRANSACTION_MASK
 from ..formats.scan import ScannedRecord, behind_damage, scan_records
 from ..index.index_recovery import IndexRecovery
 from ..marks import hit
-from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..queues.dispatch import UNDISPATCHED, is_queued
 from ..queues.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
@@ -31,13 +31,11 @@ from ..queues.queue_replay import (
     keep_trusted_entries,
     witnessed_first,
 )
-from ..world import Files
 from .checkpoint import StoreCheckpoint
-from .commit_log import CommitLog
 from .segment import Segment
 from .segment_queue import SegmentQueue
 
-_NOWHERE = _NEVER = 1 << 63
+_NOWHERE = 1 << 63
 _QUEUE_OFFSET_AT = 20
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
 """How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
@@ -76,6 +74,7 @@ class Recovery:
         delays_ms: Mapping[int, int],
         *,
         clean_exit: bool,
+        core: Core | None = None,
     ) -> None:
         self._config = config
         self._log = log
@@ -85,12 +84,16 @@ class Recovery:
         self._clean_exit = clean_exit
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
+        self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
+        """What takes most records from a scan, many at a time; None if each is to be looked at."""
+        self._plain_replays: list[QueueReplay] = []
+        """Of the queues known to it, by their numbers there."""
         self._skipped = SkippedRanges()
         has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
         self._light = config.enable_multi_dispatch or has_light
         """Whether records may be in light queues: settings say so, or the directory does."""
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
-        self._vouched_ms = _NEVER if clean_exit else checkpoint.vouched_timestamp_ms
+        self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record after that time."""
@@ -179,6 +182,9 @@ class Recovery:
         """Scan from the segment numbered first to the log's end; return what ended it, None if a blank record did."""
         self._report = RecoveryReport(self._clean_exit)
         self._replays = {}
+        if self._plain is not None:
+            self._plain.forget_queues()
+            self._plain_replays.clear()
         self._skipped = SkippedRanges()
         self._unvouched_offset = _NOWHERE
         segments = self._log.segments
@@ -214,6 +220,38 @@ class Recovery:
 
         Raises CorruptFileError at the first that does not check.
         """
+        if self._plain is None:
+            self._take_records(segment, start, None, whole_log=whole_log)
+            return
+        report, at, more = self._report, start, True
+        while more:
+            at = self._take_plain(self._plain, segment, at)
+            before = report.records
+            self._take_records(segment, at, 1, whole_log=whole_log)
+            at = report.end_offset - segment.base_offset
+            more = report.records > before
+
+    def _take_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
+        """Do, for as many records from position start on as are plain, what `_take_records` does for each.
+
+        Return the position behind them.
+        """
+        report, view = self._report, segment.file.view(0, segment.size_bytes)
+        vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
+        check_crc = self._config.check_crc_on_recover
+        while plain.scan(view, start, segment.base_offset, check_crc=check_crc, stored_ms_max=vouched_ms):
+            if self.index is not None and plain.key_count:
+                self.index.put_plain(plain)
+            for number, queue_offset, entries, _ in plain.runs():
+                self._plain_replays[number].add_run(queue_offset, entries)
+            report.records += plain.count
+            report.end_offset = segment.base_offset + plain.end
+            report.last_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
+            start = plain.end
+        return start
+
+    def _take_records(self, segment: Segment, start: int, limit: int | None, *, whole_log: bool) -> None:
+        """Take up to limit records one by one, or all."""
         report, replays = self._report, self._replays
         delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
         extended, light = self._queues.ext_directory is not None, self._light
@@ -221,15 +259,15 @@ class Recovery:
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
         if self._unvouched_offset != _NOWHERE:
-            vouched_ms = _NEVER  # nothing is left to be noticed
+            vouched_ms = NEVER_MS  # nothing is left to be noticed
         offset, size_bytes = segment.base_offset + start, 0
         records, stored_ms = 0, report.last_store_timestamp_ms
         try:
-            for record in self._records(segment, start):
+            for record in islice(self._records(segment, start), limit):
                 offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties = record
                 if stored_ms > vouched_ms:
                     self._end_vouching(offset)
-                    vouched_ms = _NEVER
+                    vouched_ms = NEVER_MS
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
@@ -283,6 +321,8 @@ class Recovery:
             self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
             return None
         self._replays[record.topic, record.queue_id] = replay
+        if self._plain is not None and self._plain.know(record.topic, record.queue_id) is not None:
+            self._plain_replays.append(replay)
         return replay
 
     def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:
@@ -343,39 +383,3 @@ class Recovery:
 
 def _ignore(record: ScannedRecord) -> None:
     """Index nothing."""
-
-
-class SegmentTimes:
-    """The times of all segments of some rows, as they were when this was made."""
-
-    def __init__(self, files: Files, rows: Iterable[SegmentQueue]) -> None:
-        self._files = files
-        segments = [segment for row in rows for segment in row.segments]
-        self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
-
-    def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
-        """Give every segment its time back; one of a queue that is new gets the store time of its last message."""
-        for segment in commit_log.queue.segments:
-            self._set(segment, self._before_ms.get(segment.file.path))
-        for queue in queues:
-            for segment in queue.queue.segments:
-                before_ms = self._before_ms.get(segment.file.path)
-                self._set(segment, _last_stored_ms(commit_log, segment) if before_ms is None else before_ms)
-
-    def _set(self, segment: Segment, mtime_ms: int | None) -> None:
-        if mtime_ms is not None and self._mtime_ms(segment) != mtime_ms:
-            self._files.set_mtime_ms(segment.file.path, mtime_ms)
-
-    def _mtime_ms(self, segment: Segment) -> int | None:
-        status = self._files.status(segment.file.path)
-        return None if status is None else status.mtime_ms
-
-
-def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
-    """Return the store time of the message that a queue's segment ends with, None if it leads to none."""
-    end = segment.wrote.get()
-    if end == 0:
-        return None
-    entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
-    record = commit_log.record_at(entry.physical_offset, commit_log.queue.max_offset)
-    return None if record is None else record.store_timestamp_ms

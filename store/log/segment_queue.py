@@ -238,9 +238,7 @@ class SegmentQueue:
 
     def _remove_front(self) -> None:
         path = self.segments[0].file.path
-        if self._world.files.status(path) is not None:
-            self._world.files.unlink(path)
-        self._world.files.sync_directory(directory_of(path))
+        self._remove(path)
         with self._row_lock:
             assert self.segments[0].file.path == path, (self.segments[0].file.path, path)
             self.segments = self.segments[1:]
@@ -396,7 +394,8 @@ class SegmentQueue:
         self._remove(self.path(base_offset))
 
     def _remove(self, path: str) -> None:
-        self._world.files.unlink(path)
+        if self._world.files.status(path) is not None:  # else an attempt before could not sync the directory
+            self._world.files.unlink(path)
         self._world.files.sync_directory(directory_of(path))
 
     def truncate(self, offset: int) -> bool:

@@ -142,11 +142,15 @@ class ConsumeQueue:
         return segment, position
 
     def fill_blank(self, queue_offset: int) -> None:
-        """Fill up to queue_offset with blank entries; an empty queue begins at the segment that will hold it."""
+        """Fill up to queue_offset with blank entries; a queue without entries begins there.
+
+        If it has no segment either, that is the one which will hold it.
+        """
+        logic_offset = queue_offset * ENTRY_BYTES
+        if self.min_offset >= self.max_offset:
+            self.min_logic_offset = logic_offset  # first: nobody may be given the blanks for messages
         if not self.queue.segments:
-            logic_offset = queue_offset * ENTRY_BYTES
             self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
-            self.min_logic_offset = logic_offset
         following = self.max_offset
         assert following <= queue_offset, (following, queue_offset)
         self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - following))
@@ -305,8 +309,8 @@ class ConsumeQueue:
     def correct_min_offset(self, log_min_offset: int) -> None:
         """Let the queue begin at the first real entry of its first segment whose record is still in the log.
 
-        If it has none: at the end of a queue of one segment. A longer one is left alone, as RocketMQ leaves it, for
-        that segment is to be removed.
+        If it has none: at the end of a queue of one segment, or where that is about to have its first. A longer one is
+        left alone, as RocketMQ leaves it, for its first segment is to be removed.
         """
         segments = self.queue.segments
         if not segments:
@@ -319,7 +323,7 @@ class ConsumeQueue:
             if self.ext is not None:
                 self.ext.expire(decode_entry(raw, at).tags_code)
         elif len(segments) == 1:
-            self.min_logic_offset = first.base_offset + len(raw)
+            self.min_logic_offset = max(self.min_logic_offset, first.base_offset + len(raw))
         else:
             self.min_logic_offset = max(self.min_logic_offset, first.base_offset)
 

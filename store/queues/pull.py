@@ -8,7 +8,8 @@ search at 0, is passed over, and so is a file that holds none yet.
 from collections.abc import Callable
 
 from ..config import StoreConfig
-from ..filters.message_filter import MessageFilter
+from ..filters.message_filter import MessageFilter, TagFilter
+from ..formats.columns import Core
 from ..formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decode_entry, is_valid
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
@@ -25,8 +26,11 @@ _GONE = -1
 class Puller:
     """Answers pulls over one log."""
 
-    def __init__(self, config: StoreConfig, commit_log: CommitLog, readable_limit: Callable[[], int]) -> None:
+    def __init__(
+        self, config: StoreConfig, commit_log: CommitLog, readable_limit: Callable[[], int], core: Core | None = None
+    ) -> None:
         self._config = config
+        self._core = core
         self._commit_log = commit_log
         self._readable_limit = readable_limit
 
@@ -69,7 +73,9 @@ class Puller:
         matches_queue, reads_records = wanted.matches_queue, wanted.reads_records
         scan_bytes = min(len(raw), max(_SCAN_BYTES_MIN, ENTRY_BYTES * max_messages))
         scanned = 0
-        for at in range(0, scan_bytes, ENTRY_BYTES):
+        if self._core is not None and isinstance(wanted, TagFilter):
+            scanned, total_bytes, last = self._take_plain(result, raw[:scan_bytes], max_messages, wanted, log_limit)
+        for at in range(scanned * ENTRY_BYTES, scan_bytes, ENTRY_BYTES):
             physical_offset, size_bytes, tags_code = decode_entry(raw, at)
             if not 0 < size_bytes < BLANK_ENTRY.size_bytes:
                 if not result.records:
@@ -108,6 +114,35 @@ class Puller:
         result.next_begin_offset = begin + scanned
         result.fall_behind_bytes = log_limit - last
         result.suggest_pulling_from_slave = result.fall_behind_bytes > in_memory_bytes
+
+    def _take_plain(
+        self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
+    ) -> tuple[int, int, int]:
+        """Have the core take what is plain at the front of the entries, in memory and in one segment of the log.
+
+        Return how many entries that were, how many bytes of records, and where the last of their records begins.
+        """
+        assert self._core is not None
+        config = self._config
+        segment = self._commit_log.queue.find(decode_entry(raw, 0).physical_offset)
+        if segment is None:
+            return 0, 0, 0
+        end = max(min(segment.readable.get(), log_limit - segment.base_offset), 0)
+        records, offsets, places, scanned, taken_bytes, last = self._core.pull(
+            raw,
+            segment.file.view(0, end),
+            segment.base_offset,
+            max(log_limit - config.access_message_in_memory_max_bytes, 0),
+            wanted.codes,
+            min(max_messages, config.max_transfer_count_on_message_in_memory),
+            config.max_transfer_bytes_on_message_in_memory,
+        )
+        if records:
+            result.records = records
+            result.physical_offsets = offsets
+            result.queue_offsets = [result.next_begin_offset + place for place in places]
+            result.status = GetMessageStatus.FOUND
+        return scanned, taken_bytes, last
 
     def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
         """Return whether the answer must end before an entry that would make it end_bytes; never before the first."""

@@ -7,6 +7,7 @@ from ..formats.consume_queue import (
     BLANK_ENTRY_BYTES,
     ENTRY_BYTES,
     QueueEntry,
+    decode_entry,
     encode_entry,
     is_blank,
     is_valid,
@@ -231,6 +232,19 @@ class QueueReplay:
         self.next = queue_offset + 1
         if not queue_offset % _CHUNK_ENTRIES:
             self._write()
+
+    def add_run(self, queue_offset: int, entries: bytes) -> None:
+        """Take the next records, whose queueOffsets rise by one from queue_offset on, by their entries."""
+        at = 0
+        while at < len(entries) and (queue_offset != self.next or self._doubted is not None):
+            self.add(queue_offset, *decode_entry(entries, at))
+            queue_offset += 1
+            at += ENTRY_BYTES
+        if at < len(entries):
+            self._pending += entries[at:]
+            self.next += (len(entries) - at) // ENTRY_BYTES
+            if len(self._pending) >= _CHUNK_ENTRIES * ENTRY_BYTES:
+                self._write()
 
     def _settle(self, doubted: _Doubted, following: int | None) -> None:
         """Give a doubted record its place, or none; following is the next one's queueOffset, None if there is none."""

@@ -143,7 +143,7 @@ def _now_ms() -> int:
 class OverlayFiles:
     """The real file system, with changes that end with this object."""
 
-    __slots__ = ("_changed", "_disk", "_guard")
+    __slots__ = ("_changed", "_changed_in", "_disk", "_guard")
 
     def __init__(self) -> None:
         self._disk = RealFiles()
@@ -152,6 +152,8 @@ class OverlayFiles:
         # paths are as on the disk. A removed directory needs no more than this: it had to be empty, so each
         # name the disk has below it is in here as None.
         self._changed: dict[str, OverlayContent | RealFileStatus | None] = {}
+        self._changed_in: dict[str, set[str]] = {}
+        """Directory -> the names in it that are in the table."""
 
     def status(self, path: str) -> RealFileStatus | None:
         """Return what is at path, None if nothing is."""
@@ -174,7 +176,7 @@ class OverlayFiles:
             if not _is_directory(found):
                 raise _error(errno.ENOTDIR if missing else errno.EEXIST, path)
             for name in missing:
-                self._changed[name] = RealFileStatus(0, _now_ms(), is_directory=True)
+                self._change(name, RealFileStatus(0, _now_ms(), is_directory=True))
 
     def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
         """Map a file copy-on-write: what is missing, be it bytes or the file, is zeros in memory."""
@@ -230,8 +232,8 @@ class OverlayFiles:
             self._require_directory(os.path.dirname(new))
             if _is_directory(self._at(new)):
                 raise _error(errno.EISDIR, new)
-            self._changed[old] = None
-            self._changed[new] = content
+            self._change(old, None)
+            self._change(new, content)
 
     def unlink(self, path: str) -> None:
         """Remove a name in memory; maps of the file stay usable."""
@@ -241,14 +243,14 @@ class OverlayFiles:
                 raise _error(errno.ENOENT, path)
             if _is_directory(found):
                 raise _error(errno.EISDIR, path)
-            self._changed[path] = None
+            self._change(path, None)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory in memory."""
         with self._located(path) as path:
             if self._names_in(path):
                 raise _error(errno.ENOTEMPTY, path)
-            self._changed[path] = None
+            self._change(path, None)
 
     def lock(self, path: str) -> OverlayLock:
         """Lock a file within this overlay, whoever holds it on the disk; BlockingIOError if one here does."""
@@ -265,6 +267,13 @@ class OverlayFiles:
         with self._guard:
             yield os.path.normpath(path)
 
+    def _change(self, path: str, now: OverlayContent | RealFileStatus | None) -> None:
+        """Note what is at a path from now on."""
+        self._changed[path] = now
+        above, name = os.path.split(path)
+        if name:
+            self._changed_in.setdefault(above, set()).add(name)
+
     def _at(self, path: str) -> OverlayContent | RealFileStatus | None:
         return self._changed[path] if path in self._changed else self._disk.status(path)
 
@@ -279,13 +288,11 @@ class OverlayFiles:
         self._require_directory(path)
         on_disk = self._disk.status(path)
         names = set(self._disk.list_directory(path)) if on_disk and on_disk.is_directory else set()
-        for changed, now in self._changed.items():
-            above, name = os.path.split(changed)
-            if above == path and name:
-                if now is None:
-                    names.discard(name)
-                else:
-                    names.add(name)
+        for name in self._changed_in.get(path, ()):
+            if self._changed[os.path.join(path, name)] is None:
+                names.discard(name)
+            else:
+                names.add(name)
         return sorted(names)
 
     def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
@@ -302,7 +309,7 @@ class OverlayFiles:
                 raise _error(errno.ENOENT, path)
             self._require_directory(os.path.dirname(path))
             content = OverlayContent(_zeros(size_bytes), 0, _now_ms())
-        self._changed[path] = content
+        self._change(path, content)
         return content
 
 

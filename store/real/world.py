@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 
 from ..world import World
 from .files import RealFiles
+from .native import load_core
 from .network import RealNetwork
 from .overlay import OverlayFiles
 
@@ -161,12 +162,12 @@ def _seconds(timeout_ms: int) -> float:
 
 def real_world(network: RealNetwork | None = None) -> World:
     """Return this computer: clock, threads, files mapped and synced for good, and a network, plain if none is given."""
-    return World(RealClock(), ThreadTasks(), RealFiles(), network or RealNetwork())
+    return World(RealClock(), ThreadTasks(), RealFiles(), network or RealNetwork(), load_core())
 
 
 def overlay_world() -> World:
     """Return this computer with files whose changes stay in memory: nothing on disk is ever altered."""
-    return World(RealClock(), ThreadTasks(), OverlayFiles())
+    return World(RealClock(), ThreadTasks(), OverlayFiles(), core=load_core())
 
 
 class ThisComputer(NamedTuple):

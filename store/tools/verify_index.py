@@ -8,10 +8,13 @@ wrong behind them is a note.
 """
 
 from collections.abc import Iterator
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
+from ..formats.columns import KEY_COLUMNS, Core, PlainRecords
 from ..formats.index import (
     ENTRY,
     ENTRY_BYTES,
@@ -25,8 +28,9 @@ from ..formats.index import (
     time_diff_s,
 )
 from ..formats.index_key import key_hashes, may_have_keys
-from ..formats.scan import ScannedRecord, find_record
+from ..formats.scan import find_record
 from ..index.index_file import defects
+from ..queues.dispatch import is_queued
 from ..world import Files
 from .verify_files import RawSegment
 from .verify_log import LogFacts
@@ -55,11 +59,25 @@ class _Placed(NamedTuple):
     entry: IndexEntry
 
 
+class _Keyed(NamedTuple):
+    """A record that has keys."""
+
+    physical_offset: int
+    store_timestamp_ms: int
+    hashes: tuple[int, ...]
+
+
 class IndexVerifier:
     """One pass over the index of a store."""
 
     def __init__(
-        self, files: Files, config: StoreConfig, facts: LogFacts, index_timestamp_ms: int, findings: Findings
+        self,
+        files: Files,
+        config: StoreConfig,
+        facts: LogFacts,
+        index_timestamp_ms: int,
+        findings: Findings,
+        core: Core | None = None,
     ) -> None:
         """index_timestamp_ms is the checkpoint's."""
         self.file_count = 0
@@ -75,6 +93,7 @@ class IndexVerifier:
         """Log offset up to which keys have to be there."""
         self._first_explained: DirectoryViolation | None = None
         self._explained = 0
+        self._plain = None if core is None else PlainRecords(core)
 
     def verify(self, segments: list[RawSegment]) -> None:
         """Check every file, and every key of the records in segments."""
@@ -157,7 +176,7 @@ class IndexVerifier:
     def _compare(self, segments: list[RawSegment], entries: Iterator[_Placed]) -> None:
         placed = next(entries, None)
         for segment in segments:
-            for record in _keyed_records(segment, self._facts.end_offset):
+            for record in _keyed_records(segment, self._facts.end_offset, self._plain):
                 while placed is not None and placed.entry.physical_offset < record.physical_offset:
                     self._without_record(placed)
                     placed = next(entries, None)
@@ -176,13 +195,12 @@ class IndexVerifier:
             expected = "where a record with a key begins"
             self._add_of(file, at + _PHY_OFFSET_AT, "phyOffset", expected, entry.physical_offset)
 
-    def _compare_record(self, segment: RawSegment, record: ScannedRecord, entries: list[_Placed]) -> None:
-        hashes = key_hashes(record.topic, record.properties)
-        missing = list(hashes)
+    def _compare_record(self, segment: RawSegment, record: _Keyed, entries: list[_Placed]) -> None:
+        missing = list(record.hashes)
         for file, number, at, entry in entries:
             if entry.key_hash in missing:
                 missing.remove(entry.key_hash)
-            elif entry.key_hash in hashes:
+            elif entry.key_hash in record.hashes:
                 expected = f"one entry for each key of record {record.physical_offset}"
                 self._add_of(file, at, "keyHash", expected, "one more")
             else:
@@ -198,17 +216,32 @@ class IndexVerifier:
             self._add(segment.path, at, "index entry", f"one with keyHash {key}", "none", durable=durable)
 
 
-def _keyed_records(segment: RawSegment, log_end_offset: int) -> Iterator[ScannedRecord]:
-    """Yield a segment's records that may have keys; behind damage, from the next one on that can be found."""
-    _, base_offset, view, _ = segment
+def _keyed_records(segment: RawSegment, log_end_offset: int, plain: PlainRecords | None) -> Iterator[_Keyed]:
+    """Yield a segment's records that have keys; behind damage, from the next one on that can be found."""
+    _, base_offset, view, file = segment
     at: int | None = 0
     end = min(len(view), log_end_offset - base_offset)
     while at is not None and at < end:
         try:
-            for record in segment.records_from(at, end, check_crc=False):
+            while plain is not None and plain.scan(view[:end], at, base_offset, check_crc=False):
+                yield from _keyed_of(plain)
+                file.advise_dont_need(at, plain.end)
+                at = plain.end
+            begin, limit = at, None if plain is None else 1
+            for record in islice(segment.records_from(at, end, check_crc=False), limit):
                 at = record.physical_offset - base_offset + record.size_bytes
-                if may_have_keys(record):
-                    yield record
-            return
+                if plain is not None and is_queued(record):
+                    plain.know(record.topic, record.queue_id)
+                hashes = key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
+                if hashes:
+                    yield _Keyed(record.physical_offset, record.store_timestamp_ms, hashes)
+            if limit is None or at == begin:
+                return
         except CorruptFileError:
             at = find_record(view, at + 1, base_offset, len(view))
+
+
+def _keyed_of(plain: PlainRecords) -> Iterator[_Keyed]:
+    rows = zip(*map(plain.key_column, KEY_COLUMNS), strict=True)
+    for (physical_offset, stored_ms), keys in groupby(rows, itemgetter(1, 2)):
+        yield _Keyed(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys))

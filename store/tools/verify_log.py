@@ -1,16 +1,21 @@
 """Verifier of the log: every record, blank and zero tail, and where each queued record lies.
 
 Behind damage it goes on at the next place that has a record's magic and its own physicalOffset, so one bad record
-does not hide the rest. Needs 36 bytes of memory for each queued record, and no more than one of them decoded at a time.
+does not hide the rest. Needs 36 bytes of memory for each queued record, and some for the records that are decoded at a
+time: one, or a core's table of plain ones.
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from struct import Struct
 
 from ..errors import CorruptFileError
+from ..formats.columns import Core, PlainRecords
+from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, encode_entry
 from ..formats.delay_level import record_tags_code
 from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET
 from ..formats.scan import ScannedRecord, find_record
@@ -29,10 +34,9 @@ class QueuedRecords:
     def __init__(self, first: int | None = None) -> None:
         """Begin without records; first is the queueOffset the first one has to have, None if any will do."""
         self.queue_offsets = array("q")
-        self.physical_offsets = array("q")
-        self.sizes = array("i")
-        self.tags_codes = array("q")
         self.stored_ms = array("q")
+        self.entries = bytearray()
+        """What the queue has of them, if its tagsCodes are plain."""
         self.damaged: set[int] = set()
         """Positions of records whose body is not what its checksum says."""
         self._next = first
@@ -49,16 +53,46 @@ class QueuedRecords:
         if damaged:
             self.damaged.add(len(self))
         self.queue_offsets.append(record.queue_offset)
-        self.physical_offsets.append(record.physical_offset)
-        self.sizes.append(record.size_bytes)
-        self.tags_codes.append(tags_code)
         self.stored_ms.append(record.store_timestamp_ms)
-        expected, found = self._next, record.queue_offset
+        self.entries += encode_entry(record.physical_offset, record.size_bytes, tags_code)
+        return self._count(record.queue_offset, 1)
+
+    def add_run(self, queue_offset: int, entries: bytes, times: bytes) -> int | None:
+        """Add records whose queueOffsets rise by one; return what `add` does for the first of them."""
+        count = len(entries) // ENTRY_BYTES
+        self.queue_offsets.extend(range(queue_offset, queue_offset + count))
+        self.stored_ms.frombytes(times)
+        self.entries += entries
+        return self._count(queue_offset, count)
+
+    def _count(self, found: int, count: int) -> int | None:
+        """Go on behind that many from found on; return the queueOffset expected in place of found, if another was."""
+        expected = self._next
         if expected is None or found in (expected, self._also_next):
-            self._next, self._also_next = found + 1, None
+            self._next, self._also_next = found + count, None
             return None
-        self._next, self._also_next = expected + 1, found + 1
+        if count == 1:
+            self._next, self._also_next = expected + 1, found + 1
+        else:
+            self._next, self._also_next = found + count, None
         return expected
+
+    def entry(self, position: int) -> QueueEntry:
+        """Return what the queue has of one of them."""
+        at = position * ENTRY_BYTES
+        return decode_entry(bytes(self.entries[at : at + ENTRY_BYTES]), 0)
+
+    def position_of(self, physical_offset: int) -> int:
+        """Return the position of the record at a log offset, or of the first one behind it."""
+        return bisect_left(range(len(self)), physical_offset, key=lambda position: self.entry(position).physical_offset)
+
+    def are(self, position: int, queue_offset: int, entries: memoryview) -> bool:
+        """Return whether entries, from index queue_offset on, are exactly those of the records from a position on."""
+        count = len(entries) // ENTRY_BYTES
+        at = position * ENTRY_BYTES
+        return self.entries[at : at + len(entries)] == entries and self.queue_offsets[
+            position : position + count
+        ] == array("q", range(queue_offset, queue_offset + count))
 
 
 @dataclass(slots=True)
@@ -84,6 +118,7 @@ class LogVerifier:
         delays_ms: Mapping[int, int],
         findings: Findings,
         topics: frozenset[str] = frozenset(),
+        core: Core | None = None,
     ) -> None:
         """topics: names that there are queues of; a record is in the light queues it names only where these are."""
         self.facts = LogFacts()
@@ -95,6 +130,9 @@ class LogVerifier:
         self._doubtful: list[tuple[int, DirectoryViolation]] = []
         """What is damage only if a whole record follows, with its log offset; else it is the tail."""
         self._zero_tails: list[tuple[str, int]] = []
+        self._plain = None if core is None else PlainRecords(core)
+        self._plain_queues: list[QueuedRecords] = []
+        """By their numbers there."""
 
     def verify(self, segments: list[RawSegment], advance: Callable[[int], None]) -> LogFacts:
         """Read every segment; advance is called with the bytes read."""
@@ -116,11 +154,14 @@ class LogVerifier:
         at: int | None = 0
         while at is not None and at < len(view):
             try:
-                for record in segment.records_from(at, len(view), check_crc=True):
+                begin = at = at if self._plain is None else self._take_plain(self._plain, segment, at)
+                limit = None if self._plain is None else 1
+                for record in islice(segment.records_from(at, len(view), check_crc=True), limit):
                     at = record.physical_offset - base_offset + record.size_bytes
                     self._take_whole(segment, record)
-                self._take_blank(segment, at)
-                return
+                if limit is None or at == begin:
+                    self._take_blank(segment, at)
+                    return
             except CorruptFileError as error:
                 if segment.zeros_from(at):
                     self._zero_tails.append((path, at))
@@ -129,11 +170,41 @@ class LogVerifier:
 
     # -- taking what was read ----------------------------------------------------------------------
 
-    def _take_whole(self, segment: RawSegment, record: ScannedRecord) -> None:
+    def _take_plain(self, plain: PlainRecords, segment: RawSegment, at: int) -> int:
+        """Do, for as many records from a position on as are plain, what `_take_whole` does for each.
+
+        Return the position behind them.
+        """
+        facts, base_offset = self.facts, segment.base_offset
+        while plain.scan(segment.view, at, base_offset, check_crc=True):
+            self._zeros_are_damage()
+            facts.records += plain.count
+            facts.record_bytes += plain.end - at
+            facts.end_offset = base_offset + plain.end
+            facts.last_store_timestamp_ms = max(facts.last_store_timestamp_ms, *plain.column("store_timestamp_ms"))
+            misplaced: list[tuple[int, int, int]] = []
+            for number, found, entries, times in plain.runs():
+                expected = self._plain_queues[number].add_run(found, entries, times)
+                if expected is not None:
+                    misplaced.append((decode_entry(entries, 0).physical_offset - base_offset, expected, found))
+            for begin, expected, found in sorted(misplaced):
+                self._misplaced(segment, begin + _QUEUE_OFFSET_AT, "queueOffset", expected, found)
+            segment.file.advise_dont_need(at, plain.end)
+            at = plain.end
+        return at
+
+    def _zeros_are_damage(self) -> None:
+        """Report tails of zeros, now that something follows them."""
         expected = "a record or a blank one, as records follow"
         for path, at in self._zero_tails:
             self._findings.violated(DirectoryPromise.LOG, path, at, "magicCode", expected, "zeros")
         self._zero_tails.clear()
+
+    def _misplaced(self, segment: RawSegment, at: int, name: str, expected: int, found: int) -> None:
+        self._findings.violated(DirectoryPromise.QOFF, segment.path, at, name, expected, found)
+
+    def _take_whole(self, segment: RawSegment, record: ScannedRecord) -> None:
+        self._zeros_are_damage()
         facts = self.facts
         facts.records += 1
         facts.record_bytes += record.size_bytes
@@ -157,11 +228,12 @@ class LogVerifier:
             if queue is None:
                 first = None if self.facts.min_offset else 0  # nothing has expired from a log that begins at 0
                 queue = self.facts.queues[seen.topic, seen.queue_id] = QueuedRecords(first)
+                if self._plain is not None and self._plain.know(seen.topic, seen.queue_id) is not None:
+                    self._plain_queues.append(queue)
             expected = queue.add(seen, tags_code, damaged=damaged)
             if expected is not None:
                 at = record.physical_offset - segment.base_offset + field_at
-                found = seen.queue_offset
-                self._findings.violated(DirectoryPromise.QOFF, segment.path, at, name, expected, found)
+                self._misplaced(segment, at, name, expected, seen.queue_offset)
 
     def _take_blank(self, segment: RawSegment, at: int) -> None:
         if at == len(segment.view):

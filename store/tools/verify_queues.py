@@ -3,7 +3,7 @@
 An extension must have whole units up to an end mark or to zeros, in every file.
 """
 
-from bisect import bisect_left
+from collections.abc import Iterator
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
@@ -30,6 +30,7 @@ from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _VALID = DirectoryPromise.CQ_VALID
 _ZEROS = bytes(ENTRY_BYTES)
+_CHUNK_BYTES = 1024 * ENTRY_BYTES
 
 
 class ExtVerifier:
@@ -173,7 +174,7 @@ class QueueVerifier:
         first_beyond: DirectoryViolation | None = None
         for segment in segments:
             used = _used_bytes(segment.view)
-            for at in range(0, used, ENTRY_BYTES):
+            for at in self._doubtful(segment, used, records, covered):
                 if segment.view[at : at + ENTRY_BYTES] == _ZEROS:
                     hole = hole or (segment, at)
                     continue
@@ -193,6 +194,21 @@ class QueueVerifier:
             self._findings.explained(first_beyond, f"cut {_entries(beyond)} behind the log's end")
         self._complete(topic, queue_id, records, covered, end=end)
 
+    def _doubtful(self, segment: RawSegment, used: int, records: QueuedRecords, covered: bytearray) -> Iterator[int]:
+        """Yield where entries are that are to be looked at: of a chunk that is as the records say only the last one."""
+        for begin in range(0, used, _CHUNK_BYTES):
+            end = min(begin + _CHUNK_BYTES, used)
+            chunk = segment.view[begin:end]
+            if len(chunk) == end - begin:
+                index = (segment.base_offset + begin) // ENTRY_BYTES
+                position = records.position_of(decode_entry(chunk, 0).physical_offset)
+                if records.are(position, index, chunk):
+                    count = len(chunk) // ENTRY_BYTES - 1
+                    covered[position : position + count] = b"\1" * count
+                    self.entries += count
+                    begin += count * ENTRY_BYTES
+            yield from range(begin, end, ENTRY_BYTES)
+
     def _verify_entry(
         self, segment: RawSegment, at: int, index: int, records: QueuedRecords, covered: bytearray
     ) -> DirectoryViolation | None:
@@ -210,8 +226,8 @@ class QueueVerifier:
         elif entry.physical_offset < self._facts.min_offset:
             self.expired += 1
         else:
-            position = bisect_left(records.physical_offsets, entry.physical_offset)
-            if position < len(records) and records.physical_offsets[position] == entry.physical_offset:
+            position = records.position_of(entry.physical_offset)
+            if position < len(records) and records.entry(position).physical_offset == entry.physical_offset:
                 covered[position] = 1
                 self._compare(segment, at, index, entry, records, position)
             elif entry.physical_offset >= self._facts.end_offset:
@@ -232,9 +248,9 @@ class QueueVerifier:
         records: QueuedRecords,
         position: int,
     ) -> None:
-        if entry.size_bytes != records.sizes[position]:
-            self._violated(segment.path, at + 8, "size", records.sizes[position], entry.size_bytes)
-        code = records.tags_codes[position]
+        _, size_bytes, code = records.entry(position)
+        if entry.size_bytes != size_bytes:
+            self._violated(segment.path, at + 8, "size", size_bytes, entry.size_bytes)
         if is_ext_address(entry.tags_code) and entry.tags_code != code:
             stored_ms = records.stored_ms[position]
             self.ext.compare(segment.path, at + 12, entry.tags_code, code, stored_ms)
@@ -265,8 +281,9 @@ class QueueVerifier:
             self._findings.explained(first, f"add {_entries(missing)} to the queue")
 
     def _without_entry(self, topic: str, queue_id: int, records: QueuedRecords, position: int) -> DirectoryViolation:
-        at = records.physical_offsets[position] % self._log_bytes
-        base_offset = records.physical_offsets[position] - at
+        physical_offset = records.entry(position).physical_offset
+        at = physical_offset % self._log_bytes
+        base_offset = physical_offset - at
         path = self._log_directories.path(base_offset, self._log_bytes)
         expected = f"entry {records.queue_offsets[position]} in consumequeue/{topic}/{queue_id}"
         place = DirectoryPromise.CQ_COMPLETE, path, at

@@ -4,9 +4,11 @@ import errno
 import json
 import os
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,32 @@ from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.formats.columns import Core
 from tornlog.store.message_store import MessageStore
+from tornlog.store.real.native import load_core
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESERVED_HOURS = 300_000
 """34 years: nothing of a golden store expires by itself, whenever the tests run and however full their disk is."""
+
+
+@pytest.fixture(scope="session")
+def core() -> Core:
+    """The core in C; that of `make sanitize`, if its path is given. CI has a compiler, so there it must be there."""
+    if path := os.environ.get("SANITIZED_CORE"):
+        name = "tornlog.store.formats.native._records"
+        spec = spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    loaded = load_core()
+    if loaded is None:
+        assert not os.environ.get("CI"), "no core in C was built"
+        pytest.skip("no core in C was built, for want of a compiler, or TORNLOG_PURE_PYTHON is set")
+    return loaded
 
 
 @cache

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tornlog.store.index.index_service import QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
 from tornlog.store.message import GetMessageStatus, Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.pull import Puller
 from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal
 
@@ -362,13 +364,16 @@ def keyed(config: StoreConfig, started: Start) -> MessageStore:
 
 def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
     """Let something happen whenever a record is about to be read."""
-    record_bytes = CommitLog.record_bytes
 
-    def read(log: CommitLog, *place: int) -> bytes | None:
-        happen()
-        return record_bytes(log, *place)
+    def happening(read: Callable[..., Any]) -> Callable[..., Any]:
+        def first(*arguments: Any) -> Any:
+            happen()
+            return read(*arguments)
 
-    monkeypatch.setattr(CommitLog, "record_bytes", read)
+        return first
+
+    monkeypatch.setattr(CommitLog, "record_bytes", happening(CommitLog.record_bytes))
+    monkeypatch.setattr(Puller, "_take_plain", happening(Puller._take_plain))
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)

@@ -282,6 +282,17 @@ def test_one_that_fits_nowhere_is_passed_over_when_it_is_given_up(live: Live) ->
     live(body, transaction_check_max=0)
 
 
+def test_one_that_can_never_be_put_back_is_given_up_and_does_not_hold_up_those_behind_it(live: Live) -> None:
+    def body(broker: Any) -> None:
+        broker.prepare("one")
+        broker.prepare("two")
+        refusing(broker, HALF_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=2)  # also as it was: limits have shrunk
+        assert broker.check() == ["two"]
+        assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
+
+    live(body)
+
+
 def test_an_empty_op_queue_and_a_consumed_one_reset_nothing(live: Live) -> None:
     def body(broker: Any) -> None:
         for name in ("one", "two"):

@@ -51,7 +51,8 @@ def test_being_asked_about_too_often_counts_more_than_being_young() -> None:
 @pytest.mark.parametrize(
     ("age_ms", "expected"),
     [
-        (-1, HalfMessageVerdict.IMMUNE),
+        (-30_001, HalfMessageVerdict.DUE),  # as if by a flipped bit: it would be put back for ever
+        (-30_000, HalfMessageVerdict.IMMUNE),
         (0, HalfMessageVerdict.IMMUNE),
         (29_999, HalfMessageVerdict.IMMUNE),
         (30_000, HalfMessageVerdict.DUE),

@@ -125,6 +125,37 @@ def test_a_segment_is_made_ahead_and_removed_again_if_nobody_needs_it(lab: Make,
     assert log_files(bench.switch_off()) == [0]
 
 
+@pytest.mark.parametrize("step", ["", "unlink", "sync_directory"])
+def test_a_slave_that_begins_further_on_leaves_nothing_in_front(step: str, lab: Make, small: Make) -> None:
+    bench = lab()
+    found: list[bytes] = []
+
+    def body(world: World) -> None:
+        master = MessageStore(world, small())
+        master.load()
+        master.start()
+        assert master.put_message(Message.of("T", BODY)).append is not None
+        found.append(bytes(master.log.segments[0].file.view(0, master.log.max_offset)))
+        assert master.shutdown()
+
+    def follow(world: World) -> None:
+        store = started(world, small())
+        unused = store.allocate.take(0)
+        assert unused is not None
+        store.log.add(unused)
+        world.tasks.sleep(1)  # the one behind it is made, too
+        if step:
+            bench.failures.plan(step, "commitlog")
+            with pytest.raises(OSError, match="commitlog"):
+                store.commit_log.append_replicated(5 * 1024, found[0], 1)
+        assert store.commit_log.append_replicated(5 * 1024, found[0], 1)
+        assert sorted(world.files.list_directory("/store/commitlog"))[0] == f"{5 * 1024:020}"
+        store.close()
+
+    lab().run(body)
+    bench.run(follow)
+
+
 def test_what_a_file_of_the_same_name_held_does_not_become_the_segments(lab: Make, small: Make) -> None:
     bench = lab()
 

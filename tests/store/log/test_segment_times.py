@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.store.log.recovery import SegmentTimes
+from tornlog.store.log.segment_times import SegmentTimes
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World

@@ -101,6 +101,34 @@ def test_a_queue_begins_at_its_first_entry_whose_record_is_left(lab: Make) -> No
     lab().run(body)
 
 
+def test_a_queue_that_has_lost_its_entries_and_not_its_file_begins_at_its_next_entry(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue_of(world).put(5000, 100, 0, 22)
+        queue = queue_of(world)
+        queue.queue.load()
+        queue.truncate(20)
+        queue.recovered(20, 20)
+        queue.correct_min_offset(5000)
+        assert (queue.min_offset, queue.max_offset) == (20, 20)
+
+        queue.put(5000, 100, 0, 22)
+        assert (queue.min_offset, queue.max_offset) == (22, 23)
+
+    lab().run(body)
+
+
+def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(lab: Make) -> None:
+    def body(world: World) -> None:
+        queue = queue_of(world)
+        queue.min_logic_offset = 22 * ENTRY_BYTES
+        queue.queue.create(20 * ENTRY_BYTES)  # as retention may find it in the midst of a put
+        queue.correct_min_offset(5000)
+
+        assert queue.min_offset == 22
+
+    lab().run(body)
+
+
 def test_an_empty_queue_has_no_beginning_to_correct(lab: Make) -> None:
     def body(world: World) -> None:
         queue = queue_of(world)

@@ -1,0 +1,26 @@
+/* The core in C: the module that Python imports. What its functions do: Core in formats/columns.py. */
+
+#include "crc32.h"
+#include "tables.h"
+
+enum { INTERFACE = 2 }; /* formats/native/__init__.py has the same: what the functions take and return */
+
+static PyMethodDef functions[] = {
+    {"scan", scan, METH_VARARGS, NULL},
+    {"runs", queue_runs, METH_VARARGS, NULL},
+    {"link", index_links, METH_VARARGS, NULL},
+    {"pull", pull_records, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int begin(PyObject *module) {
+    checksum_begin();
+    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, begin}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT, .m_name = "_records", .m_methods = functions, .m_slots = slots};
+
+PyMODINIT_FUNC PyInit__records(void) { return PyModuleDef_Init(&definition); }

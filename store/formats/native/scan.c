@@ -1,0 +1,224 @@
+/* Reads plain records of a log, one behind the other, into tables.
+
+A record is plain when all of this holds: format V1; every size agrees with the others and with the space; it says
+where it lies; its body has the CRC that it claims; it is in no light queue; no NUL in its topic or properties, and only
+ASCII in its topic, its tags and its keys. Whatever else there is ends a scan in front of it, and the Python code,
+formats/scan.py, which knows the whole rule, goes on from there. So this file never says what is wrong with a record.
+
+What is read may change meanwhile, for it is mapped. Each length is therefore taken once, checked against what is left,
+and used as it was taken. Bytes of records are big-endian, columns are of the machine's own int64.
+
+The bytes of a record: formats/message.py. Properties: formats/properties.py. Keys: formats/index_key.py.
+*/
+
+#include "crc32.h"
+#include "tables.h"
+
+enum { MESSAGE_MAGIC = (int32_t)0xDAA320A7, RECORD_BYTES_MIN = 91, HEAD_BYTES = 88, IPV6_EXTRA_BYTES = 12 };
+enum { BORN_HOST_V6 = 0x10, STORE_HOST_V6 = 0x20 };
+enum { TRANSACTION_PREPARED = 4, TRANSACTION_ROLLBACK = 12, TRANSACTION_MASK = 12 };
+enum { TOPIC_BYTES_MAX = 127, PROPERTIES_BYTES_MAX = 32767, QUEUE_ID_BYTES = 4 };
+enum { NAME_SEPARATOR = 1, ENTRY_SEPARATOR = 2, KEY_SEPARATOR = ' ' };
+
+typedef struct {
+    const uint8_t *at;
+    int64_t bytes;
+} Span;
+
+typedef struct {
+    int64_t offset, size, queue_offset, stored_ms;
+    int32_t sys_flag;
+    uint32_t crc;
+    const uint8_t *queue_id; /* its four bytes */
+    Span body, topic, tags, keys, unique_key, light; /* the last four are empty where a record has none */
+} Record;
+
+/* Goes on with a Java hash over ASCII; returns whether all of it was ASCII other than NUL. */
+static int hash_ascii(Span text, uint32_t *hash) {
+    uint32_t h = *hash;
+    for (int64_t i = 0; i < text.bytes; i++) {
+        if (text.at[i] == 0 || text.at[i] > 0x7F)
+            return 0;
+        h = 31 * h + text.at[i];
+    }
+    *hash = h;
+    return 1;
+}
+
+static int value_of(Span entry, const char *name, Span *value) {
+    int64_t name_bytes = (int64_t)strlen(name);
+    if (entry.bytes <= name_bytes + 1 || memcmp(entry.at, name, (size_t)name_bytes) != 0 ||
+        entry.at[name_bytes] != NAME_SEPARATOR)
+        return 0;
+    *value = (Span){entry.at + name_bytes + 1, entry.bytes - name_bytes - 1};
+    return 1;
+}
+
+/* Takes what stands in front of the next separator, or all that is left, from a text; returns whether there is any. */
+static int take_piece(Span *text, int separator, Span *piece) {
+    if (text->bytes == 0)
+        return 0;
+    const uint8_t *stop = memchr(text->at, separator, (size_t)text->bytes);
+    *piece = (Span){text->at, stop == NULL ? text->bytes : stop - text->at};
+    int64_t taken = stop == NULL ? text->bytes : piece->bytes + 1;
+    *text = (Span){text->at + taken, text->bytes - taken};
+    return 1;
+}
+
+/* Of two entries with one name the later counts; one without a value does not. */
+static void find_properties(Span properties, Record *record) {
+    Span entry;
+    while (take_piece(&properties, ENTRY_SEPARATOR, &entry))
+        (void)(value_of(entry, "TAGS", &record->tags) || value_of(entry, "KEYS", &record->keys) ||
+               value_of(entry, "UNIQ_KEY", &record->unique_key) ||
+               value_of(entry, "INNER_MULTI_DISPATCH", &record->light));
+}
+
+/* Returns whether there is a record at `at` whose sizes and place agree, without NUL in properties or light queues. */
+static int read_record(Span log, int64_t at, int64_t base_offset, Record *record) {
+    const uint8_t *p = log.at + at;
+    int64_t room = log.bytes - at;
+    if (room < RECORD_BYTES_MIN)
+        return 0;
+    int64_t size = i32(p);
+    if (i32(p + 4) != MESSAGE_MAGIC || size < RECORD_BYTES_MIN || size > room)
+        return 0;
+    int32_t sys_flag = i32(p + 36);
+    int64_t born_extra = sys_flag & BORN_HOST_V6 ? IPV6_EXTRA_BYTES : 0;
+    int64_t head = HEAD_BYTES + born_extra + (sys_flag & STORE_HOST_V6 ? IPV6_EXTRA_BYTES : 0);
+    int64_t left = size - head - 3; /* for body, topic and properties */
+    if (left < 0)
+        return 0;
+    *record = (Record){
+        .offset = i64(p + 28),
+        .size = size,
+        .queue_offset = i64(p + 20),
+        .stored_ms = i64(p + 56 + born_extra),
+        .sys_flag = sys_flag,
+        .crc = u32(p + 8),
+        .queue_id = p + 12,
+        .body = {p + head, i32(p + head - 4)},
+    };
+    if ((uint64_t)record->offset != (uint64_t)base_offset + (uint64_t)at)
+        return 0;
+    if (record->body.bytes < 0 || record->body.bytes > left)
+        return 0;
+    left -= record->body.bytes;
+    const uint8_t *tail = record->body.at + record->body.bytes;
+    record->topic = (Span){tail + 1, tail[0]};
+    if (record->topic.bytes == 0 || record->topic.bytes > TOPIC_BYTES_MAX || record->topic.bytes > left)
+        return 0;
+    left -= record->topic.bytes;
+    tail = record->topic.at + record->topic.bytes;
+    Span properties = {tail + 2, (int64_t)tail[0] << 8 | tail[1]};
+    if (properties.bytes != left || left > PROPERTIES_BYTES_MAX)
+        return 0;
+    if (left > 0 && memchr(properties.at, 0, (size_t)left) != NULL)
+        return 0;
+    find_properties(properties, record);
+    return record->light.bytes == 0;
+}
+
+/* Returns 1 and the number that a dict has for queueId and topic, 0 if it has none, -1 with an exception set. */
+static int find_queue(PyObject *queues, const Record *record, int64_t *number) {
+    char name[QUEUE_ID_BYTES + TOPIC_BYTES_MAX];
+    memcpy(name, record->queue_id, QUEUE_ID_BYTES);
+    memcpy(name + QUEUE_ID_BYTES, record->topic.at, (size_t)record->topic.bytes);
+    PyObject *key = PyBytes_FromStringAndSize(name, (Py_ssize_t)(QUEUE_ID_BYTES + record->topic.bytes));
+    if (key == NULL)
+        return -1;
+    PyObject *found = PyDict_GetItemWithError(queues, key); /* borrowed */
+    Py_DECREF(key);
+    if (found == NULL)
+        return PyErr_Occurred() ? -1 : 0;
+    *number = PyLong_AsLongLong(found);
+    return *number == -1 && PyErr_Occurred() ? -1 : 1;
+}
+
+/* Adds a row for one key; returns 0 if it is not ASCII or there is no room. prefix: the hash of topic and '#'. */
+static int add_key(Table *keys, const Record *record, Span key, uint32_t prefix) {
+    if (keys->rows == keys->rows_max || !hash_ascii(key, &prefix))
+        return 0;
+    uint32_t positive = prefix < 0x80000000u ? prefix : prefix == 0x80000000u ? 0 : 0u - prefix;
+    set(keys, KEY_HASH, keys->rows, positive);
+    set(keys, KEY_OFFSET, keys->rows, record->offset);
+    set(keys, KEY_STORED_MS, keys->rows, record->stored_ms);
+    keys->rows++;
+    return 1;
+}
+
+/* Adds a record's keys: UNIQ_KEY, then each piece of KEYS. Returns 0 if one could not be; some may then be there. */
+static int add_keys(Table *keys, const Record *record, uint32_t topic_hash) {
+    if ((record->sys_flag & TRANSACTION_MASK) == TRANSACTION_ROLLBACK)
+        return 1;
+    uint32_t prefix = 31 * topic_hash + '#';
+    if (record->unique_key.bytes > 0 && !add_key(keys, record, record->unique_key, prefix))
+        return 0;
+    Span pieces = record->keys, key;
+    while (take_piece(&pieces, KEY_SEPARATOR, &key))
+        if (key.bytes > 0 && !add_key(keys, record, key, prefix))
+            return 0;
+    return 1;
+}
+
+static int has_its_body(const Record *record) {
+    return (checksum(record->body.at, (size_t)record->body.bytes) & 0x7FFFFFFF) == record->crc;
+}
+
+/* Adds rows up to the first record that is not plain. Returns where it begins, -1 with an exception set. */
+static int64_t scan_plain(Span log, int64_t at, int64_t base_offset, int check_crc, PyObject *queues,
+                          int64_t stored_ms_max, Table *rows, Table *keys) {
+    Record record;
+    while (rows->rows < rows->rows_max && read_record(log, at, base_offset, &record)) {
+        int64_t queue = NO_QUEUE;
+        int32_t transaction = record.sys_flag & TRANSACTION_MASK;
+        int is_known = 1;
+        if (transaction != TRANSACTION_PREPARED && transaction != TRANSACTION_ROLLBACK)
+            is_known = find_queue(queues, &record, &queue);
+        if (is_known < 0)
+            return -1;
+        uint32_t topic_hash = 0, tags_hash = 0;
+        if (!is_known || record.stored_ms > stored_ms_max || !hash_ascii(record.topic, &topic_hash) ||
+            !hash_ascii(record.tags, &tags_hash) || (check_crc && !has_its_body(&record)))
+            break;
+        Py_ssize_t keys_before = keys->rows;
+        if (!add_keys(keys, &record, topic_hash)) {
+            keys->rows = keys_before;
+            break;
+        }
+        set(rows, OFFSET, rows->rows, record.offset);
+        set(rows, SIZE, rows->rows, record.size);
+        set(rows, QUEUE, rows->rows, queue);
+        set(rows, QUEUE_OFFSET, rows->rows, record.queue_offset);
+        set(rows, STORED_MS, rows->rows, record.stored_ms);
+        set(rows, TAGS_CODE, rows->rows, (int32_t)tags_hash);
+        rows->rows++;
+        at += record.size;
+    }
+    return at;
+}
+
+/* As formats/columns.py has it: scan. */
+PyObject *scan(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer log, rows_buffer, keys_buffer;
+    PyObject *queues, *result = NULL;
+    int check_crc;
+    long long start, base_offset, stored_ms_max;
+    if (!PyArg_ParseTuple(args, "y*LLpO!Lw*w*", &log, &start, &base_offset, &check_crc, &PyDict_Type, &queues,
+                          &stored_ms_max, &rows_buffer, &keys_buffer))
+        return NULL;
+    Table rows = table_of(&rows_buffer, RECORD_COLUMNS), keys = table_of(&keys_buffer, KEY_COLUMNS);
+    if (start < 0 || start > log.len) {
+        PyErr_SetString(PyExc_ValueError, "start is outside of the log");
+    } else {
+        Span all = {log.buf, log.len};
+        int64_t next = scan_plain(all, start, base_offset, check_crc, queues, stored_ms_max, &rows, &keys);
+        if (next >= 0)
+            result = Py_BuildValue("nnL", rows.rows, keys.rows, (long long)next);
+    }
+    PyBuffer_Release(&log);
+    PyBuffer_Release(&rows_buffer);
+    PyBuffer_Release(&keys_buffer);
+    return result;
+}

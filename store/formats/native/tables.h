@@ -1,0 +1,58 @@
+/* What all parts of the core share: Python, tables of columns, and numbers as files have them. */
+
+#ifndef TORNLOG_TABLES_H
+#define TORNLOG_TABLES_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Columns of records, and of keys. formats/columns.py has the same lists. */
+enum { OFFSET, SIZE, QUEUE, QUEUE_OFFSET, STORED_MS, TAGS_CODE, RECORD_COLUMNS };
+enum { KEY_HASH, KEY_OFFSET, KEY_STORED_MS, KEY_COLUMNS };
+enum { NO_QUEUE = -1 };
+
+/* Columns one behind the other, each with room for rows_max integers of 64 bits. */
+typedef struct {
+    uint8_t *bytes;
+    Py_ssize_t rows, rows_max;
+} Table;
+
+static inline Table table_of(const Py_buffer *buffer, int columns) {
+    return (Table){buffer->buf, 0, buffer->len / 8 / columns};
+}
+
+static inline uint32_t u32(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static inline int32_t i32(const uint8_t *p) { return (int32_t)u32(p); }
+
+static inline int64_t i64(const uint8_t *p) { return (int64_t)((uint64_t)u32(p) << 32 | u32(p + 4)); }
+
+static inline void write_big_endian(uint8_t *to, uint64_t value, int bytes) {
+    while (bytes--) {
+        to[bytes] = (uint8_t)value;
+        value >>= 8;
+    }
+}
+
+static inline int64_t get(const Table *table, int column, Py_ssize_t row) {
+    int64_t value;
+    memcpy(&value, table->bytes + 8 * (column * table->rows_max + row), 8);
+    return value;
+}
+
+static inline void set(Table *table, int column, Py_ssize_t row, int64_t value) {
+    memcpy(table->bytes + 8 * (column * table->rows_max + row), &value, 8);
+}
+
+/* The functions of the module, each where its comment is. */
+PyObject *scan(PyObject *module, PyObject *args);
+PyObject *queue_runs(PyObject *module, PyObject *args);
+PyObject *index_links(PyObject *module, PyObject *args);
+PyObject *pull_records(PyObject *module, PyObject *args);
+
+#endif

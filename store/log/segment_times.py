@@ -1,0 +1,46 @@
+"""Segment times: when each file of log and queues was last changed, as retention and time queries take it, kept."""
+
+from collections.abc import Iterable
+
+from ..formats.consume_queue import ENTRY_BYTES, decode_entry
+from ..queues.consume_queue import ConsumeQueue
+from ..world import Files
+from .commit_log import CommitLog
+from .segment import Segment
+from .segment_queue import SegmentQueue
+
+
+class SegmentTimes:
+    """The times of all segments of some rows, as they were when this was made."""
+
+    def __init__(self, files: Files, rows: Iterable[SegmentQueue]) -> None:
+        self._files = files
+        segments = [segment for row in rows for segment in row.segments]
+        self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
+
+    def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
+        """Give every segment its time back; one of a queue that is new gets the store time of its last message."""
+        for segment in commit_log.queue.segments:
+            self._set(segment, self._before_ms.get(segment.file.path))
+        for queue in queues:
+            for segment in queue.queue.segments:
+                before_ms = self._before_ms.get(segment.file.path)
+                self._set(segment, _last_stored_ms(commit_log, segment) if before_ms is None else before_ms)
+
+    def _set(self, segment: Segment, mtime_ms: int | None) -> None:
+        if mtime_ms is not None and self._mtime_ms(segment) != mtime_ms:
+            self._files.set_mtime_ms(segment.file.path, mtime_ms)
+
+    def _mtime_ms(self, segment: Segment) -> int | None:
+        status = self._files.status(segment.file.path)
+        return None if status is None else status.mtime_ms
+
+
+def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
+    """Return the store time of the message that a queue's segment ends with, None if it leads to none."""
+    end = segment.wrote.get()
+    if end == 0:
+        return None
+    entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
+    record = commit_log.record_at(entry.physical_offset, commit_log.queue.max_offset)
+    return None if record is None else record.store_timestamp_ms

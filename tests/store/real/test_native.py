@@ -1,0 +1,27 @@
+"""Which core a process has: the one that was built from this code, unless Python alone is asked for."""
+
+import pytest
+
+from tornlog.store.formats import native
+from tornlog.store.formats.columns import Core
+from tornlog.store.real.native import PURE_PYTHON, load_core
+from tornlog.store.real.world import overlay_world, real_world
+
+
+def test_worlds_of_this_computer_have_the_core(core: Core) -> None:
+    assert load_core() is core
+    assert real_world().core is core
+    assert overlay_world().core is core
+
+
+def test_nobody_has_a_core_who_wants_python_alone(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PURE_PYTHON, "1")
+
+    assert load_core() is None
+    assert real_world().core is None
+
+
+def test_a_core_that_other_code_was_built_into_is_not_used(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
+
+    assert load_core() is None

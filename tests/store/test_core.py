@@ -1,0 +1,240 @@
+"""Recovery, verification and pulls with the core in C and without it come to the same, also of damaged directories."""
+
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.filters.message_filter import TagFilter
+from tornlog.store.formats.columns import Core, Pulled
+from tornlog.store.formats.consume_queue import (
+    ADDRESS_MAX,
+    BLANK_ENTRY,
+    ENTRY_BYTES,
+    decode_entry,
+    encode_entry,
+)
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.pull import Puller
+from tornlog.store.real.world import overlay_world
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.verify import verify_directory
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
+DAMAGED = 20
+"""How many damaged copies of a log are recovered."""
+
+
+LOWEST = ADDRESS_MAX + 1
+"""The lowest hash that a tag has: that of `polygenelubricants`."""
+PULLS = 500
+"""How many damaged queues are pulled from."""
+LIMITS: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_transfer_count_on_message_in_memory": 3},
+    {"max_transfer_bytes_on_message_in_memory": 700},
+    {"physical_memory_bytes": 20_000, "max_transfer_count_on_message_in_disk": 5},
+    {"access_message_in_memory_max_ratio": 0, "max_transfer_bytes_on_message_in_disk": 400},
+)
+
+
+class CountingCore:
+    """A core that counts what it is used for."""
+
+    def __init__(self, core: Core) -> None:
+        self.runs, self.link = core.runs, core.link
+        self.records = 0
+        self._scan, self._pull = core.scan, core.pull
+
+    def scan(self, *arguments: Any) -> tuple[int, int, int]:
+        found = self._scan(*arguments)
+        self.records += found[0]
+        return found
+
+    def pull(self, *arguments: Any) -> Pulled:
+        found = self._pull(*arguments)
+        self.records += len(found[0])
+        return found
+
+
+def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> dict[str, Any]:
+    """Return what a load makes of a directory, which stays as it is, or why it refuses it."""
+    store = MessageStore(replace(overlay_world(), core=core), config)
+    try:
+        try:
+            report = store.load(clean_exit=clean_exit)
+        except CorruptFileError as error:
+            return {"refused": str(error)}
+        index = store.index
+        assert index is not None
+        rows = [store.log, *(queue.queue for queue in store.queues.all())]
+        return {
+            "report": (
+                report.start_offset,
+                report.end_offset,
+                report.records,
+                report.last_store_timestamp_ms,
+                report.changed_entries,
+                list(map(str, report.findings)),
+                str(report.cut_at),
+            ),
+            "queues": [
+                (queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physical_offset)
+                for queue in store.queues.all()
+            ],
+            "segments": [
+                (segment.file.path, segment.wrote.get(), bytes(segment.file.view(0, segment.size_bytes)))
+                for row in rows
+                for segment in row.segments
+            ],
+            "index": [bytes(file.view) for file in index.table.files],  # their names are times of today
+            "next": sorted(store.commit_log.topic_queue_table.items()),
+        }
+    finally:
+        store.close()
+
+
+def assert_same(config: StoreConfig, core: Core, *, clean_exit: bool) -> int:
+    """Compare both recoveries of a directory; return how many records the core took."""
+    counting = CountingCore(core)
+    by_core = recovered(config, counting, clean_exit=clean_exit)
+    by_python = recovered(config, None, clean_exit=clean_exit)
+    assert by_core.keys() == by_python.keys()
+    for part, expected in by_python.items():
+        assert by_core[part] == expected, part
+    return counting.records + verified_alike(config.store_path_root_dir, core)
+
+
+def verified_alike(root: str, core: Core) -> int:
+    """Compare both verifications of a directory; return how many records the core took."""
+    counting = CountingCore(core)
+    fields = [
+        verify_directory(overlay_world().files, root, Geometry(), lambda read_bytes: None, each).fields()
+        for each in (counting, None)
+    ]
+    assert fields[0] == fields[1]
+    return counting.records
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("clean_exit", [True, False], ids=["clean", "unclean"])
+def test_what_rocketmq_wrote_is_read_alike(
+    core: Core, golden: Callable[[str], Any], case: str, clean_exit: bool
+) -> None:
+    written = golden(case)
+
+    assert_same(written.config(written.before), core, clean_exit=clean_exit)
+    shutil.rmtree(written.before / "consumequeue", ignore_errors=True)
+    assert_same(written.config(written.before), core, clean_exit=clean_exit)
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, started: Callable[..., MessageStore]) -> StoreConfig:
+    """The settings of a stopped store with messages of several queues, tags and keys, some delayed."""
+    config = StoreConfig(
+        str(tmp_path / "mixed"),
+        mapped_file_size_commit_log=16_384,
+        mapped_file_size_consume_queue=2_000,
+        max_hash_slot_num=50,
+        max_index_num=150,
+    )
+    store = started(config)
+    for number in range(400):
+        properties = {"DELAY": "3"} if number % 50 == 7 else {}
+        tags, keys = ("TagA", "é", "")[number % 3], (f"k{number}", "", f"a{number} b", "é")[number % 4]
+        message = Message.of(
+            f"T{number % 3}", b"%d" % number * 9, queue_id=number % 2, tags=tags, keys=keys, properties=properties
+        )
+        assert store.put_message(message).append is not None
+    assert store.shutdown()
+    return config
+
+
+@pytest.mark.parametrize("missing", ["nothing", "consumequeue", "index", "checkpoint"])
+def test_a_store_of_every_kind_of_message_is_read_alike(core: Core, mixed: StoreConfig, missing: str) -> None:
+    gone = Path(mixed.store_path_root_dir, missing)
+    if gone.is_dir():
+        shutil.rmtree(gone)
+    elif gone.exists():
+        gone.unlink()
+
+    counts = [assert_same(mixed, core, clean_exit=clean_exit) for clean_exit in (True, False)]
+    assert max(counts) > 100
+
+
+@pytest.mark.parametrize("clean_exit", [True, False], ids=["clean", "unclean"])
+def test_a_damaged_log_is_read_alike(core: Core, mixed: StoreConfig, clean_exit: bool) -> None:
+    files = sorted(Path(mixed.store_path_root_dir, "commitlog").iterdir())
+    dice = random.Random("damaged log")
+    taken = 0
+    for _ in range(DAMAGED):
+        file = dice.choice(files)
+        whole = file.read_bytes()
+        at = dice.randrange(len(whole))
+        damage = dice.choice([bytes([whole[at] ^ 1 << dice.randrange(8)]), bytes(dice.randrange(1, 600)), b"\xff" * 4])
+        file.write_bytes(whole[:at] + damage[: len(whole) - at] + whole[at + len(damage) :])
+        taken += assert_same(mixed, core, clean_exit=clean_exit)
+        file.write_bytes(whole)
+
+    assert taken > 100 * DAMAGED
+
+
+def test_pulls_are_answered_alike_whatever_the_entries_are(core: Core, mixed: StoreConfig) -> None:
+    dice = random.Random("damaged queues")
+    store = MessageStore(replace(overlay_world(), core=None), mixed)
+    store.load()
+    queues, log_end, counting = store.queues.all(), store.max_phy_offset, CountingCore(core)
+    try:
+        for _ in range(PULLS):
+            queue = dice.choice(queues)
+            segment = dice.choice(queue.queue.segments)
+            at = dice.randrange(segment.wrote.get() // ENTRY_BYTES) * ENTRY_BYTES
+            whole = bytes(segment.file.view(at, at + ENTRY_BYTES))
+            offset, size_bytes, tags_code = decode_entry(whole, 0)
+            end = offset + size_bytes
+            offset = dice.choice((offset, offset, -1, 0, log_end - 10, log_end + 5_000, 1 << 62, -(1 << 63)))
+            size_bytes = dice.choice((size_bytes, size_bytes, 0, -1, 1, 20_000, 0x7FFFFFFE, BLANK_ENTRY.size_bytes))
+            tags_code = dice.choice((tags_code, tags_code, ADDRESS_MAX, LOWEST, -(1 << 63), (1 << 63) - 1))
+            segment.file.store(at, encode_entry(offset, size_bytes, tags_code))
+            config = replace(mixed, **dice.choice(LIMITS))
+            limit = dice.choice((log_end, log_end, log_end // 2, 0, end, end - 1))
+            begin = max(queue.min_offset, (segment.base_offset + at) // ENTRY_BYTES - dice.randrange(6))
+            tags = TagFilter.parse(dice.choice(("*", "TagA", "TagA || é", "polygenelubricants")))
+            answers = [
+                Puller(config, store.commit_log, lambda limit=limit: limit, each).get_message(queue, begin, most, tags)
+                for most in [dice.choice((1, 2, 32))]
+                for each in (None, counting)
+            ]
+            assert answers[0] == answers[1], (config, begin, tags, offset, size_bytes, tags_code)
+            segment.file.store(at, whole)
+    finally:
+        store.close()
+    assert counting.records > 100
+
+
+@pytest.mark.parametrize(("base_offset", "codes"), [(-1, None), (0, {1}), (0, [1])], ids=["offset", "set", "list"])
+def test_the_core_refuses_to_pull_with_what_makes_no_sense(core: Core, base_offset: int, codes: Any) -> None:
+    with pytest.raises(ValueError, match="base_offset is below 0, or codes is no frozenset"):
+        core.pull(memoryview(bytes(ENTRY_BYTES)), memoryview(b""), base_offset, 0, codes, 1, 1)
+
+
+@pytest.mark.parametrize(("readable", "taken"), [(30, [b"b" * 20, b"c" * 10]), (29, [b"b" * 20]), (19, [])])
+def test_a_pull_ends_in_front_of_a_record_that_readers_may_not_see_whole(
+    core: Core, readable: int, taken: list[bytes]
+) -> None:
+    log = memoryview(b"b" * 20 + b"c" * 10)
+    entries = memoryview(encode_entry(100, 20, 0) + encode_entry(120, 10, 0))
+
+    records, offsets, places, scanned, total, last = core.pull(entries, log[:readable], 100, 0, None, 9, 99)
+    assert records == taken
+    assert offsets == [100, 120][: len(taken)]
+    assert places == list(range(scanned)) == list(range(len(taken)))
+    assert (total, last) == (sum(map(len, taken)), [0, 100, 120][len(taken)])
