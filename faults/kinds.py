@@ -276,6 +276,13 @@ class FaultKind(StrEnum):
         "EIO, before anything is made or grows (failed_map_chance)",
         "open(2) and mmap(2), ERRORS; Prabhakaran et al., IRON File Systems, SOSP 2005",
     )
+    FAILED_PAGE_IN = _read(
+        "failed page-in",
+        "a page of a mapped file had left the memory, and could not be read again this once",
+        "the system lets clean pages go whenever it likes; the way to the drive fails, and is mended",
+        "EIO of a look through a map at clean pages: a JVM raises InternalError there (failed_page_in_chance)",
+        "mmap(2), SIGBUS; madvise(2), MADV_POPULATE_READ; the JVM's unsafe accesses, InternalError",
+    )
     FAILED_LOOK_UP = _read(
         "failed look-up",
         "a directory could not be listed, or a path not be looked up",
@@ -331,6 +338,13 @@ class FaultKind(StrEnum):
         "retries, queues, throttling and garbage collection in the drive",
         "the task waits; log-uniform, 1 ms to slow_io_ms_max (slow_io_chance)",
         "Hao et al., The Tail at Store, FAST 2016",
+    )
+    SLOW_PAGE_IN = _time(
+        "slow page-in",
+        "who looked at a page of a mapped file waited until it was in memory again",
+        "the system lets clean pages go whenever it likes, and reading one again takes a drive's time",
+        "as failed page-in, and the task waits; log-uniform, 1 ms to slow_io_ms_max (slow_page_in_chance)",
+        "Hao et al., The Tail at Store, FAST 2016; mincore(2)",
     )
     STALLED_DEVICE = _time(
         "stalled device",

@@ -16,7 +16,7 @@ FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 _PASSING = (
     *("failed_sync_chance", "failed_write_back_chance", "failed_directory_sync_chance", "slow_sync_chance"),
     *("failed_write_chance", "short_write_chance", "failed_read_chance", "failed_map_chance", "failed_lookup_chance"),
-    "failed_removal_chance",
+    *("failed_removal_chance", "failed_page_in_chance", "slow_page_in_chance"),
     *("failed_creation_chance", "failed_extend_chance", "slow_io_chance", "stall_chance"),
 )
 """What an operation meets or does not, and the next one need not."""
@@ -48,6 +48,8 @@ class FaultPlan:
     """Of opening a file to map it."""
     failed_lookup_chance: float = 0.0
     """Of listing a directory, or asking what is at a path."""
+    failed_page_in_chance: float = 0.0
+    """Of a look through a map at pages that the system may have let go, by those whom it is to strike."""
     failed_removal_chance: float = 0.0
     """Of removing a file's name."""
     refused_lock_chance: float = 0.0
@@ -61,6 +63,8 @@ class FaultPlan:
     slow_io_chance: float = 0.0
     """Of a read, a map, a look-up or a write through a descriptor, to take its time."""
     slow_io_ms_max: int = 1000
+    slow_page_in_chance: float = 0.0
+    """As failed_page_in_chance, to take its time: log-uniform, up to slow_io_ms_max."""
     stall_chance: float = 0.0
     """Of one of these or a sync, to find the whole device standing still."""
     stall_ms_max: int = 5000

@@ -64,6 +64,8 @@ class Disturbances:
         self.injected: Counter[str] = Counter()
         self.paused_until_ns = 0
         """When all pauses are over that have begun; virtual time."""
+        self.paused_ns = 0
+        """How long all pauses are together that have begun."""
         self.set_back: list[SetBack] = []
         """Every clock step back, in order."""
         self._kernel = kernel
@@ -104,12 +106,16 @@ class Disturbances:
         if _CLOCK in due:
             self._step_clock()
         if _PAUSED_MACHINE in due:
-            self._kernel.pass_time(self._draw_ns(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
+            pause_ns = self._draw_ns(_PAUSED_MACHINE, self._plan.paused_machine_ms_max)
+            self.paused_ns += pause_ns
+            self._kernel.pass_time(pause_ns)
             self.paused_until_ns = max(self.paused_until_ns, self._kernel.now_ns)
             self._count(_PAUSED_MACHINE)
         if _PAUSED_TASK in due:
             self._count(_PAUSED_TASK)
-            due_ns = self._kernel.now_ns + self._draw_ns(_PAUSED_TASK, self._plan.paused_task_ms_max)
+            pause_ns = self._draw_ns(_PAUSED_TASK, self._plan.paused_task_ms_max)
+            self.paused_ns += pause_ns
+            due_ns = self._kernel.now_ns + pause_ns
             self.paused_until_ns = max(self.paused_until_ns, due_ns)
             self._kernel.park(_PAUSED, due_ns)
         return _PAUSED_TASK in due

@@ -31,28 +31,40 @@ class SharedAttribute(NamedTuple):
     """Whether it holds what is changed in place, so that who reads it may be about to do that."""
 
 
+class _ClassFacts(NamedTuple):
+    owner: type
+    attributes: dict[str, bool]
+    """Those of its objects by name, each with whether it holds a container."""
+    assigned_later: set[str]
+    """Those that its own functions assign, constructors left out."""
+
+
+class _ModuleFacts(NamedTuple):
+    assigned_of_others: set[str]
+    """What its functions assign of objects that are not `self`."""
+    classes: list[_ClassFacts]
+
+
 @cache
 def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
     """Return what can race of some classes and of all those that some modules define.
 
     Raises ValueError naming a source that cannot be read.
     """
-    modules = dict.fromkeys(_module_of(source) for source in sources)
-    trees = {module: _tree_of(module) for module in modules}
-    by_others = {name for tree in trees.values() for name, is_own in _assigned_later(tree) if not is_own}
-    own: dict[type, dict[str, bool]] = {}
-    by_itself: dict[type, set[str]] = {}
-    for module, tree in trees.items():
-        for owner, node in _classes_in(module, tree):
-            if module in sources or owner in sources:
-                own[owner] = _attributes_in(node)
-                by_itself[owner] = {name for name, is_own in _assigned_later(node) if is_own}
+    facts = {module: _facts_of(module) for module in dict.fromkeys(_module_of(source) for source in sources)}
+    by_others = {name for each in facts.values() for name in each.assigned_of_others}
+    classes = {
+        one.owner: one
+        for module, each in facts.items()
+        for one in each.classes
+        if module in sources or one.owner in sources
+    }
     found: dict[tuple[type, str], bool] = {}
-    for owner, attributes in own.items():
-        for name, is_container in attributes.items():
-            if is_container or name in by_others | by_itself[owner]:
+    for owner, one in classes.items():
+        for name, is_container in one.attributes.items():
+            if is_container or name in by_others or name in one.assigned_later:
                 # A class that assigns what it has inherited has no attribute of its own by that.
-                first = [base for base in owner.__mro__ if name in own.get(base, ())][-1]
+                first = [base for base in owner.__mro__ if base in classes and name in classes[base].attributes][-1]
                 found[first, name] = found.get((first, name), False) or is_container
     return tuple(
         SharedAttribute(owner, name, is_container)
@@ -68,27 +80,36 @@ def _module_of(source: Source) -> ModuleType:
     return module
 
 
-def _tree_of(module: ModuleType) -> ast.Module:
+@cache
+def _facts_of(module: ModuleType) -> _ModuleFacts:
     try:
-        return ast.parse(inspect.getsource(module))
+        tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError) as error:
         raise ValueError(f"{module.__name__}: its source cannot be read: {error}") from error
-
-
-def _classes_in(module: ModuleType, tree: ast.Module) -> Iterator[tuple[type, ast.ClassDef]]:
+    facts = _ModuleFacts(set(), [])
     for node in tree.body:
-        owner = vars(module).get(node.name) if isinstance(node, ast.ClassDef) else None
-        if isinstance(owner, type) and isinstance(node, ast.ClassDef):
-            parameters = getattr(owner, "__dataclass_params__", None)
-            is_value = parameters is not None and parameters.eq
-            is_protocol = getattr(owner, "_is_protocol", False)
-            if not (issubclass(owner, _UNCHANGING) or is_value or is_protocol):
-                yield owner, node
+        assigned = list(_assigned_later(node))
+        facts.assigned_of_others.update(name for name, is_own in assigned if not is_own)
+        if isinstance(node, ast.ClassDef) and (owner := _owner_of(node, module)) is not None:
+            later = {name for name, is_own in assigned if is_own}
+            facts.classes.append(_ClassFacts(owner, _attributes_in(node), later))
+    return facts
 
 
-def _assigned_later(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
+    """Return the class that a module defines there; None if its objects do not change, or there are none."""
+    owner = vars(module).get(node.name)
+    if not isinstance(owner, type):
+        return None
+    parameters = getattr(owner, "__dataclass_params__", None)
+    is_value = parameters is not None and parameters.eq
+    is_protocol = getattr(owner, "_is_protocol", False)
+    return None if issubclass(owner, _UNCHANGING) or is_value or is_protocol else owner
+
+
+def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
     """Yield the attributes that functions assign, constructors left out, each with whether it is one of `self`."""
-    waiting = [tree]
+    waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef) and node.name in _CONSTRUCTORS:

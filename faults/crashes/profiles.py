@@ -113,6 +113,14 @@ class CrashProfile:
         assert not (self.page_cache_survives and self.metadata is not Metadata.KEPT), self
         assert not (self.whole_pages and (self.torn_bytes_chance or self.torn_page_chance)), self
 
+    @property
+    def summary(self) -> str:
+        """Return in words what such a crash takes."""
+        if self.page_cache_survives:
+            return "the page cache survives, and with it every write, name and size"
+        pages = "lost" if self.whole_pages else "lost or torn"
+        return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
+
     def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
         """Return the growths that are lost and may leave a part of themselves, out of all that may be lost."""
         if not self.grows_in_steps:

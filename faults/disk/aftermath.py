@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..crashes.page_outcomes import DirtyPage, PageOutcome, lay_version
 from .changes import Change, Create, MakeDirectory, MetadataState, Rename
+from .content import Content, SparseBytes
 from .image import Image
 from .namespace import Namespace
 
@@ -27,9 +28,9 @@ class FileState(NamedTuple):
     """One file of a disk at some moment."""
 
     path: str
-    cache: bytes
+    cache: Content
     """As readers see it."""
-    durable_bytes: bytes
+    durable_bytes: Content
     """As it surely is, of the same length."""
     dirty: tuple[tuple[int, int], ...]
     """Ranges [start, end) with writes that are not surely durable."""
@@ -70,16 +71,21 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
     files = {}
     for path, file in sorted(names.current.names.items()):
         inode = names.current.files[file]
-        cache = bytes(inode.content())
+        cache = _kept(inode.content())
         files[path] = FileState(
             path,
             cache,
-            bytes(inode.durable_bytes(len(cache))),
+            _kept(inode.durable_bytes(len(cache))),
             tuple((at, at + len(data)) for _, at, data in inode.pending),
             inode.stale,
             not any(path == name or path.startswith(f"{name}/") for name in unsure),
         )
     return DiskState(page_bytes, sector_bytes, files)
+
+
+def _kept(content: Content) -> Content:
+    """Return content as it stays, whatever is written to the file then."""
+    return content.copy() if isinstance(content, SparseBytes) else bytes(content)
 
 
 def aftermath_of(

@@ -6,7 +6,7 @@ remove directory. The same run numbers them alike, so "die during operation 137"
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -128,6 +128,11 @@ class Disk:
         """Return its directories, sorted."""
         return sorted(self._names.current.directories)
 
+    @property
+    def paths(self) -> list[str]:
+        """Return the paths of its files, sorted. For judges, not for stores."""
+        return sorted(self._names.current.names)
+
     def crash_at(self, operation: int, moment: str) -> CrashTrigger:
         """Kill the machine that begins the operation of that number: before, during or after its effect.
 
@@ -147,6 +152,20 @@ class Disk:
         self._injector.crash_at = self.operations  # the next one, so that the trigger is asked from there on
         self._injector.moment = moment
         self._injector.aim = trigger
+
+    def strike_page_ins_of(self, names: Collection[str]) -> None:
+        """Let page-ins be slow, or fail, for tasks whose names end so, behind the last `/`, and for no others."""
+        self._injector.struck_names = names
+
+    @contextmanager
+    def with_page_ins(self) -> Iterator[None]:
+        """Let the current task be struck by them, too, inside a `with` block."""
+        injector, task = self._injector, self.kernel.current
+        injector.struck.add(task)
+        try:
+            yield
+        finally:
+            injector.struck.discard(task)
 
     @contextmanager
     def with_faults(self, **faults: Any) -> Iterator[None]:

@@ -14,7 +14,7 @@ et al., "Fail-Slow at Scale", FAST 2018, for devices and firmware that stop for 
 import errno
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -23,7 +23,7 @@ from isal.isal_zlib import crc32
 from ...sim.choices import Stream
 from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
-from ...sim.machine import Machine, Waiting
+from ...sim.machine import Machine, SimTask, Waiting
 from ...sim.magnitudes import draw_duration_ns
 from ..kinds import FaultKind
 from ..plan import FaultPlan
@@ -129,7 +129,7 @@ class FaultInjector:
 
     __slots__ = (
         *("_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "met", "moment"),
-        *("operations", "slow_until_ns", "stopped", "stream"),
+        *("operations", "slow_until_ns", "stopped", "stream", "struck", "struck_names"),
     )
 
     def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
@@ -146,6 +146,10 @@ class FaultInjector:
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.faults = faults
+        self.struck_names: Collection[str] = ()
+        """Last parts of the names of tasks that page-ins strike wherever they look through a map."""
+        self.struck: set[SimTask] = set()
+        """Tasks that they strike just now."""
         self.moment: str = CrashPhase.BEFORE
         self.met: CrashSite | None = None
         """The last operation that a machine died at, or is about to."""
@@ -196,6 +200,17 @@ class FaultInjector:
                 delay_ns += self.draw_ns(_SLOW_NS_MIN, faults.slow_io_ms_max, f"slow {label}")
             if delay_ns:
                 self.kernel.park(Waiting(label), self.kernel.now_ns + delay_ns)
+
+    @property
+    def is_struck_by_page_ins(self) -> bool:
+        """Return whether what the present task looks at through a map may have to be read from the device first."""
+        task = self.kernel.current
+        return task in self.struck or task.name.rpartition("/")[2] in self.struck_names
+
+    def wait_for_page(self, path: str) -> None:
+        """Let the current task wait for a page that is read from the device, longer than it should take."""
+        delay_ns = self.draw_ns(_SLOW_NS_MIN, self.faults.slow_io_ms_max, f"slow page-in {path}")
+        self.kernel.park(Waiting(f"page-in {path}"), self.kernel.now_ns + delay_ns)
 
     def pause_for_device(self, machine: Machine, kind: str, path: str) -> None:
         """Pass a scheduling point, and wait for the device if it is slow."""

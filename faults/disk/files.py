@@ -13,7 +13,7 @@ from ...sim.machine import Machine
 from ..kinds import FaultKind
 from .changes import parent_of
 from .fault_injector import CrashPhase, FaultInjector, os_error
-from .mapped_file import FlawedMappedFile, SimMappedFile
+from .mapped_file import FlawedMappedFile, ReclaimedMappedFile, SimMappedFile
 from .namespace import Namespace
 from .page_cache import Inode
 from .syncs import Syncs, SyncWait
@@ -247,7 +247,11 @@ class SimFiles:
                 self._names.extend(number, path, inode, grown_bytes, in_steps=True)
             injector.end(self._machine, "extend", number)
         inode.thaw(0)
-        kind = SimMappedFile if inode.flaws is None else FlawedMappedFile
+        kind: type[SimMappedFile] = SimMappedFile
+        if inode.flaws is not None:
+            kind = FlawedMappedFile
+        elif injector.faults.slow_page_in_chance > 0.0 or injector.faults.failed_page_in_chance > 0.0:
+            kind = ReclaimedMappedFile
         return kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:

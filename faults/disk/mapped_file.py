@@ -172,6 +172,21 @@ class SimMappedFile:
         return ValueError(f"{self.path}: [{start}, {end}) is not within [0, {self.size_bytes})")
 
 
+class ReclaimedMappedFile(SimMappedFile):
+    """A mapped file whose clean pages the system may have let go: who looks at them waits, or finds them unreadable."""
+
+    __slots__ = ()
+
+    def view(self, start: int, end: int) -> memoryview:
+        """Return the bytes as readers see them when their pages are there. OSError(EIO) by chance."""
+        injector, faults = self._injector, self._injector.faults
+        if injector.is_struck_by_page_ins and self._inode.is_reclaimable(start, end):
+            if injector.inject_if(faults.slow_page_in_chance, FaultKind.SLOW_PAGE_IN, self.path):
+                injector.wait_for_page(self.path)
+            injector.fail_by_chance(faults.failed_page_in_chance, FaultKind.FAILED_PAGE_IN, self.path)
+        return super().view(start, end)
+
+
 class FlawedMappedFile(SimMappedFile):
     """A mapped file whose pages may be missing. A store into one of them is a scheduling point more."""
 

@@ -110,6 +110,19 @@ class Inode:
                 return False
         return durable_bytes[start:end] == self.content()[start:end]
 
+    def is_reclaimable(self, start: int, end: int) -> bool:
+        """Return whether the system may let the pages of [start, end) go, and must read them from the device then.
+
+        Dirty pages are only in memory. What is all zeros is taken for never written: nothing is read for it.
+        """
+        touched = _pages(start, end - start, self.page_bytes)
+        if not self.stale.isdisjoint(touched):
+            return False
+        first, last = touched.start * self.page_bytes, touched.stop * self.page_bytes
+        if any(at < last and first < at + len(data) for _, at, data in self.pending):
+            return False
+        return bool(bytes(self.cache[first:last]).strip(b"\0"))
+
     def content(self) -> Content:
         """Return the bytes as readers see them."""
         loaded = self.loaded

@@ -102,6 +102,18 @@ def remove_often(rig: Rig) -> None:
     rig.run(body)
 
 
+def look_often(rig: Rig) -> None:
+    """Look at what is durable through a map, again and again, whatever comes of it."""
+
+    def body() -> None:
+        mapped = rig.files.map("/old", 2 * PAGE)
+        with rig.disk.with_page_ins():
+            for _ in range(5):
+                tolerate(lambda: mapped.view(0, PAGE))
+
+    rig.run(body)
+
+
 def read_often(rig: Rig) -> None:
     """Read, map and look up, whatever comes of it."""
 
@@ -251,6 +263,8 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "refused mlock": Twin(write_often, FaultPlan(refused_lock_chance=0.3)),
     "failed read": Twin(read_often, FaultPlan(failed_read_chance=0.3)),
     "failed map": Twin(read_often, FaultPlan(failed_map_chance=0.3)),
+    "failed page-in": Twin(look_often, FaultPlan(failed_page_in_chance=0.3)),
+    "slow page-in": Twin(look_often, FaultPlan(slow_page_in_chance=0.3)),
     "failed look-up": Twin(read_often, FaultPlan(failed_lookup_chance=0.3)),
     "failed removal": Twin(remove_often, FaultPlan(failed_removal_chance=0.3)),
     "failed extend": Twin(read_often, FaultPlan(failed_extend_chance=0.3)),

@@ -1,0 +1,109 @@
+"""Clean pages of a mapped file may have left the memory: who looks at them waits, or cannot read them this once."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.faults.plan import FaultPlan
+
+PAGE = 4096
+IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1)}, ())
+FAILING = FaultPlan(failed_page_in_chance=1.0)
+
+
+def test_a_look_that_fails_is_an_input_output_error_and_the_next_one_works(
+    make_rig: Callable[..., Any],
+) -> None:
+    rig = make_rig(image=IMAGE, faults=FAILING)
+
+    def body() -> None:
+        mapped = rig.files.map("/a", 3 * PAGE)
+        with rig.disk.with_page_ins():
+            with pytest.raises(OSError, match="Input/output") as failure:
+                mapped.view(0, 1)
+            rig.disk.heal()
+            assert bytes(mapped.view(0, 1)) == b"a"
+        assert (failure.value.errno, failure.value.filename) == (errno.EIO, "/a")
+
+    rig.run(body)
+    assert rig.injected == {"failed page-in": 1}
+
+
+def test_a_look_that_is_slow_sees_what_was_stored_meanwhile(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_page_in_chance=1.0))
+    seen: list[tuple[bytes, int]] = []
+
+    def body() -> None:
+        mapped = rig.files.map("/a", 3 * PAGE)
+
+        def look() -> None:
+            with rig.disk.with_page_ins():
+                seen.append((bytes(mapped.view(0, 1)), rig.kernel.now_ns))
+
+        began_ns = rig.kernel.now_ns
+        reader = rig.machine.tasks.spawn("reader", look)
+        rig.machine.tasks.sleep(1)
+        mapped.store(0, b"b")
+        reader.join(None)
+        assert seen[0][1] - began_ns >= 1_000_000
+
+    rig.run(body)
+    assert seen[0][0] == b"b"
+    assert rig.injected == {"slow page-in": 1}
+
+
+def test_dirty_pages_are_in_memory_and_clean_ones_beside_them_need_not_be(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FAILING)
+
+    def body() -> None:
+        mapped = rig.files.map("/a", 3 * PAGE)
+        mapped.store(PAGE, b"dirty")
+        with rig.disk.with_page_ins():
+            assert bytes(mapped.view(PAGE, PAGE + 5)) == b"dirty"
+            for start, end in ((0, PAGE), (2 * PAGE, 3 * PAGE)):
+                with pytest.raises(OSError, match="Input/output"):
+                    mapped.view(start, end)
+            mapped.msync(0, 3 * PAGE)
+            with pytest.raises(OSError, match="Input/output"):
+                mapped.view(PAGE, PAGE + 5)
+
+    rig.run(body)
+
+
+def test_pages_that_were_never_written_are_zeros_without_a_look_at_the_device(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FAILING)
+
+    def body() -> None:
+        mapped = rig.files.map("/new", 2 * PAGE)
+        mapped.store(PAGE, b"written")
+        mapped.msync(0, 2 * PAGE)
+        with rig.disk.with_page_ins():
+            assert bytes(mapped.view(0, 1)) == b"\0"
+            with pytest.raises(OSError, match="Input/output"):
+                mapped.view(PAGE - 1, PAGE + 1)
+
+    rig.run(body)
+    assert rig.injected == {"failed page-in": 1}
+
+
+@pytest.mark.parametrize("name", ["dispatch", "judge"])
+def test_tasks_are_struck_by_their_names_and_others_see_well(make_rig: Callable[..., Any], name: str) -> None:
+    rig = make_rig(image=IMAGE, faults=FAILING)
+    rig.disk.strike_page_ins_of(("dispatch", "retention"))
+
+    def body() -> None:
+        mapped = rig.files.map("/a", 3 * PAGE)
+
+        def look() -> None:
+            try:
+                mapped.view(0, 1)
+            except OSError:
+                assert name == "dispatch"
+
+        rig.machine.tasks.spawn(name, look).join(None)
+
+    rig.run(body)
+    assert rig.injected["failed page-in"] == (name == "dispatch")
