@@ -1,4 +1,4 @@
-"""Failures of programs: broken states, with all it takes to make them again and have the check look at them; results.
+"""Failures of programs: broken states, with all it takes to make them again and have the check look at them.
 
 A kind of breach has a directory of its own, with the failure and the files that the crash left. The failure is an
 artefact (`faults.simulation.artefact`) of the kind "probe":
@@ -24,7 +24,7 @@ record      what the program did up to then (faults.probe.record)
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,9 @@ from ..disk.export import export
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
 from .checks.check import Check, CheckOutcome
-from .probe import CrashCase, ProbeReport, ViolationGroup
+from .probe import CrashCase
 from .record import FILES, ProgramRecord
-from .recovery import Recoveries
 from .replay import Point
-from .reruns import Reruns
 from .shrink import CrashCaseView
 from .story import step_text, story
 
@@ -166,13 +164,8 @@ def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, s
     return [{"what": loss.what, "by": step_text(record, loss.step).strip()} for loss in shown.losses]
 
 
-FORMAT = "tornlog-probe/1"
+RECOVERY = "recovery"
 _SLUG_MAX = 60
-
-
-def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
-    """Return why a program was refused, as a document."""
-    return {"format": FORMAT, "program": list(record.program), "steps": len(record.steps), "refused": reasons}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +181,7 @@ class ProbeFinding:
     rerun: str = ""
     """Of a run with a fault, or in another order: how it differed."""
     kind: str = ""
-    """The kind of difference that was."""
+    """What kind of difference that was; RECOVERY if it is a crash in one; empty of a crash of the program itself."""
 
 
 def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -> dict[tuple[str, str], Path]:
@@ -196,7 +189,7 @@ def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -
     places: dict[tuple[str, str], Path] = {}
     if out is None:
         return places
-    names = _slugs([f"{'recovery' if one.recovery else one.kind} {one.signature}" for one in found])
+    names = _slugs([f"{one.kind} {one.signature}" for one in found])
     for one, name in zip(found, names, strict=True):
         place = places[one.kind, one.signature] = out / "failures" / name
         (place / "files").mkdir(parents=True, exist_ok=True)
@@ -217,140 +210,3 @@ def _slugs(signatures: Iterable[str]) -> Iterator[str]:
             name += "-2"
         taken.add(name)
         yield name
-
-
-def probed_json(
-    record: ProgramRecord,
-    check: Check,
-    limit: int,
-    found: ProbeReport,
-    shown: dict[str, CrashCaseView],
-    places: dict[tuple[str, str], Path],
-    allowed: list[str],
-) -> dict[str, Any]:
-    """Return what probing came to, as a document."""
-    return {
-        "format": FORMAT,
-        "program": list(record.program),
-        "check": check.name,
-        "disks": [{"disk": disk, **asdict(count)} for disk, count in found.counts.items()],
-        "limit": limit,
-        "steps": len(record.steps),
-        "operations": found.operations,
-        "points": found.points,
-        "acknowledged": len(record.acknowledged),
-        "states": found.states,
-        "images": len(found.images),
-        "judged": found.judged,
-        "breaches": [
-            _breach_json(record, signature, breach, shown[example.signature], places.get(("", example.signature)))
-            for example in found.examples(record)
-            for signature, breach in example.breaches.items()
-        ],
-        "never_injected": found.never_injected,
-        "refused": [],
-        "allowed": allowed,
-        "seconds": round(found.seconds, 3),
-        "states_per_second": round(found.judged / found.seconds, 1) if found.seconds else 0.0,
-    }
-
-
-def recoveries_json(
-    recoveries: Recoveries, shown: Sequence[ProbeFinding], places: dict[tuple[str, str], Path]
-) -> dict[str, Any]:
-    """Return what crashes in recoveries came to, as a document."""
-    return {
-        "recorded": recoveries.recorded,
-        "writing": recoveries.writing,
-        "points": recoveries.points,
-        "states": recoveries.states,
-        "judged": recoveries.judged,
-        "refused": dict(recoveries.refused),
-        "breaches": [
-            {
-                **_breach_json(
-                    one.record,
-                    one.signature,
-                    recoveries.breaches[one.signature].group,
-                    one.shown,
-                    places.get(("", one.signature)),
-                ),
-                "recovers_from": list(one.recovery),
-            }
-            for one in shown
-        ],
-    }
-
-
-def reruns_json(reruns: Reruns, shown: Sequence[ProbeFinding], places: dict[tuple[str, str], Path]) -> dict[str, Any]:
-    """Return what runs with faults, and in other orders, came to, as a document."""
-    return {
-        "runs": reruns.runs,
-        "failed": reruns.failed,
-        "injected": dict(reruns.injected),
-        "never_injected": reruns.never_injected,
-        "cut": list(reruns.cut),
-        "seeds": reruns.seeds,
-        "orders": reruns.orders,
-        "choices": reruns.choices,
-        "hurried": reruns.hurried,
-        "points": reruns.points,
-        "states": reruns.states,
-        "judged": reruns.judged,
-        "refused": dict(reruns.refused),
-        "breaches": [
-            {
-                **_breach_json(
-                    one.record,
-                    one.signature,
-                    reruns.breaches[one.kind, one.signature].group,
-                    one.shown,
-                    places.get((one.kind, one.signature)),
-                ),
-                "kind": one.kind,
-                "rerun": one.rerun,
-            }
-            for one in shown
-        ],
-    }
-
-
-def _breach_json(
-    record: ProgramRecord, signature: str, breach: ViolationGroup, shown: CrashCaseView, place: Path | None
-) -> dict[str, Any]:
-    case = shown.case
-    return {
-        "signature": signature,
-        "outcome": breach.smallest.verdict.outcome,
-        "violations": list(breach.smallest.verdict.lines),
-        "example": case.verdict.signature,
-        "disks": breach.disks,
-        "states": breach.states,
-        "points": len(breach.points),
-        "smallest": {
-            "disk": case.disk,
-            "step": case.point.step,
-            "operations": case.point.operations,
-            "inside": case.point.is_inside,
-            "acknowledged": case.point.acknowledged,
-            "losses": losses_json(record, shown),
-            "story": list(story(record, case.point.step)),
-        },
-        "file": "" if place is None else str(place / "failure.json"),
-        "directory": "" if place is None else str(place / "files"),
-    }
-
-
-def replayed_json(failure: ProbeFailure, check: Check, verdict: CheckOutcome) -> dict[str, Any]:
-    """Return what a check says of a kept state now, as a document."""
-    return {
-        "format": "tornlog-probe-replay/1",
-        "program": list(failure.record.program),
-        "check": check.name,
-        "disk": failure.case.disk,
-        "same": verdict.is_broken and verdict.signature == failure.case.verdict.signature,
-        "outcome": verdict.outcome,
-        "violations": list(verdict.lines),
-        "signature": verdict.signature,
-        "digest": failure.case.digest,
-    }

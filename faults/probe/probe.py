@@ -22,14 +22,13 @@ from ..disk.image import Image
 from . import record as steps
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
+from .defaults import DISKS, LIMIT
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .story import where
 
 _BATCH = 64
 """So many points, or states, are put before the checks together, that all of those have something to do."""
-DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
-LIMIT = 256
 
 
 @dataclass(slots=True)

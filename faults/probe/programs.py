@@ -31,11 +31,15 @@ _FED = 'exec "$0" < "$1"'
 
 @dataclass(frozen=True, slots=True)
 class RecorderChoice:
-    """A way to record. kind: of RECORDERS, "" for the one that suits the program; seconds_max: how long it may run."""
+    """A way to record. kind: of RECORDERS, "" for the one that suits the program; seconds_max: how long it may run.
+
+    takes_stacks: find where in the source each of the system's calls was made. Python's calls have their lines anyway.
+    """
 
     kind: str
     stores: str
     seconds_max: float
+    takes_stacks: bool = False
 
     def record(self, program: Sequence[str], start: Image) -> tuple[ProgramRecord, list[str]]:
         """Run a program; return its record and where that is not all it did.
@@ -45,19 +49,34 @@ class RecorderChoice:
         """
         if self._kind_for(program) == PYTHON:
             return record_program(program, start, self.seconds_max)
-        return record_traced(runnable(program), start, self.seconds_max, self.stores)
+        return record_traced(runnable(program), start, self.seconds_max, self.stores, takes_stacks=self.takes_stacks)
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
         """Run a program under a control, which only the recorder of the system's calls has; it may end as it likes."""
-        return run_traced(runnable(program), start, self.seconds_max, self.stores, control, is_quiet=True)
+        return run_traced(
+            runnable(program),
+            start,
+            self.seconds_max,
+            self.stores,
+            control,
+            is_quiet=True,
+            takes_stacks=self.takes_stacks,
+        )
 
     def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
-        """Run a check in what a crash has left, as a program that promises nothing; else as `record`."""
+        """Run a check in what a crash has left, as a program that promises nothing; else as `record`.
+
+        A server is started for this state alone.
+        """
         with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
             promises = Path(scratch, "promises")
             if isinstance(check, PythonCheck):
                 promises.write_text(json.dumps(acknowledged))
                 program = ["-m", f"{__package__}.checks", check.name, str(promises)]
+            elif check.is_server:
+                promises.write_text(json.dumps(acknowledged))
+                asking = [sys.executable, "-P", "-m", f"{__package__}.checks.ask_once"]
+                program = [*asking, str(Path.cwd()), str(promises), str(self.seconds_max), check.name]
             else:
                 promises.write_text("".join(f"{promise}\n" for promise in acknowledged))
                 program = ["/bin/sh", "-c", _FED, check.name, str(promises)]

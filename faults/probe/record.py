@@ -21,7 +21,7 @@ order of their paths, have the first ones.
     remove directory  name    -        -      -       -      -
     sync directory    name    -        -      -       -      -
     sync all          -       -        -      -       -      -
-    failed sync       -       -        which  offset  bytes  -        as sync, but EIO: clean, and not durable
+    failed sync       -       -        which  offset  bytes  -        as sync, or all; EIO: clean, and not durable
     lying sync        name    -        which  offset  bytes  -        as sync, or sync directory, but not durable yet
     fault             kind    detail   which  -       -      -        a call was made to fail; it did nothing by that
     acknowledge       text    -        -      -       -      -        a promise; without any, a printed line
@@ -35,8 +35,9 @@ a crash" (sync_file_range(2)).
 JSON: `{"format": "tornlog-record/2", "program": [arguments], "exit": code, "steps": [{"do": kind, "path", "target",
 "file", "at", "size", "data": base64, "from": stack, "by": task, "call": system call}], "stacks": [[[file, line,
 function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}]}`, in steps what a kind
-does not use left out. Stacks are innermost first. The recorder of Python's own calls leaves `call` out. In
-`tornlog-record/1`, which is still read, `allocate` had the size in `at`, and there were no tasks.
+does not use left out. Stacks are innermost first. The recorder of Python's own calls leaves `call` out; that of the
+system's calls has empty stacks, unless it is asked for them. In `tornlog-record/1`, which is still read, `allocate` had
+the size in `at`, and there were no tasks.
 """
 
 import json

@@ -133,8 +133,11 @@ class Replayer:
                 self._file(step).zero(step.at, step.size)
             case steps.SYNC:
                 self._file(step).sync(step.at, step.at + step.size if step.size else None)
-            case steps.FAILED_SYNC:
+            case steps.FAILED_SYNC if step.file >= 0:
                 self._fail_to_sync(step)
+            case steps.FAILED_SYNC:
+                for number in range(len(self._open)):
+                    self._fail_to_sync(structs.replace(step, file=number))
             case steps.LYING_SYNC:
                 with self.disk.with_faults(lying_sync_chance=1.0):
                     self._act(structs.replace(step, kind=steps.SYNC_DIRECTORY if step.path else steps.SYNC))

@@ -17,14 +17,10 @@ from .probe import Prober, ProbeReport, Verdicts, ViolationGroup
 from .record import ProgramRecord
 from .recording.run import ProgramError
 from .story import step_text
-from .tracing.call_faults import CALL_FAULTS
 from .tracing.control import CallFault, RunControl
 from .tracing.run import TracedRun
 
-ERRORS = tuple(kind for kind in CALL_FAULTS if kind is not FaultKind.LYING_SYNC)
-"""Faults that a program learns of by what its call returns. No program can know of a sync that lies."""
 ORDER = "another order"
-RUNS_MAX = 32
 Rerun = Callable[[RunControl], TracedRun]
 """Runs the program under a control. Raises ProgramError if it cannot be recorded."""
 

@@ -1,18 +1,20 @@
 """Making one case small: as few and as small losses as the same breach takes, at the same moment, on the same disk."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...sim.choices import Choices, Decision
 from ...sim.shrink import Decided, Search, shrink_decisions
 from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
+from ..disk.aftermath import DiskState
 from ..disk.image import Image
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
 from .probe import CrashCase
-from .record import ProgramRecord
+from .record import FAILED_SYNC, ProgramRecord
 from .replay import DISK_STREAM, Replayer
-from .story import Loss, losses_of
+from .story import Loss, is_torn, losses_of
 
 TRIES_MAX = 200
 
@@ -45,6 +47,16 @@ class Scene:
         state = self._states.drawn(stream)
         return state, tuple(stream.decisions())
 
+    def before(self) -> DiskState:
+        """Return what there is at that moment, and what of it is durable."""
+        return self._replayer.disk.state()
+
+    def torn(self, case: CrashCase) -> set[tuple[str, int]]:
+        """Return the pages, by path and number, that a case leaves at two versions at once."""
+        state, _ = self.state(case.decisions)
+        pages = self._states.taken(state).pages
+        return {(page.path, page.page) for page, page_outcome in pages if is_torn(page_outcome)}
+
     def shown(self, case: CrashCase) -> CrashCaseView:
         """Return a case with its state. Raises NotReproducedError if that is another one than it was."""
         state, _ = self.state(case.decisions)
@@ -52,6 +64,14 @@ class Scene:
             raise NotReproducedError(f"state: expected digest {case.digest}, found {state.digest}")
         losses = losses_of(self._states.taken(state), self._replayer.steps_of)
         return CrashCaseView(case, state.image, tuple(losses))
+
+
+def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) -> str:
+    """Return what there is to say of the losses of a case that is not one of them: "" if there is nothing."""
+    failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
+    if failed and failed[0] <= case.point.step and not PROFILES[case.disk].page_cache_survives:
+        return f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
+    return "" if losses else "nothing is lost: all that had been done is there, and no more"
 
 
 def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Checkers) -> CrashCaseView:

@@ -11,26 +11,35 @@ from ..crashes.page_outcomes import DirtyPage, PageOutcome
 from ..disk.changes import Change, Create, Extend, Rename, RenameDirectory, RenameExchange, Truncate
 from . import record as steps
 from .record import FILES, NOBODY, ProgramRecord, SourceLine, Step
+from .replay import Point
 
 STORY_STEPS = 12
+_SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/local/lib/")
+_OF_GO = "/pkg/mod/"
+"""Where Go keeps the modules of others."""
 
 
 class Loss(NamedTuple):
     """One thing that is lost."""
 
     what: str
-    step: int
-    """The step that had made it; of a page, the first of those whose writes are lost."""
+    steps: tuple[int, ...]
+    """The steps that had made it; of a page, those whose writes are lost."""
+
+    @property
+    def step(self) -> int:
+        """Return the first of these."""
+        return self.steps[0]
 
 
 def step_text(record: ProgramRecord, number: int) -> str:
     """Return a step in a line: its line of the program, the call that it was, and, if there are several, its task."""
     step = record.steps[number]
-    parts = [described(record, step), where(record.stacks[step.stack]), step.call, _task_name(record, step)]
+    parts = [described(record, step), where(record.stacks[step.stack]), step.call, task_name(record, step)]
     return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
 
 
-def _task_name(record: ProgramRecord, step: Step) -> str:
+def task_name(record: ProgramRecord, step: Step) -> str:
     """Return who did a step, in words; "" where there is only one that could have."""
     tasks, task = [one for one in record.tasks if one != NOBODY], record.tasks[step.by]
     if len(tasks) < 2 or task == NOBODY:
@@ -49,7 +58,7 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
 
 def described(record: ProgramRecord, step: Step) -> str:
     """Return what a step did, with the paths that the program knows."""
-    name = _file_name(record, step.file)
+    name = file_name(record, step.file)
     end = step.at + step.size
     match step.kind:
         case steps.WRITE | steps.STORE:
@@ -61,38 +70,54 @@ def described(record: ProgramRecord, step: Step) -> str:
         case steps.SYNC:
             return f"sync {name} [{step.at}, {end})" if step.size else f"sync {name}"
         case steps.FAILED_SYNC | steps.LYING_SYNC:
-            whole = _named(step.path) if step.path else name
+            whole = named(step.path) if step.path else name if step.file >= 0 else "of all files"
             return f"{step.kind} {whole} [{step.at}, {end})" if step.size else f"{step.kind} {whole}"
         case steps.FAULT:
             return f"{step.path}: {step.target}{f' for {name}' if step.file >= 0 else ''}"
         case steps.CREATE if not step.path:
             return f"create {name}"
         case steps.LINK if not step.path:
-            return f"link {name} -> {_named(step.target)}"
+            return f"link {name} -> {named(step.target)}"
         case steps.SYMLINK:
-            return f"symlink {_named(step.path)} to {step.target}"
+            return f"symlink {named(step.path)} to {step.target}"
         case steps.RENAME | steps.LINK:
-            return f"{step.kind} {_named(step.path)} -> {_named(step.target)}"
+            return f"{step.kind} {named(step.path)} -> {named(step.target)}"
         case steps.EXCHANGE:
-            return f"exchange {_named(step.path)} and {_named(step.target)}"
+            return f"exchange {named(step.path)} and {named(step.target)}"
         case steps.SYNC_ALL:
             return step.kind
         case steps.ACKNOWLEDGE:
             return f"acknowledge {step.path!r}"
-    return f"{step.kind} {_named(step.path)}"
+    return f"{step.kind} {named(step.path)}"
 
 
-def _file_name(record: ProgramRecord, file: int) -> str:
+def file_name(record: ProgramRecord, file: int) -> str:
     """Return what a file was called first; one that never was, or was there before the program, by its number."""
+    return file_names(record).get(file, f"file {file}")
+
+
+def file_names(record: ProgramRecord) -> dict[int, str]:
+    """Return what the files were called first that the program has given a name."""
+    names: dict[int, str] = {}
     for step in record.steps:
-        if step.file == file and step.kind == steps.CREATE and step.path:
-            return _named(step.path)
-        if step.file == file and step.kind == steps.LINK:
-            return _named(step.target)
-    return f"file {file}"
+        if step.file >= 0 and step.kind == steps.CREATE and step.path:
+            names.setdefault(step.file, named(step.path))
+        elif step.file >= 0 and step.kind == steps.LINK:
+            names.setdefault(step.file, named(step.target))
+    return names
 
 
-def _named(path: str) -> str:
+def moment(record: ProgramRecord, point: Point) -> str:
+    """Return where a crash is, in words."""
+    if point.step < 0:
+        return "before the first step"
+    step = record.steps[point.step]
+    inside = "inside" if point.is_inside else "after"
+    place = where(record.stacks[step.stack])
+    return f"{inside} step {point.step + 1}: {described(record, step)}{f' at {place}' if place else ''}"
+
+
+def named(path: str) -> str:
     """Return a path as the program knows it: relative to its directory, or absolute outside of that."""
     return path.removeprefix(f"{FILES}/") if path != FILES else "."
 
@@ -107,12 +132,16 @@ def where(stack: Sequence[SourceLine]) -> str:
     if inner == own:
         return _place(os.path.basename(own.file), own)
     library = _place(_short(inner.file), inner)
-    return f"{_place(os.path.basename(own.file), own)} ({library}{f' {inner.function}' if inner.line else ''})"
+    function = f" {inner.function}" if inner.line and not library.endswith(inner.function) else ""
+    return f"{_place(os.path.basename(own.file), own)} ({library}{function})"
 
 
 def _place(file: str, place: SourceLine) -> str:
-    """Return a place of a program; of one without line numbers, its function."""
-    return f"{file}:{place.line}" if place.line else f"{file} {place.function}"
+    """Return a place of a program; of one without line numbers, its function. A line of Python says enough alone."""
+    if not place.line:
+        return f"{file} {place.function}"
+    is_plain = not place.function or file.endswith(".py")
+    return f"{file}:{place.line}" if is_plain else f"{file}:{place.line} {place.function}"
 
 
 def _short(file: str) -> str:
@@ -132,7 +161,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith(("<", *_libraries()))
+    return file.startswith(("<", *_SYSTEM, *_libraries())) or _OF_GO in file
 
 
 def _is_standard(file: str) -> bool:
@@ -143,14 +172,15 @@ def _is_standard(file: str) -> bool:
 
 def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
     """Return what was lost, in the order in which it had been made. steps_of: the step of each operation."""
-    found = [(change.number, _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
+    found = [([change.number], _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, page_outcome in taken.pages:
         found += _of_page(page, page_outcome)
-    return [Loss(what, steps_of[number]) for number, what in sorted(found)]
+    found.sort(key=lambda one: (one[0][0], one[1]))
+    return [Loss(what, tuple(dict.fromkeys(steps_of[number] for number in numbers))) for numbers, what in found]
 
 
 def _of_change(change: Change, kept_bytes: int) -> str:
-    path = _named(change.path)
+    path = named(change.path)
     match change:
         case Extend() if kept_bytes:
             left_bytes = change.before_bytes + kept_bytes
@@ -162,29 +192,35 @@ def _of_change(change: Change, kept_bytes: int) -> str:
         case Create():
             return f"name of {path} lost"
         case RenameExchange():
-            return f"exchange of {path} and {_named(change.target)} undone"
+            return f"exchange of {path} and {named(change.target)} undone"
         case Rename() | RenameDirectory():
-            return f"rename of {path} to {_named(change.target)} undone"
+            return f"rename of {path} to {named(change.target)} undone"
     return f"{change.kind} {path}: {change.lost}"
 
 
-def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[int, str]]:
-    """Yield the loss of a page, if it is one, with the number of the first operation that is concerned."""
+def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[int], str]]:
+    """Yield the loss of a page, if it is one, with the numbers of the operations that are concerned."""
     writes, latest = page.writes, len(page.writes)
-    which_page = f"page {page.page} of {_named(page.path)}"
-    if page_outcome.torn_at and page_outcome.other != page_outcome.version:
+    which_page = f"page {page.page} of {named(page.path)}"
+    if is_torn(page_outcome):
         first = min(page_outcome.version, page_outcome.other)
-        what = f"torn inside a sector: newer only up to its byte {page_outcome.torn_at}"
-        yield writes[first][0], f"{which_page} {what}"
-    elif page_outcome.sectors and page_outcome.other != page_outcome.version:
-        first = min(page_outcome.version, page_outcome.other)
+        concerned = [number for number, _, _ in writes[first:]]
+        if page_outcome.torn_at:
+            yield concerned, f"{which_page} torn inside a sector: newer only up to its byte {page_outcome.torn_at}"
+            return
         bits = page_outcome.sectors
         sectors = [str(bit) for bit in range(bits.bit_length()) if bits >> bit & 1]
         age = "older" if page_outcome.other < page_outcome.version else "newer"
         noun = "sector" if len(sectors) == 1 else "sectors"
-        yield writes[first][0], f"{which_page} torn: {noun} {', '.join(sectors)} {age}"
+        yield concerned, f"{which_page} torn: {noun} {', '.join(sectors)} {age}"
     elif page_outcome.version < latest:
         gone = latest - page_outcome.version
         some = f"its last {gone} of {latest} writes" if page_outcome.version else f"all {latest} writes"
         which = "its write" if latest == 1 else some
-        yield writes[page_outcome.version][0], f"{which_page} lost: {which}"
+        yield [number for number, _, _ in writes[page_outcome.version :]], f"{which_page} lost: {which}"
+
+
+def is_torn(page_outcome: PageOutcome) -> bool:
+    """Return whether a page is of two versions at once."""
+    mixes = page_outcome.torn_at or page_outcome.sectors
+    return bool(mixes) and page_outcome.version != page_outcome.other

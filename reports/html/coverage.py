@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import log1p
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ...scenarios.campaigns.coverage import FAULTS, MARKS, ends_of, faults_of
@@ -39,13 +40,14 @@ class Group(NamedTuple):
 def coverage_groups(injected: Mapping[str, int], marks: Mapping[str, int]) -> list[Group]:
     """Return the groups, each from what came about most often; injected: as seeds count it, ends of lives included."""
     return [
-        _group("injected faults", faults_of(injected), FAULTS),
-        _group("how lives ended", ends_of(injected), {}),
-        _group("rare paths that were taken", marks, MARKS),
+        bar_group("injected faults", faults_of(injected), FAULTS),
+        bar_group("how lives ended", ends_of(injected)),
+        bar_group("rare paths that were taken", marks, MARKS),
     ]
 
 
-def _group(title: str, counts: Mapping[str, int], known: Mapping[str, str]) -> Group:
+def bar_group(title: str, counts: Mapping[str, int], known: Mapping[str, str] = MappingProxyType({})) -> Group:
+    """Return counts as bars. known: what each that may come about means; those of them that did not are named."""
     most = max(counts.values(), default=0)
     bars = [
         Bar(name, known.get(name, ""), times, round(100 * log1p(times) / log1p(most)))

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from ... import __version__
-from ...scenarios.campaigns.failures.print_failure import printable
+from ...faults.simulation.prose import printable
 from ...store.errors import brings
 
 MARKS = {"held": "✓", "broken": "✗", "unsure": "!"}

@@ -82,8 +82,8 @@ class Axis {
 
 function orderPlaces(record) {
   const hasEvent = new Uint8Array(record.ns.length + 1);
-  const { operations, holds, puts, cuts, faults, checkpoints, broken, machines } = record;
-  for (const items of [operations, holds, puts, cuts, faults, checkpoints, broken, machines]) {
+  const { operations, holds, puts, promises, cuts, faults, checkpoints, broken, machines } = record;
+  for (const items of [operations, holds, puts, promises, cuts, faults, checkpoints, broken, machines]) {
     for (const item of items) hasEvent[item.begin] = hasEvent[item.end] = 1;
   }
   for (const steps of Object.values(record.positions)) for (const [at] of steps) hasEvent[at] = 1;

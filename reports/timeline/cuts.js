@@ -32,12 +32,12 @@ function cutBox(record, cut, selected, jump) {
   const touched = cut.files.filter(isTouched);
   if (touched.length) box.append(maps(record, touched, selected));
   const rest = cut.files.length - touched.length;
-  if (rest) box.append(element("p", rest === 1 ? "1 file was durable, and untouched." : `${rest} files were durable, and untouched.`));
+  if (rest) box.append(element("p", rest === 1 ? "1 file was left as it was." : `${rest} files were left as they were.`));
   return box;
 }
 
 function isTouched(file) {
-  return file.bytesBefore !== file.bytesAfter || /[wx]/.test(file.before) || (file.after !== "" && file.before !== file.after);
+  return (!file.named && file.after !== "") || file.bytesBefore !== file.bytesAfter || /[wx]/.test(file.before) || (file.after !== "" && file.before !== file.after);
 }
 
 function maps(record, files, selected) {
@@ -62,8 +62,9 @@ function noteOf(file) {
   if (file.after === "" && file.bytesAfter === file.bytesBefore) return "";
   if (file.bytesAfter < 0) return file.named ? "gone" : "its name was not durable: the file is gone";
   if (file.bytesBefore < 0) return "came back";
-  const notes = [];
+  const notes = file.named ? [] : ["its name was not durable, and is there by luck"];
   if (file.bytesAfter < file.bytesBefore) notes.push(`its length was not durable: ${file.bytesAfter} of ${file.bytesBefore} bytes`);
+  if (file.more) notes.push(`${file.more} pages more were not durable`);
   if (file.torn.length) notes.push(`torn: page ${file.torn.join(", ")}`);
   if (/[lm]/.test(file.after)) notes.push("what was not synced is lost, in part or whole");
   return notes.join("; ");
@@ -76,12 +77,13 @@ function strip(record, file, letters, mine, isAfter) {
   const perPage = record.pageBytes / record.sectorBytes;
   for (let first = 0; first < letters.length; first += perPage) {
     const page = made.appendChild(element("span"));
-    const isTorn = isAfter && file.torn.includes(first / perPage);
+    const pageAt = file.pages.length ? file.pages[first / perPage] : first / perPage;
+    const isTorn = isAfter && file.torn.includes(pageAt);
     page.className = isTorn ? "page torn" : "page";
     [...letters.slice(first, first + perPage)].forEach((letter, index) => {
       const [sign, words] = SECTORS[letter];
       const cell = page.appendChild(element("i", sign));
-      const start = (first + index) * record.sectorBytes;
+      const start = pageAt * record.pageBytes + index * record.sectorBytes;
       const isMine = mine && mine.start < start + record.sectorBytes && start < mine.stop;
       cell.className = `sector s-${letter}${isMine ? " mine" : ""}`;
       cell.title = `[${start}, ${start + record.sectorBytes}): ${words}${isTorn ? "; the page is torn" : ""}`;
@@ -99,7 +101,7 @@ function showLegend() {
     ["write", "a write"],
     ["name", "a file is made, grown, renamed or removed"],
     ["read", "a look"],
-    ["good", "answered OK"],
+    ["good", "answered OK; promised"],
     ["bad", "lost, failed, broken"],
   ];
   const place = document.getElementById("legend-body");

@@ -28,17 +28,19 @@ class Details {
   facts(one) {
     const { record } = this;
     const rows = [["from", momentWords(record, one.begin)]];
-    if (one.end > one.begin) {
+    if (one.end > one.begin && record.isTimed) {
       rows.push(["to", momentWords(record, one.end)]);
       const ns = record.ns[one.end] - record.ns[one.begin];
       rows.push(["took", ns ? timeWords(ns) : "no virtual time"]);
     }
     if (one.task) rows.push(["task", one.task.name]);
+    if (one.place) rows.push(["by", one.place]);
     if (one.kind === "put") rows.push(["queue", one.queue], ["answer", one.status || "none"], ["record", one.place || "nowhere"]);
     if (one.kind === "operation") {
       rows.push(["call", one.call], ["file", one.path]);
       if (one.start >= 0) rows.push(["bytes", `${rangeWords(one).trim()}, ${(one.stop - one.start).toLocaleString("en")} B`]);
       rows.push(["ended", one.ending || "well"]);
+      if (one.taken) rows.push(["the crash took", one.taken]);
     }
     if (one.kind === "checkpoint") {
       rows.push(["log durable to", `${one.physic} ms`], ["queues", `${one.logics} ms`], ["index", `${one.index} ms`]);
@@ -68,7 +70,7 @@ class Details {
     if (cut.lost.length) {
       const list = element("ul");
       for (const words of cut.lost) list.append(element("li", words));
-      parts.push(element("h3", "Names and sizes that it took"), list);
+      parts.push(element("h3", "What it took"), list);
     }
     return parts;
   }
@@ -81,7 +83,7 @@ class Details {
     }
     if (broken.story.length && !broken.puts.length) {
       const found = { at: broken.begin, words: "found broken", tone: "bad" };
-      parts.push(element("h3", `What was last done to ${broken.path}`), this.story([...broken.story, found]));
+      parts.push(element("h3", broken.path ? `What was last done to ${broken.path}` : "What was last done"), this.story([...broken.story, found]));
     }
     return parts;
   }
@@ -91,8 +93,4 @@ function element(name, words = "") {
   const made = document.createElement(name);
   made.textContent = words;
   return made;
-}
-
-function momentWords(record, moment) {
-  return `${timeWords(record.ns[moment])}, step ${record.steps[moment].toLocaleString("en")}`;
 }

@@ -11,6 +11,7 @@ function makeLanes(record) {
   }
   const add = (group, id, label, items, height, draw) => lanes.push({ id: `${group}:${id}`, label, group, height, items, draw });
   if (record.faults.length) add("faults", "faults", "faults", record.faults, 18, drawFault);
+  if (record.promises.length) add("promises", "promises", "promises", record.promises, 20, drawPromise);
   for (const [short, puts] of grouped(record.puts, (put) => put.task.short)) add("messages", short, short, puts, 20, drawPut);
   const holds = new Map(grouped(record.holds, (hold) => hold.task.short));
   for (const [short, spans] of grouped(record.spans, (span) => span.task.short)) {
@@ -62,6 +63,11 @@ function drawMachine(painter, machine, top, height, left, right) {
 
 function drawFault(painter, fault, top, height, left) {
   painter.diamond(left, top + height / 2, 5, painter.colours.fault);
+}
+
+function drawPromise(painter, promise, top, height, left, right) {
+  painter.rect(left, right, top + 3, height - 6, painter.colours.good);
+  painter.text(promise.words, left + 4, top + height / 2 + 0.5, painter.colours.panel, right - left - 6);
 }
 
 function drawCheckpoint(painter, checkpoint, top, height, left) {
@@ -118,7 +124,10 @@ function drawOperation(painter, operation, top, height, left, right) {
   const y = top + (kind === "read" ? height / 2 - 2 : 3);
   const tall = kind === "read" ? 4 : height - 6;
   painter.rect(left, right, y, tall, operation.ending === "cut off" ? painter.hatch(colour) : colour);
-  if (operation.ending && operation.ending !== "cut off") painter.cross((left + right) / 2, top + height / 2, 4, painter.colours.bad);
+  const isBad = operation.taken || (operation.ending && operation.ending !== "cut off");
+  if (operation.taken) painter.outline(left + 1, right - 1, y + 1, tall - 2, painter.colours.bad, 1.5);
+  if (isBad && (operation.ending || right - left < 40)) painter.cross((left + right) / 2, top + height / 2, 4, painter.colours.bad);
+  else if (isBad) painter.cross(right - 8, top + height / 2, 3, painter.colours.panel);
   if (kind === "read" || operation.ending) return;
-  painter.text(operation.parts || operation.call, left + 4, top + height / 2 + 0.5, painter.colours.panel, right - left - 6);
+  painter.text(operation.parts || operation.call, left + 4, top + height / 2 + 0.5, painter.colours.panel, right - left - (isBad ? 20 : 6));
 }

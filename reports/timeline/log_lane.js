@@ -116,8 +116,7 @@ function paintRuler(painter, record, height, bottom) {
   painter.rect(0, painter.width, height - 1, 1, colours.rule);
   const wordsAt = (x) => {
     const moment = axis.momentAt(painter.placeAt(x));
-    const time = timeWords(record.ns[moment]);
-    return axis.mode === "order" ? `step ${record.steps[moment].toLocaleString("en")} · ${time}` : time;
+    return axis.mode === "order" ? momentWords(record, moment) : timeWords(record.ns[moment]);
   };
   const room = painter.context.measureText(wordsAt(painter.width)).width + 24;
   const ticks = Math.max(1, Math.floor(painter.width / room));
@@ -148,6 +147,7 @@ function paintOverview(painter, record) {
   const scale = painter.width / axis.total;
   const x = (moment) => axis.place(moment) * scale;
   for (const machine of record.machines) painter.rect(x(machine.begin), x(machine.end) - 1, 9, 5, colours.rule);
+  for (const one of record.promises) painter.rect(x(one.begin), x(one.begin) + 1.5, 9, 5, colours.good);
   for (const put of record.puts) painter.rect(x(put.begin), x(put.begin) + 1.5, 9, 5, colours.faint);
   for (const cut of record.cuts) painter.rect(x(cut.begin) - 1, x(cut.begin) + 1, 5, 13, colours.cut);
   for (const broken of record.broken) painter.diamond(Math.min(x(broken.begin), painter.width - 5), 11, 5, colours.bad);

@@ -82,7 +82,8 @@ function step(by) {
   jump(item.begin, item);
 }
 
-function changeAxis(mode) {
+function changeAxis(wanted) {
+  const mode = record.isTimed ? wanted : "order";
   axis.change(mode);
   byId("by-order").setAttribute("aria-pressed", mode === "order");
   byId("by-time").setAttribute("aria-pressed", mode === "time");

@@ -9,21 +9,23 @@ The JSON is numbers and a table of texts:
     tasks       [name, begin, end, ending]
     spans       [task, state: 0 running, 1 ready, 2 waiting, begin, length, why]
     holds       [task, lock, begin, length]
-    operations  [task, kind, path, start, stop, begin, length, ending, parts]
+    operations  [task, kind, path, start, stop, begin, length, ending, parts, place, taken]
     positions   name -> [[moment, value], ...]
     checkpoints [moment, physic ms, logics ms, index ms]
     faults      [moment, kind, about]
     cuts        {at, what, lost: [texts], following, files: [[path, bytes before, bytes after, letters before,
-                letters after, torn pages, name is durable], ...]}
+                letters after, torn pages, name is durable, pages shown or none if all are, others], ...]}
     puts        [name, queue, task, asked, answered, status, place, path, start, stop, log offset,
                 outcomes: [[moment, machine, found + 2 * promised + 4 * returned], ...],
                 story: [[moment, text, tone], ...]]
+    promises    [task, text, begin, length, place]
     broken      [moment, task, text, path, puts, story]
 
 A moment is an index into moments, as in the recording; a length is in moments.
 """
 
 import json
+from collections.abc import Callable
 from importlib.resources import files
 from itertools import pairwise
 from typing import Any
@@ -35,12 +37,24 @@ from .recording.record import (
     RUNNING,
     WAITING,
     Cut,
+    FileMap,
     OperationRecord,
     Put,
     RunRecording,
     ViolationRecord,
 )
-from .story import PLAIN, Line, Storyteller, cut_words, last_changes, path_words, task_words
+from .story import (
+    BAD,
+    GOOD,
+    PLAIN,
+    Line,
+    Storyteller,
+    cut_words,
+    last_changes,
+    path_words,
+    printed_words,
+    task_words,
+)
 
 SCRIPTS = (
     "record",
@@ -71,8 +85,9 @@ def timeline_page(run: RunRecording) -> str:
         .get_template("page.html")
         .render(
             subject=run.subject,
+            is_timed=_is_timed(run),
             facts=_facts(run),
-            broken=[path_words(str(broken.violation)) for broken in run.broken],
+            broken=[_words(run)(str(broken.violation)) for broken in run.broken],
             style=_PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
             script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
             record=_embedded_json(run),
@@ -89,13 +104,26 @@ def _facts(run: RunRecording) -> list[tuple[str, str]]:
             ("flush", "sync" if plan.sync_flush else "async"),
             ("disk", plan.disk),
         ]
+    if not _is_timed(run):
+        return [*run.facts, ("digest", run.digest)]
     return [
         *of_store,
         ("lives", f"{len(run.machines) if plan is None else len(plan.lives):,}"),
         ("steps", f"{last.step:,}"),
         ("virtual time", f"{last.now_ns / 1e6:,.1f} ms"),
+        *run.facts,
         ("digest", run.digest),
     ]
+
+
+def _is_timed(run: RunRecording) -> bool:
+    """Return whether virtual time passes: it does in runs, and not in what was recorded of a program."""
+    return run.subject.seed is not None
+
+
+def _words(run: RunRecording) -> Callable[[str], str]:
+    """Return what makes texts readable: of a store, its paths are short; a program's own texts stay as they are."""
+    return printed_words if run.subject.seed is None else path_words
 
 
 def _embedded_json(run: RunRecording) -> str:
@@ -109,6 +137,7 @@ class _Embedding:
         self._run = run
         self._texts: dict[str, int] = {}
         self._storyteller = Storyteller(run)
+        self._words = _words(run)
 
     def document(self) -> dict[str, Any]:
         run, text = self._run, self._text
@@ -125,15 +154,19 @@ class _Embedding:
             "machines": [[text(one.name), one.begin, one.end, text(one.ending)] for one in run.machines],
             "tasks": [[text(one.name), one.begin, one.end, text(one.ending)] for one in run.tasks],
             "spans": [
-                [one.task, _STATES[one.state], one.begin, one.end - one.begin, text(path_words(one.why))]
+                [one.task, _STATES[one.state], one.begin, one.end - one.begin, text(self._words(one.why))]
                 for one in run.spans
             ],
             "holds": [[one.task, text(one.lock), one.begin, one.end - one.begin] for one in run.holds],
             "operations": [self._operation(one) for one in run.operations],
             "positions": positions,
             "checkpoints": [list(one) for one in run.checkpoints],
-            "faults": [[one.at, text(one.kind), text(path_words(one.about))] for one in run.faults],
+            "faults": [[one.at, text(one.kind), text(self._words(one.about))] for one in run.faults],
             "cuts": [self._cut(one) for one in run.cuts],
+            "promises": [
+                [one.task, text(self._words(one.text)), one.begin, one.end - one.begin, text(self._words(one.place))]
+                for one in run.promises
+            ],
             "puts": [self._put(number, one) for number, one in enumerate(run.puts)],
             "broken": [self._broken(one) for one in run.broken],
             "texts": list(self._texts),  # the last, for all others add to them
@@ -143,9 +176,10 @@ class _Embedding:
         return self._texts.setdefault(text, len(self._texts))
 
     def _operation(self, one: OperationRecord) -> list[int]:
-        kind, path = self._text(one.kind), self._text(path_words(one.path))
-        ending, parts = self._text(path_words(one.ending)), self._text(path_words(", ".join(one.parts)))
-        return [one.task, kind, path, one.start, one.stop, one.begin, one.end - one.begin, ending, parts]
+        words = self._words
+        kind, path = self._text(one.kind), self._text(words(one.path))
+        rest = [self._text(words(text)) for text in (one.ending, ", ".join(one.parts), one.place, one.taken)]
+        return [one.task, kind, path, one.start, one.stop, one.begin, one.end - one.begin, *rest]
 
     def _cut(self, cut: Cut) -> dict[str, Any]:
         return {
@@ -153,12 +187,14 @@ class _Embedding:
             "what": cut_words(cut),
             "machine": cut.machine,
             "following": cut.following,
-            "lost": [path_words(text) for text in cut.lost],
-            "files": [
-                [self._text(path_words(path)), *facts, list(torn), int(name_is_durable)]
-                for path, *facts, torn, name_is_durable in cut.files
-            ],
+            "lost": [self._words(text) for text in cut.lost],
+            "files": [self._file_map(one) for one in cut.files],
         }
+
+    def _file_map(self, one: FileMap) -> list[Any]:
+        path = self._text(self._words(one.path))
+        sectors = [one.bytes_before, one.bytes_after, one.before, one.after]
+        return [path, *sectors, list(one.torn), int(one.name_is_durable), list(one.pages), one.more]
 
     def _put(self, number: int, put: Put) -> list[Any]:
         outcomes = [
@@ -178,16 +214,25 @@ class _Embedding:
     def _broken(self, broken: ViolationRecord) -> list[Any]:
         violation = broken.violation
         changes = last_changes(self._run.operations, violation.file, _CHANGES_SHOWN_MAX)
-        text, path = self._text(path_words(str(violation))), self._text(path_words(violation.file))
-        lines = self._lines([self._change(one) for one in changes])
-        return [broken.at, broken.task, text, path, list(broken.puts), lines]
+        text, path = self._text(self._words(str(violation))), self._text(self._words(violation.file))
+        lines = [self._change(one, is_named=not violation.file) for one in changes]
+        if not violation.file:
+            lines += [Line(one.at, f"{one.kind}: {one.about}", BAD) for one in self._run.faults]
+            lines += [Line(one.end, f"promises {one.text!r}", GOOD) for one in self._run.promises]
+            lines += [Line(cut.at, cut_words(cut), BAD) for cut in self._run.cuts]
+            lines = sorted(lines, key=lambda line: line.at)[-_CHANGES_SHOWN_MAX:]
+        return [broken.at, broken.task, text, path, list(broken.puts), self._lines(lines)]
 
-    def _change(self, one: OperationRecord) -> Line:
+    def _change(self, one: OperationRecord, *, is_named: bool) -> Line:
         who = task_words(self._run.tasks[one.task].name)
         what = ", ".join(one.parts) or one.kind
         where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""
-        ending = f": {one.ending}" if one.ending else ""
-        return Line(one.begin, path_words(f"{who}: {what}{where}{ending}"), PLAIN)
+        if is_named:
+            more = what.removeprefix(one.kind)  # as in "rename to value"
+            what = f"{one.kind} {one.path}{more}" if more != what else f"{what} {one.path}"
+        place = f", by {one.place}" if one.place else ""
+        ending = "".join(f": {text}" for text in (one.ending, one.taken) if text)
+        return Line(one.begin, self._words(f"{who}: {what}{where}{place}{ending}"), BAD if one.taken else PLAIN)
 
     def _lines(self, lines: list[Line]) -> list[list[int]]:
         return [[line.at, self._text(line.text), self._text(line.tone)] for line in lines]

@@ -85,8 +85,10 @@ class Picture {
     if (x < -1 || x > painter.width + 1) return;
     painter.line(x, RULER - 12, this.height, colour, style);
     const width = painter.context.measureText(words).width;
-    const left = x + width + 10 > painter.width ? Math.max(x - width - 6, 0) : x + 4;
-    if (this.signs.some(([from, to]) => left < to && from < left + width)) return;
+    const isFree = (left) => !this.signs.some(([from, to]) => left < to && from < left + width);
+    const right = x + width + 10 > painter.width ? [] : [x + 4];
+    const left = [...right, Math.max(x - width - 6, 0)].find(isFree);
+    if (left === undefined) return;
     this.signs.push([left - 4, left + width + 4]);
     painter.text(words, left, RULER - 8, colour);
   }

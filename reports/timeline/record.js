@@ -27,17 +27,17 @@ function readRecord() {
       kind: "span", task: tasks[task], state: STATES[state], begin, end: begin + length, why: text(why),
     })),
     holds: raw.holds.map(([task, lock, begin, length]) => ({ kind: "hold", task: tasks[task], lock: text(lock), begin, end: begin + length })),
-    operations: raw.operations.map(([task, call, path, start, stop, begin, length, ending, parts]) => ({
+    operations: raw.operations.map(([task, call, path, start, stop, begin, length, ending, parts, place, taken]) => ({
       kind: "operation", task: tasks[task], call: text(call), path: text(path), start, stop,
-      begin, end: begin + length, ending: text(ending), parts: text(parts),
+      begin, end: begin + length, ending: text(ending), parts: text(parts), place: text(place), taken: text(taken),
     })),
     positions: raw.positions,
     checkpoints: raw.checkpoints.map(([at, physic, logics, index]) => ({ kind: "checkpoint", begin: at, end: at, physic, logics, index })),
     faults: raw.faults.map(([at, name, about]) => ({ kind: "fault", begin: at, end: at, name: text(name), about: text(about) })),
     cuts: raw.cuts.map((cut) => ({
       kind: "cut", begin: cut.at, end: cut.at, what: cut.what, machine: cut.machine, following: cut.following, lost: cut.lost,
-      files: cut.files.map(([path, bytesBefore, bytesAfter, before, after, torn, named]) => ({
-        path: text(path), bytesBefore, bytesAfter, before, after, torn, named: named === 1,
+      files: cut.files.map(([path, bytesBefore, bytesAfter, before, after, torn, named, pages, more]) => ({
+        path: text(path), bytesBefore, bytesAfter, before, after, torn, named: named === 1, pages, more,
       })),
     })),
     puts: raw.puts.map(([name, queue, task, asked, answered, status, place, path, start, stop, logOffset, outcomes, story], index) => ({
@@ -48,11 +48,15 @@ function readRecord() {
       })),
       story: lines(story),
     })),
+    promises: raw.promises.map(([task, words, begin, length, place]) => ({
+      kind: "promise", task: tasks[task], words: text(words), begin, end: begin + length, place: text(place),
+    })),
     broken: raw.broken.map(([at, task, words, path, puts, story]) => ({
       kind: "violation", begin: at, end: at, task: tasks[task], words: text(words), path: text(path), puts, story: lines(story),
     })),
   };
   record.last = record.ns.length - 1;
+  record.isTimed = record.ns[record.last] > 0;
   for (const put of record.puts) {
     if (put.answered < 0) put.end = diesAt(record, put);
   }
@@ -78,7 +82,7 @@ function outcomeOf(put) {
 
 function operationClass(operation) {
   if (operation.call === "store" || operation.call === "pwrite") return "write";
-  if (["msync", "fdatasync", "sync", "sync directory"].includes(operation.call)) return "sync";
+  if (["msync", "fdatasync", "sync", "sync directory", "sync all"].includes(operation.call)) return "sync";
   if (operation.call === "write") return "write";
   return operation.parts || ["rename", "unlink", "remove directory"].includes(operation.call) ? "name" : "read";
 }
@@ -92,10 +96,22 @@ function timeWords(ns) {
   return `${ms.toLocaleString("en", { minimumFractionDigits: 3, maximumFractionDigits: ms < 1 ? 6 : 3 })} ms`;
 }
 
+// When it was: virtual time, if there is any, and the step.
+function momentWords(record, moment) {
+  const step = `step ${record.steps[moment].toLocaleString("en")}`;
+  return record.isTimed ? `${timeWords(record.ns[moment])}, ${step}` : step;
+}
+
 // One line that says what something is.
 function wordsOf(one) {
   switch (one.kind) {
-    case "operation": return `${one.parts || one.call} ${one.path}${rangeWords(one)}${one.ending ? `: ${one.ending}` : ""}`;
+    case "operation": {
+      const ends = [one.ending, one.taken].filter((words) => words).map((words) => `: ${words}`);
+      const rest = one.parts.startsWith(one.call) ? one.parts.slice(one.call.length) : null;
+      const what = rest === null ? `${one.parts || one.call} ${one.path}` : `${one.call} ${one.path}${rest}`;
+      return `${what}${rangeWords(one)}${ends.join("")}`;
+    }
+    case "promise": return `promised: ${one.words}`;
     case "span": return `${one.task.short} ${{ running: "runs", ready: "could run", waiting: `waits: ${one.why}` }[one.state]}`;
     case "hold": return `${one.task.short} holds lock ${one.lock}`;
     case "put": return `${one.name} into ${one.queue}: ${one.status || "no answer"}`;

@@ -2,8 +2,8 @@
 
 class Search {
   constructor(record) {
-    const { operations, puts, holds, faults, cuts, broken, machines } = record;
-    this.entries = [operations, puts, holds, faults, cuts, broken, machines]
+    const { operations, puts, promises, holds, faults, cuts, broken, machines } = record;
+    this.entries = [operations, puts, promises, holds, faults, cuts, broken, machines]
       .flat()
       .map((item) => ({ item, words: searchWords(item).toLowerCase() }))
       .sort((one, other) => one.item.begin - other.item.begin);
@@ -37,7 +37,7 @@ class Search {
 }
 
 function searchWords(item) {
-  if (item.kind === "operation") return `${item.call} ${item.parts} ${item.path} ${item.ending}`;
+  if (item.kind === "operation") return `${item.call} ${item.parts} ${item.path} ${item.place} ${item.ending} ${item.taken}`;
   if (item.kind === "put") return `${item.name} ${item.queue} ${item.status} ${item.place}`;
   return wordsOf(item);
 }

@@ -21,7 +21,7 @@ from .recording.record import (
 )
 
 GOOD, BAD, PLAIN = "good", "bad", "plain"
-_WRITES = ("store", "pwrite")
+_WRITES = ("store", "pwrite", "write")
 _SYNCS = ("msync", "fdatasync", "sync")
 _HARMLESS = ("process-kill", "nothing-lost")
 _OK = "PUT_OK"
@@ -191,8 +191,9 @@ def _sync_line(sync: OperationRecord) -> Line:
 
 
 def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -> list[OperationRecord]:
-    """Return the last writes, syncs and other changes of a file."""
-    found = [one for one in operations if one.path == path and (one.parts or one.kind in _WRITES + _SYNCS)]
+    """Return the last writes, syncs and other changes of a file; without a path, of any."""
+    known = (*_WRITES, *_SYNCS)
+    found = [one for one in operations if path in ("", one.path) and (one.parts or one.kind in known)]
     return found[-count:]
 
 
@@ -201,7 +202,12 @@ def path_words(text: str) -> str:
 
     What cannot be printed, such as the separators of properties, is a dot.
     """
-    return _UNPRINTABLE.sub("·", _ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
+    return printed_words(_ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
+
+
+def printed_words(text: str) -> str:
+    """Return a text with a dot for each character that cannot be printed."""
+    return _UNPRINTABLE.sub("·", text)
 
 
 def task_words(name: str) -> str:

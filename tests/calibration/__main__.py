@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from tornlog.faults.probe.programs import ProgramError
-from tornlog.reports.cli.common import OUT, plain_table, print_error
+from tornlog.reports.cli.console import OUT, plain_table, print_error
 
 from .calibrated import DISKS, CalibratedProgram, Calibration, NotInstalled, calibrate
 from .settings import PROGRAMS

@@ -195,6 +195,15 @@ class CheckServer(Check):
         self.close()
         return CheckOutcome(DIED, (f"the check's server has ended: {_how(server.returncode)}",))
 
+    def dismiss(self) -> None:
+        """Have the server end by itself, as there are no more questions; end it if it does not."""
+        if self._server is not None:
+            assert self._server.stdin is not None, self.name
+            self._server.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._server.wait(_ENDING_SECONDS)
+            self.close()
+
     def close(self) -> None:
         """End the server."""
         if self._server is not None:

@@ -3,18 +3,24 @@
 A call that is to fail is never made: the thread that is in front of it is sent past it, and finds the error as its
 result. A short write is made, of half of what it was to write. Each kind strikes the calls that are known to fail so:
 
-    failed write           EIO     writes to files, of any kind: write, pwrite, writev, sendfile, copy_file_range, ...
+    failed write           EIO     writes to files: write, pwrite, writev, sendfile, copy_file_range, io_submit, ...
     disk full              ENOSPC  the same; there is room again for the next one
     short write            -       the same, if they have two bytes or two buffers to write
     interrupted call       EINTR   the same, truncations, allocations, fsync and fdatasync; nothing is done
     failed creation        ENOSPC  what makes a name: open of a new file, mknod, mkdir, link, symlink
     failed extend          ENOSPC  fallocate
-    failed sync            EIO     fsync, fdatasync and msync of a file: its pages are clean, and not durable
+    failed sync            EIO     fsync, fdatasync and msync of a file: its pages are clean, and not durable; syncfs:
+                                   those of all; write, pwrite, writev, pwritev that sync what they write (O_DSYNC)
     failed directory sync  EIO     fsync and fdatasync of a directory: its names are as unsure as before
-    lying sync             0       fsync, fdatasync and msync, of files and directories: nothing is durable yet
+    lying sync             0       the same but for syncfs, and those of directories: nothing is durable yet
 
-Asynchronous writes (io_submit), sync, syncfs, and the syncs that a write with O_DSYNC makes, are never struck. After a
-failed sync readers see the new bytes, as under ext4 and xfs.
+sync has no way to say that it has failed. A write whose sync fails has written, says that it has not, and leaves the
+position where it was, as Linux does. sync and syncfs do not lie. After a failed sync readers see the new bytes, as
+under ext4 and xfs.
+
+An asynchronous write (io_submit) is submitted, and fails when it is done: it is given a buffer that is not there, which
+the kernel answers by EFAULT, and that is made the error in question where the program is to read it. Another thread
+that has read it by then has met EFAULT, and the step says so. Only the first write of a call is struck, and no sync.
 """
 
 import errno
@@ -25,8 +31,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from ...kinds import FaultKind
-from ..record import FAILED_SYNC, FAULT, LYING_SYNC, Step
-from .control import CallFault
+from ..record import FAILED_SYNC, FAULT, LYING_SYNC, WRITE
+from . import asynchronous
+from .asynchronous import EventRing, Request
+from .control import CALL_FAULTS, CallFault
 from .files import KnownFiles
 from .names import NameCalls
 from .notes import ProgramNotes
@@ -35,6 +43,15 @@ from .threads import CallInjector, Finish, TracedThread
 
 _HERE = 2**32 - 100  # AT_FDCWD, as 32 bits
 _SUCCESS = 0
+
+
+class _Submitted(NamedTuple):
+    """An asynchronous write. before: how many requests its call has before it; file: its number in the record."""
+
+    ring: EventRing
+    request: Request
+    before: int
+    file: int
 
 
 class _WriteArguments(NamedTuple):
@@ -50,6 +67,11 @@ _WRITES = {
     **dict.fromkeys(("splice", "copy_file_range"), _WriteArguments(2, 4)),
 }
 _SYNCS = ("fsync", "fdatasync")
+_MAY_LIE = (*_SYNCS, "msync")
+_MAY_SYNC = ("write", "writev", "pwrite64", "pwritev", "pwritev2")
+_RWF_SYNCS = 2 | 4  # RWF_DSYNC, RWF_SYNC
+_SEEK_SET = 0
+_NOWHERE = 0
 _INTERRUPTED = ("ftruncate", "truncate", "fallocate", *_SYNCS)
 _NAMED_BY = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
 """Which argument of a call that opens is the path."""
@@ -64,8 +86,6 @@ _ERRORS = {
     FaultKind.FAILED_DIRECTORY_SYNC: errno.EIO,
     FaultKind.LYING_SYNC: _SUCCESS,
 }
-CALL_FAULTS = (*_ERRORS, FaultKind.SHORT_WRITE)
-"""The kinds that calls can be made to meet."""
 
 
 class CallFaults:
@@ -82,15 +102,15 @@ class CallFaults:
         self._met = 0
         """How many calls there were that it could have struck."""
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
-            FaultKind.FAILED_WRITE: self._is_write,
-            FaultKind.DISK_FULL: self._is_write,
+            FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
+            FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
             FaultKind.SHORT_WRITE: self._is_write_of_several,
             FaultKind.INTERRUPTED_CALL: self._is_interruptible,
             FaultKind.FAILED_CREATION: self._makes_name,
             FaultKind.FAILED_EXTEND: lambda thread, call, name: name == "fallocate",
-            FaultKind.FAILED_SYNC: self._is_file_sync,
+            FaultKind.FAILED_SYNC: self._can_fail_to_sync,
             FaultKind.FAILED_DIRECTORY_SYNC: lambda *it: it[2] in _SYNCS and not self._is_file_sync(*it),
-            FaultKind.LYING_SYNC: lambda thread, call, name: name in (*_SYNCS, "msync"),
+            FaultKind.LYING_SYNC: lambda *it: it[2] in _MAY_LIE or self._is_synced_write(*it),
         }
         assert self._can_strike.keys() == set(CALL_FAULTS)
 
@@ -106,6 +126,10 @@ class CallFaults:
             return finish
         if self._fault.kind is FaultKind.SHORT_WRITE:
             return self._shortened(thread, call, name, finish)
+        if (submitted := self._submitted(thread, call, name)) is not None:
+            return self._failed_later(thread, submitted, finish)
+        if self._fault.kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC) and name in _WRITES:
+            return self._synced_badly(thread, call, finish)
         return self._answered(thread, call, name, finish)
 
     # -- which calls ---------------------------------------------------------------------------------
@@ -116,11 +140,33 @@ class CallFaults:
     def _is_write_of_several(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         return self._is_write(thread, call, name) and call.arguments[_WRITES[name].amount] >= 2
 
+    def _submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> _Submitted | None:
+        """Return the first asynchronous write to a file of a call."""
+        if name != "io_submit":
+            return None
+        ring = EventRing(thread.id, call.arguments[0])
+        requests = ring.requests(call.arguments[1], call.arguments[2])
+        for before, request in enumerate(requests):
+            file = self._files.state(thread.id, request.descriptor).file
+            if request.opcode == asynchronous.WRITE and file is not None:
+                return _Submitted(ring, request, before, file.number)
+        return None
+
     def _is_interruptible(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         return name in _INTERRUPTED or self._is_write(thread, call, name)
 
     def _is_file_sync(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         return name == "msync" or (name in _SYNCS and self._number(thread, call, name) >= 0)
+
+    def _can_fail_to_sync(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
+        return name == "syncfs" or self._is_file_sync(thread, call, name) or self._is_synced_write(thread, call, name)
+
+    def _is_synced_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
+        """Return whether a write makes durable what it writes."""
+        if name not in _MAY_SYNC or not self._is_write(thread, call, name):
+            return False
+        asks = name == "pwritev2" and call.arguments[5] & _RWF_SYNCS
+        return bool(asks or self._files.state(thread.id, call.arguments[0]).flags & os.O_DSYNC)
 
     def _makes_name(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         if name not in _NAMED_BY:
@@ -148,19 +194,47 @@ class CallFaults:
         def answer(_result: int) -> None:
             self._injector.set_register(thread, self._injector.machine.result, -error)
             if self._fault.kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC):
-                self._note_sync(finish)
+                self._note_sync(finish, _SUCCESS)
             else:
                 self._notes.add(FAULT, str(self._fault.kind), errno.errorcode[error], file=file)
 
         return answer
 
-    def _note_sync(self, finish: Finish) -> None:
+    def _note_sync(self, finish: Finish, result: int) -> None:
         """Note the syncs that a call would have made as what they are."""
         kind = FAILED_SYNC if self._fault.kind is FaultKind.FAILED_SYNC else LYING_SYNC
         noted = self._notes.steps
         since = len(noted)
-        finish(_SUCCESS)
-        noted[since:] = [_as(kind, step) for step in noted[since:]]
+        finish(result)
+        noted[since:] = [step if step.kind == WRITE else structs.replace(step, kind=kind) for step in noted[since:]]
+
+    def _synced_badly(self, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
+        """Have a write do all but the sync that belongs to it."""
+        descriptor = call.arguments[0]
+        position = self._files.state(thread.id, descriptor).position
+
+        def finish_unsynced(count: int) -> None:
+            self._note_sync(finish, count)
+            if self._fault.kind is FaultKind.FAILED_SYNC and count > 0:
+                self._injector.call(thread, "lseek", descriptor, position, _SEEK_SET)
+                self._injector.set_register(thread, self._injector.machine.result, -errno.EIO)
+
+        return finish_unsynced
+
+    def _failed_later(self, thread: TracedThread, submitted: _Submitted, finish: Finish) -> Finish:
+        """Have an asynchronous write fail when it is done."""
+        ring, request, before, file = submitted
+        error = _ERRORS[self._fault.kind]
+        request.set_buffer(thread.id, _NOWHERE)
+
+        def finish_failed(accepted: int) -> None:
+            request.set_buffer(thread.id, request.buffer)
+            finish(accepted)
+            if accepted > before:
+                met = error if ring.set_result(request.address, -error) else errno.EFAULT
+                self._notes.add(FAULT, str(self._fault.kind), errno.errorcode[met], file=file)
+
+        return finish_failed
 
     def _shortened(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
         """Have a write do half of what it was to do."""
@@ -176,7 +250,3 @@ class CallFaults:
             finish(count)
 
         return finish_short
-
-
-def _as(kind: str, step: Step) -> Step:
-    return structs.replace(step, kind=kind)

@@ -8,12 +8,12 @@ is under way at a time, so what is read back is this one's.
 import errno
 import os
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from stat import S_ISDIR
 
 from ..record import ALLOCATE, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE, ZERO_RANGE
-from . import ptrace
+from . import asynchronous, ptrace
+from .asynchronous import EventRing, Request
 from .files import KnownFile, KnownFiles, inside
 from .maps import MapCalls
 from .notes import ProgramNotes
@@ -24,11 +24,8 @@ PRINTED, PROMISED = "printed", "promised"
 _HERE = 2**64 - 1  # as an offset: at the position of the descriptor
 _RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 2, 4, 16, 32
 _KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
-_AIO_READ, _AIO_WRITE, _AIO_FSYNC, _AIO_FDATASYNC, _AIO_WRITEV = 0, 1, 2, 3, 8
-_AIO_SECONDS_MAX = 2.0
-_request = struct.Struct("<QIiHhIQQqQII")  # struct iocb
-_ring = struct.Struct("<IIII")  # struct aio_ring: id, slots, head, tail
-_EVENT_BYTES, _RING_HEAD_BYTES = 32, 32
+_AIO_WRITES = (asynchronous.WRITE, asynchronous.WRITE_VECTOR)
+_AIO_SYNCS = (asynchronous.FSYNC, asynchronous.FDATASYNC)
 
 
 class ContentCalls:
@@ -125,53 +122,37 @@ class ContentCalls:
 
     def on_io_submit(self, thread: TracedThread, context: int, count: int, list_at: int, *_: int) -> Finish | None:
         """Cover io_submit(2): the thread goes on when all is done, so it is done in the order of the record."""
-        wanted: list[tuple[int, int, KnownFile, int]] = []
+        wanted: list[tuple[Request, KnownFile]] = []
         try:
-            addresses: tuple[int, ...] = struct.unpack(f"<{count}Q", ptrace.read_memory(thread.id, list_at, 8 * count))
-            for address in addresses:
-                raw = ptrace.read_memory(thread.id, address, _request.size)
-                _, _, _, opcode, _, fd, buffer, size, at, *_rest = _request.unpack(raw)
-                if opcode == _AIO_READ and thread.memory.maps_in(buffer, size):
+            ring = EventRing(thread.id, context)
+            submitted = ring.requests(count, list_at)
+            for one in submitted:
+                if one.opcode == asynchronous.READ and thread.memory.maps_in(one.buffer, one.size_bytes):
                     self._notes.unseen("io_submit", "an asynchronous read into a map")
-                file = self._files.state(thread.id, fd).file
-                if file is not None and opcode in (_AIO_WRITE, _AIO_FSYNC, _AIO_FDATASYNC, _AIO_WRITEV):
-                    wanted.append((address, opcode, file, at))
-            slots, tail = _ring_state(thread.id, context)
+                file = self._files.state(thread.id, one.descriptor).file
+                if file is not None and one.opcode in (*_AIO_WRITES, *_AIO_SYNCS):
+                    wanted.append((one, file))
         except (OSError, struct.error):
             return None  # the call is wrong, and will say so
         if not wanted:
             return None
 
         def finish(accepted: int) -> None:
-            known = set(addresses[: max(accepted, 0)])
+            known = submitted[: max(accepted, 0)]
             due = [one for one in wanted if one[0] in known]
-            results = self._completed(thread.id, context, slots, tail, {one[0] for one in due})
-            for address, opcode, file, at in due:
-                written = results.get(address)
-                if written is None:
-                    self._notes.unseen("io_submit", f"a write has not ended within {_AIO_SECONDS_MAX:g} s")
-                elif opcode in (_AIO_FSYNC, _AIO_FDATASYNC):
-                    if written == 0:
+            results = ring.completed({request.address for request, _ in due})
+            for request, file in due:
+                result = results.get(request.address)
+                if result is None:
+                    late = f"a write has not ended within {asynchronous.SECONDS_MAX:g} s"
+                    self._notes.unseen("io_submit", late)
+                elif request.opcode in _AIO_SYNCS:
+                    if result == 0:
                         self._notes.add(SYNC, file=file.number)
-                elif written > 0:
-                    self._wrote(file, at, written)
+                elif result > 0:
+                    self._wrote(file, request.at, result)
 
         return finish
-
-    def _completed(self, thread: int, context: int, slots: int, start: int, due: set[int]) -> dict[int, int]:
-        """Return what requests have come to, as the kernel puts it into the ring that the program reads, too."""
-        results: dict[int, int] = {}
-        deadline = time.monotonic() + _AIO_SECONDS_MAX
-        while due - results.keys() and time.monotonic() < deadline:
-            _, tail = _ring_state(thread, context)
-            for slot in _slots(start, tail, slots):
-                event = ptrace.read_memory(thread, context + _RING_HEAD_BYTES + slot * _EVENT_BYTES, _EVENT_BYTES)
-                _, address, result, _ = struct.unpack("<QQqq", event)
-                if address in due:
-                    results[address] = result
-            start = tail
-            time.sleep(0 if not due - results.keys() else 0.0002)
-        return results
 
     # -- sizes ---------------------------------------------------------------------------------------
 
@@ -256,15 +237,3 @@ def _gathered(thread: int, vector: int, count: int) -> bytes:
     """Return the bytes of a vector of buffers."""
     parts = struct.iter_unpack("<QQ", ptrace.read_memory(thread, vector, 16 * count))
     return b"".join(ptrace.read_memory(thread, start, size) for start, size in parts)
-
-
-def _ring_state(thread: int, context: int) -> tuple[int, int]:
-    """Return how many slots the ring of an asynchronous context has, and which one is next."""
-    _, slots, _, tail = _ring.unpack(ptrace.read_memory(thread, context, _ring.size))
-    return slots, tail
-
-
-def _slots(start: int, end: int, slots: int) -> Iterator[int]:
-    while start != end:
-        yield start
-        start = (start + 1) % slots

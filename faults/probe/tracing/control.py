@@ -1,12 +1,23 @@
-"""What is done to a run, beside recording it: a fault at one call, or an order of its threads' steps.
+"""What is done to a run, beside recording it: a fault at one call, or an order of its threads' steps."""
 
-As text, for the process that stands beside the program: `{"kind", "nth", "seed"}`, each null if it is not used.
-"""
-
-import json
 from typing import NamedTuple
 
 from ...kinds import FaultKind
+
+CALL_FAULTS = (
+    FaultKind.FAILED_WRITE,
+    FaultKind.DISK_FULL,
+    FaultKind.INTERRUPTED_CALL,
+    FaultKind.FAILED_CREATION,
+    FaultKind.FAILED_EXTEND,
+    FaultKind.FAILED_SYNC,
+    FaultKind.FAILED_DIRECTORY_SYNC,
+    FaultKind.LYING_SYNC,
+    FaultKind.SHORT_WRITE,
+)
+"""The kinds that calls can be made to meet."""
+ERRORS = tuple(kind for kind in CALL_FAULTS if kind is not FaultKind.LYING_SYNC)
+"""Faults that a program learns of by what its call returns. No program can know of a sync that lies."""
 
 
 class CallFault(NamedTuple):
@@ -27,18 +38,6 @@ class RunControl(NamedTuple):
 
     def __str__(self) -> str:
         return str(self.fault) if self.fault is not None else "" if self.seed is None else f"seed {self.seed}"
-
-    def dumps(self) -> str:
-        """Return it as text."""
-        kind, nth = (None, None) if self.fault is None else (self.fault.kind.name, self.fault.nth)
-        return json.dumps({"kind": kind, "nth": nth, "seed": self.seed})
-
-    @classmethod
-    def loads(cls, text: str) -> "RunControl":
-        """Read what dumps wrote."""
-        found = json.loads(text)
-        fault = None if found["kind"] is None else CallFault(FaultKind[found["kind"]], found["nth"])
-        return cls(fault, found["seed"])
 
 
 AS_IT_IS = RunControl()

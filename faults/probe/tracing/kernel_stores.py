@@ -73,12 +73,8 @@ class KernelStores:
         self._opened[thread.id] = [
             page for at, size in ranges for page in self._maps.open_for_call(thread, at, size, name)
         ]
-        again = list(before)
-        again[machine.program_counter] = call.behind - machine.call_bytes
-        again[machine.result if not machine.takes_number_apart else machine.number] = call.number
-        if not machine.takes_number_apart:
-            again[machine.number] = 2**64 - 1
-        registers.set(thread.id, again)
+        again = {machine.program_counter: call.behind - machine.call_bytes} | machine.set_call(call.number)
+        registers.set(thread.id, before, again)
         ptrace.set_mask(thread.id, mask)
 
     def _ended(self, thread: TracedThread, pages: list[OpenPage]) -> None:

@@ -39,6 +39,12 @@ class Architecture(NamedTuple):
     takes_number_apart: bool
     """Whether the number of a call under way is no register, but a set of its own: NT_ARM_SYSTEM_CALL."""
 
+    def set_call(self, number: int) -> dict[int, int]:
+        """Return which registers, by index, have to hold what for a call with a number to be made."""
+        if self.takes_number_apart:
+            return {self.number: number}
+        return {self.result: number, self.number: 2**64 - 1}  # no call is under way that could be begun again
+
     def is_store_exclusive(self, instruction: bytes) -> bool:
         """Return whether an instruction can only succeed if nothing stops the thread since its load."""
         if self.name != "aarch64":
@@ -74,7 +80,7 @@ X86_64 = Architecture(
     audit=0xC000003E,
     calls=_numbers(
         """
-        read 0  write 1  open 2  fstat 5  mmap 9  mprotect 10  munmap 11  ioctl 16  pread64 17  pwrite64 18
+        read 0  write 1  open 2  fstat 5  lseek 8  mmap 9  mprotect 10  munmap 11  ioctl 16  pread64 17  pwrite64 18
         readv 19  writev 20  mremap 25  msync 26  madvise 28  sendfile 40  recvfrom 45  recvmsg 47  fsync 74
         fdatasync 75  truncate 76  ftruncate 77  rename 82  mkdir 83  rmdir 84  creat 85  link 86  unlink 87
         symlink 88  mknod 133  sync 162  io_getevents 208  io_submit 209  remap_file_pages 216  getdents64 217
@@ -99,9 +105,9 @@ AARCH64 = Architecture(
     calls=_numbers(
         """
         io_submit 2  io_getevents 4  ioctl 29  mknodat 33  mkdirat 34  unlinkat 35  symlinkat 36  linkat 37
-        renameat 38  truncate 45  ftruncate 46  fallocate 47  openat 56  getdents64 61  read 63  write 64  readv 65
-        writev 66  pread64 67  pwrite64 68  preadv 69  pwritev 70  sendfile 71  splice 76  newfstatat 79  fstat 80
-        sync 81  fsync 82  fdatasync 83  sync_file_range 84  recvfrom 207  recvmsg 212  munmap 215  mremap 216
+        renameat 38  truncate 45  ftruncate 46  fallocate 47  openat 56  getdents64 61  lseek 62  read 63  write 64
+        readv 65  writev 66  pread64 67  pwrite64 68  preadv 69  pwritev 70  sendfile 71  splice 76  newfstatat 79
+        fstat 80  sync 81  fsync 82  fdatasync 83  sync_file_range 84  recvfrom 207  recvmsg 212  munmap 215  mremap 216
         mmap 222  mprotect 226  msync 227  madvise 233  remap_file_pages 234  recvmmsg 243  syncfs 267
         renameat2 276  seccomp 277  getrandom 278  copy_file_range 285  preadv2 286  pwritev2 287  statx 291
         io_pgetevents 292  io_uring_setup 425  openat2 437

@@ -19,6 +19,7 @@ from . import ptrace
 from .files import KnownFile, KnownFiles
 from .machines import Architecture
 from .notes import ProgramNotes
+from .registers import register
 from .seccomp import OURS, AnyBit, filter_of, filter_of_range
 from .shadows import PAGE_BYTES, FileShadow, difference
 from .threads import AddressSpace, CallInjector, Finish, OpenPage, SharedMap, TracedThread
@@ -33,7 +34,7 @@ CALLS: dict[str, AnyBit | None] = {
     "remap_file_pages": None,
 }
 """Calls that concern maps: a process stops at these only when it has any."""
-_WRITE, _SHARED, _REMOVE, _SYNCHRONOUS = 2, 1, 9, 4
+_WRITE, _SHARED, _FIXED, _REMOVE, _SYNCHRONOUS = 2, 1, 0x10, 9, 4
 _RUN_MAX = 64
 """So many stores to one page in a row are stepped over."""
 _READ_WRITE, _PRIVATE_ANONYMOUS, _SET_FILTER, _ALL_THREADS = 3, 0x22, 1, 1
@@ -63,15 +64,15 @@ class MapCalls:
     # -- calls ---------------------------------------------------------------------------------------
 
     def on_mmap(
-        self, thread: TracedThread, _address: int, size: int, protection: int, flags: int, fd: int, at: int
+        self, thread: TracedThread, wanted: int, size: int, protection: int, flags: int, fd: int, at: int
     ) -> Finish | None:
         """Cover mmap(2): of recorded files, and of what takes the place of a map."""
         file = None
         if flags & _SHARED and fd & 0xFFFF_FFFF != 0xFFFF_FFFF:
             state = self._files.state(thread.id, fd)
             file = state.file if state.flags & os.O_ACCMODE == os.O_RDWR else None  # else it is never stored to
-        if file is None and not thread.memory.maps:
-            return None
+        if file is None and not (flags & _FIXED and thread.memory.maps_in(wanted, size)):
+            return None  # it takes the place of no map
 
         def finish(address: int) -> None:
             if -PAGE_BYTES < address < 0:
@@ -213,7 +214,7 @@ class MapCalls:
             self._close(thread, before, one)
         last, count = memory.run
         memory.run = (page, count + 1 if page == last else 1)
-        instruction = ptrace.read_memory(thread.id, before[self._machine.program_counter], 16)
+        instruction = ptrace.read_memory(thread.id, register(before, self._machine.program_counter), 16)
         stays_open = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
         if stays_open or memory.run[1] > _RUN_MAX:
             self._open_page(thread, before, page, found, "")
@@ -225,7 +226,7 @@ class MapCalls:
         ptrace.set_mask(thread.id, mask)
         return outcome
 
-    def _step_over(self, thread: TracedThread, before: list[int], page: int, found: SharedMap) -> tuple[int, list[int]]:
+    def _step_over(self, thread: TracedThread, before: bytes, page: int, found: SharedMap) -> tuple[int, bytes]:
         """Carry out one instruction; return the signal to go on with, and the registers to go on with."""
         call_from, registers = self._injector.call_from, self._injector.registers
         opened: list[tuple[int, SharedMap, bytes]] = []
@@ -262,7 +263,7 @@ class MapCalls:
 
     # -- open pages ----------------------------------------------------------------------------------
 
-    def _open_page(self, thread: TracedThread, before: list[int], page: int, found: SharedMap, call: str) -> OpenPage:
+    def _open_page(self, thread: TracedThread, before: bytes, page: int, found: SharedMap, call: str) -> OpenPage:
         """Open a page of a map until it is closed. The registers are the caller's to restore."""
         at = found.at + page - found.start
         key = (found.file.number, at)
@@ -274,7 +275,7 @@ class MapCalls:
         self._injector.call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection, OURS)
         return known
 
-    def _close(self, thread: TracedThread, before: list[int], page: int) -> None:
+    def _close(self, thread: TracedThread, before: bytes, page: int) -> None:
         """Protect a page again, and note what has come to it. The registers are the caller's to restore."""
         memory = thread.memory
         one = memory.open_pages.pop(page)

@@ -32,36 +32,37 @@ class ProgramNotes:
         self.task = 0
         """Who takes the present step."""
         self._call = ""
+        self._stack = 0
 
     def new_task(self, process: int, thread: int, name: str) -> int:
         """Return the number of a thread that was not noted before, or not by this name."""
         self._tasks.append(ProgramTask(process, thread, name))
         return len(self._tasks) - 1
 
-    def present(self, task: int, call: str) -> None:
-        """Say who takes the next steps, and by which call: "" if by an instruction of its own."""
-        self.task, self._call = task, call
+    def present(self, task: int, call: str, stack: int = 0) -> None:
+        """Say who takes the next steps, by which call, "" if by an instruction of its own, and with which stack."""
+        self.task, self._call, self._stack = task, call, stack
 
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
         """Note a step without bytes. What is past the limits is not noted, but that there is some is."""
         if at + size > FILE_BYTES_MAX:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
-        self._add(Step(kind, path, target, file, at, size, b"", 0, self.task, self._call))
+        self._add(Step(kind, path, target, file, at, size, b"", self._stack, self.task, self._call))
 
     def wrote(self, file: int, at: int, data: bytes) -> None:
         """Note what a call has written."""
-        self._add_bytes(Step(WRITE, "", "", file, at, 0, data, 0, self.task, self._call))
+        self._add_bytes(Step(WRITE, "", "", file, at, 0, data, self._stack, self.task, self._call))
 
     def stored(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
         """Note what has been stored to one page of a map. by: task and call, if these are not the present ones."""
         task, call = by or (self.task, self._call)
-        self._add_bytes(Step(STORE, "", "", file, at, 0, data, 0, task, call))
+        self._add_bytes(Step(STORE, "", "", file, at, 0, data, 0 if by else self._stack, task, call))
 
     def acknowledged(self, text: str, *, printed: bool) -> None:
         """Note a promise, or a line that was printed."""
         if printed:
             self._printed.add(len(self.steps))
-        self._add(Step(ACKNOWLEDGE, text, "", -1, 0, 0, b"", 0, self.task, self._call))
+        self._add(Step(ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
 
     def _add_bytes(self, step: Step) -> None:
         self._data_bytes += len(step.data)

@@ -1,18 +1,20 @@
-"""The process that stands beside a program: it gives it its outputs and its surroundings, and writes down its record.
+"""The process that stands beside a program: it gives it its outputs and its surroundings, and sends its record.
 
-Standard output is a terminal, so that C's stdio hands over each line when it is ended. What is printed there is noted
-and read away. The program's own promises come by a pipe, whose number is in the environment.
+It is a fork of ours, so that nothing has to be loaded first, and it has no children but the program. Standard output is
+a terminal, so that C's stdio hands over each line when it is ended. What is printed there is noted and read away. The
+program's own promises come by a pipe, whose number is in the environment.
 """
 
-import json
+import gc
 import os
 import resource
-import sys
+import signal
 import termios
 import threading
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from pathlib import Path
+from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 from ..record import FILES, TEMPORARY, ProgramRecord
 from .calls import PRINTED, PROMISED
@@ -21,6 +23,7 @@ from .machines import this_machine
 from .notes import ProgramNotes
 from .ptrace import TraceRefusedError
 from .schedule import SeededOrder
+from .stacks import StackFrame, StackWalker
 from .tracer import ProgramTimeoutError, Tracer
 
 PROMISES = "TORNLOG_PROMISES"
@@ -66,12 +69,16 @@ def trace(
     notes: ProgramNotes,
     order: SeededOrder | None = None,
     fault: CallFault | None = None,
+    walker: StackWalker | None = None,
 ) -> ProgramRecord:
-    """Run a program on the disk at root, a real path; return its record. Raises what Tracer.run raises."""
+    """Run a program on the disk at root, a real path; return its record. Raises what Tracer.run raises.
+
+    The numbers of its steps' stacks are those of the walker.
+    """
     machine = this_machine()
     assert machine is not None, "asked before"
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores, order, fault)) as tracer:
+    with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores, order, fault, walker)) as tracer:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # we keep each file open
 
         def prepare() -> None:
@@ -85,20 +92,63 @@ def trace(
     return notes.record(program, code)
 
 
-def main() -> None:
-    """Be that process."""
-    root, file, seconds_max, stores, control, executable, *program = sys.argv[1:]
-    fault, seed = RunControl.loads(control)
+class TracedProgram(NamedTuple):
+    """What is known of a program that has been run. choices, hurried: of its order, if there was one."""
+
+    record: ProgramRecord
+    choices: int
+    hurried: int
+    stacks: list[tuple[StackFrame, ...]]
+    """By their numbers in the record; empty if nobody has looked for them."""
+
+
+class TraceRequest(NamedTuple):
+    """One run of a program that is to be recorded."""
+
+    root: str
+    """Where its disk is."""
+    executable: str
+    program: Sequence[str]
+    """Its name as it was called, and its arguments."""
+    seconds_max: float
+    stores: str
+    control: RunControl
+    is_quiet: bool
+    """Whether what it prints on standard error is thrown away."""
+    takes_stacks: bool
+    """Whether each step gets its stack."""
+
+
+def stand_beside(results: Connection, asked: TraceRequest) -> None:
+    """Be that process: send a TracedProgram, or as text why there is none."""
+    _part_from_parent(results.fileno(), is_quiet=asked.is_quiet)
+    seed, fault = asked.control.seed, asked.control.fault
     order = None if seed is None else SeededOrder(seed)
     try:
-        real, notes = os.path.realpath(root), ProgramNotes()
-        document = trace(real, executable, program, float(seconds_max), stores, notes, order, fault).to_json()
-        if order is not None:
-            document |= {"choices": order.choices, "hurried": order.hurried}
+        real, notes = os.path.realpath(asked.root), ProgramNotes()
+        machine = this_machine()
+        walker = StackWalker(machine) if asked.takes_stacks and machine is not None else None
+        called = (asked.executable, asked.program, asked.seconds_max, asked.stores)
+        record = trace(real, *called, notes, order, fault, walker)
+        counts = (0, 0) if order is None else (order.choices, order.hurried)
+        results.send(TracedProgram(record, *counts, [] if walker is None else walker.stacks))
     except (ProgramTimeoutError, TraceRefusedError) as error:
-        document = {"refused": str(error)}
+        results.send(str(error))
     except OSError as error:
-        if error.filename != executable:
+        if error.filename != asked.executable:
             raise
-        document = {"refused": f"{program[0]}: {error.strerror}"}
-    Path(file).write_text(json.dumps(document))
+        results.send(f"{asked.program[0]}: {error.strerror}")
+
+
+def _part_from_parent(kept: int, *, is_quiet: bool) -> None:
+    """Have nothing of the process that we were forked from: no descriptor but one, no input, no handler."""
+    gc.disable()  # what it would collect of the parent's may own descriptors whose numbers will be ours
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2) if is_quiet else (0, 1):
+        os.dup2(nothing, standard)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2 and descriptor != kept:
+            with suppress(OSError):  # the one that has listed them is closed already
+                os.close(descriptor)
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -12,14 +12,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from .machines import NT_ARM_SYSTEM_CALL, NT_PRSTATUS, Architecture
-
 CONTINUE, STEP, TO_EXIT, LISTEN = 7, 9, 24, 0x4208
 """How a stopped thread goes on: freely, for one instruction, to the end of its call, not at all until SIGCONT."""
 FORKED, VFORKED, CLONED, EXECUTED, CALLS, STOPPED = 1, 2, 3, 4, 7, 128
 """Events, of which a wait status has one above its lower 16 bits."""
 _SEIZE, _EVENT_MESSAGE, _SIGNAL_INFO, _CALL_INFO = 0x4206, 0x4201, 0x4202, 0x420E
-_GET_REGISTERS, _SET_REGISTERS, _GET_MASK, _SET_MASK = 0x4204, 0x4205, 0x420A, 0x420B
+_GET_MASK, _SET_MASK = 0x420A, 0x420B
 _OPTIONS = 1 | 2 | 4 | 8 | 0x10 | 0x80 | 0x100000  # sysgood, fork, vfork, clone, exec, seccomp, exitkill
 _ALL_CHILDREN = 0x40000000
 _NO_NEW_PRIVS, _SET_SECCOMP, _FILTER_MODE = 38, 22, 2
@@ -73,20 +71,21 @@ class MemoryFault(NamedTuple):
     """Whether there is memory at the address, protected from what was tried."""
 
 
-def _request(request: int, thread: int, address: int, data: int) -> int:
-    found: int = _ptrace(request, thread, address, data)
+def request(what: int, thread: int, address: int, data: int) -> int:
+    """Make a request about a stopped thread. Raises ThreadGone if it is no more, OSError if the kernel refuses."""
+    found: int = _ptrace(what, thread, address, data)
     if found < 0:
         number = ctypes.get_errno()
         if number == errno.ESRCH:
             raise ThreadGone(thread)
-        raise OSError(number, os.strerror(number), f"ptrace {request:#x}")
+        raise OSError(number, os.strerror(number), f"ptrace {what:#x}")
     return found
 
 
 def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
     """Have a stopped thread go on, with a signal if there is one for it."""
     if _ptrace(how, thread, 0, signal_number) < 0:
-        _request(how, thread, 0, signal_number)
+        request(how, thread, 0, signal_number)
 
 
 _status = ctypes.c_int()
@@ -126,7 +125,7 @@ _left = struct.Struct("<24xq")
 def entered(thread: int) -> EnteredCall:
     """Return the call that a thread is stopped in front of."""
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
-        _request(_CALL_INFO, thread, 88, _info_at)
+        request(_CALL_INFO, thread, 88, _info_at)
     behind, stack, number, *arguments = _entered.unpack_from(_info)
     return EnteredCall(number, tuple(arguments), behind, stack)
 
@@ -134,7 +133,7 @@ def entered(thread: int) -> EnteredCall:
 def result(thread: int) -> int:
     """Return what the call has come to that a thread is stopped behind."""
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
-        _request(_CALL_INFO, thread, 88, _info_at)
+        request(_CALL_INFO, thread, 88, _info_at)
     found: int = _left.unpack_from(_info)[0]
     return found
 
@@ -146,7 +145,7 @@ _SEGV_ACCERR = 2
 
 def memory_fault(thread: int) -> MemoryFault:
     """Return why a thread is stopped with SIGSEGV."""
-    _request(_SIGNAL_INFO, thread, 0, _siginfo_at)
+    request(_SIGNAL_INFO, thread, 0, _siginfo_at)
     code, address = struct.unpack_from("<8xi4xQ", _siginfo)
     return MemoryFault(address, code == _SEGV_ACCERR)
 
@@ -156,7 +155,7 @@ _message = ctypes.c_ulong()
 
 def event_message(thread: int) -> int:
     """Return what an event comes with: the new thread, or the thread that was the one that executes."""
-    _request(_EVENT_MESSAGE, thread, 0, ctypes.addressof(_message))
+    request(_EVENT_MESSAGE, thread, 0, ctypes.addressof(_message))
     return _message.value
 
 
@@ -166,7 +165,7 @@ _mask_at = ctypes.addressof(_mask)
 
 def block_signals(thread: int) -> int:
     """Keep signals from a stopped thread, but those that its own instructions raise; return the mask it had."""
-    _request(_GET_MASK, thread, 8, _mask_at)
+    request(_GET_MASK, thread, 8, _mask_at)
     before = _mask.value
     set_mask(thread, before | _STEPPING_MASK)
     return before
@@ -175,34 +174,7 @@ def block_signals(thread: int) -> int:
 def set_mask(thread: int, mask: int) -> None:
     """Set which signals a stopped thread blocks."""
     _mask.value = mask
-    _request(_SET_MASK, thread, 8, _mask_at)
-
-
-class Registers:
-    """Reads and sets the registers of stopped threads, as lists of words."""
-
-    def __init__(self, machine: Architecture) -> None:
-        self._layout = struct.Struct(f"<{machine.register_count}Q")
-        self._buffer = ctypes.create_string_buffer(self._layout.size)
-        self._vector = (ctypes.c_ulong * 2)(ctypes.addressof(self._buffer), self._layout.size)
-        self._vector_at = ctypes.addressof(self._vector)
-        self._number = ctypes.c_int()
-        self._number_vector = (ctypes.c_ulong * 2)(ctypes.addressof(self._number), 4)
-
-    def get(self, thread: int) -> list[int]:
-        """Return all general registers."""
-        _request(_GET_REGISTERS, thread, NT_PRSTATUS, self._vector_at)
-        return list(self._layout.unpack(self._buffer))
-
-    def set(self, thread: int, registers: Sequence[int]) -> None:
-        """Set all general registers."""
-        self._layout.pack_into(self._buffer, 0, *registers)
-        _request(_SET_REGISTERS, thread, NT_PRSTATUS, self._vector_at)
-
-    def set_number(self, thread: int, number: int) -> None:
-        """Set the number of a call under way, on a machine that takes it apart."""
-        self._number.value = number
-        _request(_SET_REGISTERS, thread, NT_ARM_SYSTEM_CALL, ctypes.addressof(self._number_vector))
+    request(_SET_MASK, thread, 8, _mask_at)
 
 
 _local = (ctypes.c_ulong * 2)()
@@ -266,7 +238,7 @@ def start(
     os.close(seized)
     os.close(failing)
     try:
-        _request(_SEIZE, process, 0, _OPTIONS)
+        request(_SEIZE, process, 0, _OPTIONS)
     except OSError as error:
         raise TraceRefusedError(_refusal(error)) from error
     finally:
@@ -320,6 +292,8 @@ def _be(
         os.read(seized, 1)
         os.setsid()
         os.chdir(directory)
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and what is ignored would stay so
+            signal.signal(ignored, signal.SIG_DFL)
         prepare()
         what = "seccomp"
         code = ctypes.create_string_buffer(filter_code, len(filter_code))

@@ -1,12 +1,11 @@
 """Traced run: any program on a directory of its own; its record is held against what it left there."""
 
-import json
 import os
 import platform
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -16,10 +15,13 @@ from ...disk.image import Image
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, unlike
 from .control import AS_IT_IS, RunControl
-from .machines import MACHINES, this_machine
+from .machines import MACHINES, X86_64, this_machine
+from .process import TracedProgram, TraceRequest, stand_beside
+from .source_lines import TOOL, is_there, source_lines
 
-_START_SECONDS_MAX = 20.0
-"""For our own process, on a machine that is busy."""
+_FORK = get_context("fork")
+_GRACE_SECONDS = 20.0
+"""How much longer the recorder may take than the program, on a machine that is busy."""
 
 
 class TracedRun(NamedTuple):
@@ -34,16 +36,17 @@ class TracedRun(NamedTuple):
 
 
 def record_traced(
-    program: Sequence[str], start: Image, seconds_max: float, stores: str = "step"
+    program: Sequence[str], start: Image, seconds_max: float, stores: str = "step", *, takes_stacks: bool = False
 ) -> tuple[ProgramRecord, list[str]]:
     """Run any program with arguments; return its record and where that is not all it did.
 
     stores: "step" records each store through a shared map, "call" what stores have changed by the next recorded call.
+    takes_stacks: each step has its place in the source, as far as that can be known.
 
     Raises ProgramError if it cannot be recorded here, or does not end well within seconds_max; what it prints on
     standard error is there to read.
     """
-    run = run_traced(program, start, seconds_max, stores)
+    run = run_traced(program, start, seconds_max, stores, takes_stacks=takes_stacks)
     if run.record.exit:
         raise ProgramError(f"the program has ended with {run.record.exit}")
     return run.record, run.unlike
@@ -57,6 +60,7 @@ def run_traced(
     control: RunControl = AS_IT_IS,
     *,
     is_quiet: bool = False,
+    takes_stacks: bool = False,
 ) -> TracedRun:
     """Run a program under a control, and record it as `record_traced` does; it may end as it likes.
 
@@ -68,32 +72,54 @@ def run_traced(
         raise ProgramError(
             f"programs are recorded on Linux on {known}: this is {platform.system()} on {platform.machine()}"
         )
+    if takes_stacks:
+        _require_stacks()
     executable = shutil.which(program[0])
     if executable is None:
         raise ProgramError(f"{program[0]}: expected an executable, found none")
     with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
-        root, file = Path(scratch, "disk"), Path(scratch, "record.json")
+        root = Path(scratch, "disk")
         root.mkdir()
         export(start, "/", root)
-        of_run = [f"{seconds_max}", stores, control.dumps()]
-        arguments = [str(root), str(file), *of_run, os.path.abspath(executable), *program]
-        _trace(arguments, seconds_max, subprocess.DEVNULL if is_quiet else None)
-        document = json.loads(file.read_text())
-        if "refused" in document:
-            raise ProgramError(document["refused"])
-        record = ProgramRecord.from_json(document)
-        counts = document.get("choices", 0), document.get("hurried", 0)
-        return TracedRun(record, list(unlike(record, start, root)), *counts)
+        absolute = os.path.abspath(executable)
+        how = (seconds_max, stores, control, is_quiet, takes_stacks)
+        found = _trace(TraceRequest(str(root), absolute, program, *how))
+        record = found.record
+        if found.stacks:
+            record = replace(record, stacks=source_lines(found.stacks))
+        return TracedRun(record, list(unlike(record, start, root)), found.choices, found.hurried)
 
 
-def _trace(arguments: list[str], seconds_max: float, errors: int | None) -> None:
-    """Run the process that stands beside the program: the kernel gives it all that the program's threads report."""
-    command = [sys.executable, "-m", str(__package__), *arguments]
-    nothing = subprocess.DEVNULL
+def _require_stacks() -> None:
+    """Raise ProgramError if places in the source cannot be found here."""
+    machine = this_machine()
+    if machine is not X86_64:
+        raise ProgramError("places in the source are found on x86-64 only")
+    if not is_there():
+        raise ProgramError(f"places in the source are found by {TOOL}, which is not there: binutils has it")
+
+
+def _trace(asked: TraceRequest) -> TracedProgram:
+    """Have a process stand beside the program: the kernel gives it all that the program's threads report.
+
+    It is forked, as those of the checks are: safe in a process that has no other threads at work.
+    """
+    ours, theirs = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=stand_beside, args=(theirs, asked), daemon=True)
+    process.start()
+    theirs.close()
+    seconds_max = asked.seconds_max + _GRACE_SECONDS
     try:
-        seconds_max += _START_SECONDS_MAX
-        done = subprocess.run(command, stdin=nothing, stdout=nothing, stderr=errors, timeout=seconds_max, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise ProgramError(f"the recorder has not ended within {error.timeout:g} s") from error
-    if done.returncode:
-        raise ProgramError(f"the recorder's process has ended with {done.returncode}")
+        if not ours.poll(seconds_max):
+            raise ProgramError(f"the recorder has not ended within {seconds_max:g} s")
+        found: TracedProgram | str = ours.recv()
+    except EOFError as error:
+        process.join()
+        raise ProgramError(f"the recorder's process has ended with {process.exitcode}") from error
+    finally:
+        ours.close()
+        process.kill()  # it has nothing more to do, and if it has, its program ends with it
+        process.join()
+    if isinstance(found, str):
+        raise ProgramError(found)
+    return found

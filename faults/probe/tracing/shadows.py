@@ -8,6 +8,7 @@ from .files import KnownFile
 
 PAGE_BYTES = 4096
 _BLOCK_BYTES = 1 << 16
+_SHORT_BYTES = 64
 
 
 def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
@@ -15,10 +16,20 @@ def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
     if old == new:
         return None
     size = max(len(old), len(new))
-    bits = int.from_bytes(old.ljust(size, b"\0"), "little") ^ int.from_bytes(new.ljust(size, b"\0"), "little")
+    old, new = old.ljust(size, b"\0"), new.ljust(size, b"\0")
+    start, end = 0, size
+    while end - start > _SHORT_BYTES:  # most stores are short, and comparing is quicker than computing
+        middle = (start + end) // 2
+        if old[start:middle] == new[start:middle]:
+            start = middle
+        elif old[middle:end] == new[middle:end]:
+            end = middle
+        else:
+            break
+    bits = int.from_bytes(old[start:end], "little") ^ int.from_bytes(new[start:end], "little")
     if not bits:
         return None
-    return ((bits & -bits).bit_length() - 1) // 8, (bits.bit_length() + 7) // 8
+    return start + ((bits & -bits).bit_length() - 1) // 8, start + (bits.bit_length() + 7) // 8
 
 
 class FileShadow:

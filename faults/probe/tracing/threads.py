@@ -2,17 +2,19 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from . import ptrace
 from .files import KnownFile
 from .machines import Architecture
-from .ptrace import Registers
+from .registers import Registers, register
 
 Finish = Callable[[int], None]
 """Notes what a call has done, given what it has come to."""
 PAGE_BYTES = 4096
+_SHARES_MEMORY = 0x100  # CLONE_VM
 _STOPPED_BY_TRAP = 0x7F | signal.SIGTRAP << 8
 _ERRORS = range(2**64 - 4095, 2**64)
 
@@ -97,6 +99,8 @@ class TracedThread:
     task: int = -1
     """Its number in the record, -1: it has done nothing yet."""
     call: str = ""
+    stack: int = 0
+    """The number of the stack that it has in the call that is under way."""
     finish: Finish | None = None
     """What to do when the call that is under way has ended."""
 
@@ -120,20 +124,14 @@ class CallInjector:
         ptrace.set_mask(thread.id, mask)
         return found
 
-    def call_from(self, thread: TracedThread, before: Sequence[int], name: str, *arguments: int) -> int:
+    def call_from(self, thread: TracedThread, before: bytes, name: str, *arguments: int) -> int:
         """Do so with signals blocked already, and leave the registers to the caller, who knows them."""
         machine = self.machine
-        changed = list(before)
+        changed = dict(zip(machine.arguments, arguments, strict=False)) | machine.set_call(machine.calls[name])
         changed[machine.program_counter] = thread.memory.call_at
-        if machine.takes_number_apart:
-            changed[machine.number] = machine.calls[name]
-        else:
-            changed[machine.result], changed[machine.number] = machine.calls[name], 2**64 - 1
-        for register, value in zip(machine.arguments, arguments, strict=False):
-            changed[register] = value
-        self.registers.set(thread.id, changed)
+        self.registers.set(thread.id, before, changed)
         self.step(thread.id)
-        found = self.registers.get(thread.id)[machine.result]
+        found = register(self.registers.get(thread.id), machine.result)
         if found in _ERRORS:
             number = 2**64 - found
             raise OSError(number, os.strerror(number), f"{name} in the program")
@@ -146,11 +144,9 @@ class CallInjector:
         else:
             self.set_register(thread, self.machine.number, -1)
 
-    def set_register(self, thread: TracedThread, register: int, value: int) -> None:
+    def set_register(self, thread: TracedThread, index: int, value: int) -> None:
         """Set one register of a stopped thread. value: a signed or unsigned word."""
-        changed = self.registers.get(thread.id)
-        changed[register] = value % 2**64
-        self.registers.set(thread.id, changed)
+        self.registers.set(thread.id, self.registers.get(thread.id), {index: value % 2**64})
 
     def skip_call(self, thread: TracedThread) -> None:
         """Have a thread that is in front of a call stop behind it, without making it."""
@@ -167,3 +163,17 @@ class CallInjector:
                 return signal.SIGTRAP
             if not status >> 16:
                 return os.WSTOPSIG(status)
+
+
+def is_thread_of(thread: int, group: int) -> bool:
+    """Return whether a thread is one of a process, and not the first one of another."""
+    return os.path.exists(f"/proc/{group}/task/{thread}")
+
+
+def shares_memory(thread: int) -> bool:
+    """Return whether the thread that is being cloned, into a process of its own, shares its parent's memory."""
+    call = Path(f"/proc/{thread}/syscall").read_text().split()
+    flags = int(call[1], 16)
+    if call[0] == "435":  # clone3 takes the address of its flags
+        flags = int.from_bytes(ptrace.read_memory(thread, flags, 8), "little")
+    return bool(flags & _SHARES_MEMORY)

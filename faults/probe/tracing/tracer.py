@@ -10,7 +10,6 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from . import kernel_stores, maps, ptrace
 from .call_faults import CallFaults
@@ -25,7 +24,8 @@ from .notes import ProgramNotes
 from .ptrace import ThreadGone
 from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
-from .threads import AddressSpace, CallInjector, Finish, TracedThread
+from .stacks import StackWalker
+from .threads import AddressSpace, CallInjector, Finish, TracedThread, is_thread_of, shares_memory
 
 _CREATES = AnyBit(2, os.O_CREAT | os.O_TRUNC | 0o20000000)
 _ALWAYS = """
@@ -42,7 +42,6 @@ _STOPS: dict[str, AnyBit | None] = {
 }
 """Calls that every process stops at."""
 _SLOW_SECONDS = 0.05
-_SHARES_MEMORY = 0x100  # CLONE_VM
 _JOB_CONTROL = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _Handler = Callable[..., Finish | None]
 _Look = Callable[[TracedThread], None]
@@ -57,7 +56,8 @@ class Tracer:
 
     root: a real path, below which everything is recorded. stores: "step", each store through a map is recorded;
     "call", what has come by stores is found at the next recorded call. order: which thread goes on first where several
-    come to a recorded step; None: the first that comes. fault: what one of the calls is made to meet.
+    come to a recorded step; None: the first that comes. fault: what one of the calls is made to meet. walker: finds the
+    stack behind each step.
     """
 
     def __init__(
@@ -68,7 +68,9 @@ class Tracer:
         stores: str = "step",
         order: SeededOrder | None = None,
         fault: CallFault | None = None,
+        walker: StackWalker | None = None,
     ) -> None:
+        self._walker = walker
         self.files = KnownFiles(root)
         self._notes = notes
         self._machine = machine
@@ -175,11 +177,10 @@ class Tracer:
     def _born(self, parent: TracedThread, event: int) -> None:
         """Know a thread that another one has just made."""
         child = ptrace.event_message(parent.id)
-        group = _group_of(child)
-        if group == parent.group:
-            self._adopt(child, group, parent.process, parent.memory)
+        if event == ptrace.CLONED and is_thread_of(child, parent.group):
+            self._adopt(child, parent.group, parent.process, parent.memory)
             return
-        shares = event == ptrace.VFORKED or (event == ptrace.CLONED and _shares_memory(parent.id))
+        shares = event == ptrace.VFORKED or (event == ptrace.CLONED and shares_memory(parent.id))
         self._adopt(child, child, self._new_process(), parent.memory if shares else parent.memory.copied())
 
     def _executed(self, thread: TracedThread) -> None:
@@ -217,11 +218,16 @@ class Tracer:
     def _present(self, thread: TracedThread, call: str) -> None:
         if thread.task < 0:
             try:
-                name = Path(f"/proc/{thread.id}/comm").read_text().rstrip("\n")
+                with open(f"/proc/{thread.id}/comm") as file:
+                    name = file.read().rstrip("\n")
             except OSError:
                 raise ThreadGone(thread.id) from None
             thread.task = self._notes.new_task(thread.process, thread.number, name)
-        self._notes.present(thread.task, call)
+        self._notes.present(thread.task, call, thread.stack)
+
+    def _take_stack(self, thread: TracedThread) -> None:
+        if self._walker is not None:
+            thread.stack = self._walker.number(thread)
 
     # -- stops ---------------------------------------------------------------------------------------
 
@@ -294,6 +300,7 @@ class Tracer:
 
     def _fault(self, thread: TracedThread) -> None:
         """Look at a thread with SIGSEGV, which it may have got at a store to a map."""
+        self._take_stack(thread)
         self._present(thread, "")
         deliver = self._maps.stored(thread)
         ptrace.go_on(thread.id, ptrace.CONTINUE, signal.SIGSEGV if deliver is None else deliver)
@@ -310,6 +317,7 @@ class Tracer:
             thread.finish = handler(thread, *call.arguments)
             if thread.finish is not None:
                 self._under_way, self._slow_ticks = thread, 0
+                self._take_stack(thread)
                 self._present(thread, name)
                 if self._faults is not None:
                     thread.finish = self._faults.finish_of(thread, call, name, thread.finish)
@@ -328,21 +336,3 @@ class Tracer:
         if thread is self._under_way:
             self._under_way = None
             self._next()
-
-
-def _group_of(thread: int) -> int:
-    """Return the process of a thread."""
-    try:
-        with open(f"/proc/{thread}/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))
-    except (OSError, StopIteration):
-        return thread
-
-
-def _shares_memory(thread: int) -> bool:
-    """Return whether the thread that is being cloned, into a process of its own, shares its parent's memory."""
-    call = Path(f"/proc/{thread}/syscall").read_text().split()
-    flags = int(call[1], 16)
-    if call[0] == "435":  # clone3 takes the address of its flags
-        flags = int.from_bytes(ptrace.read_memory(thread, flags, 8), "little")
-    return bool(flags & _SHARES_MEMORY)

@@ -4,23 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ....faults.disk.aftermath import Aftermath, DiskState, FileState, PageEnding
+from ....faults.disk.content import Content
 from ....faults.disk.disk import Disk
 from ....sim.machine import Machine
-from .record import (
-    ABSENT,
-    CHANGED,
-    DIRTY,
-    DROPPED,
-    DURABLE,
-    EMPTY,
-    KEPT,
-    LOST,
-    MIXED,
-    Cut,
-    Fault,
-    FileMap,
-    Put,
-)
+from .file_maps import file_map, letters_before
+from .record import Cut, Fault, FileMap, Put
 from .task_activity import Moments, Operations
 
 PROCESS_KILL = "process-kill"
@@ -97,8 +85,8 @@ class Cuts:
             self._close({path: file.content for path, file in self._aftermath.image.files.items()})
         elif self._before is not None:  # the run ended before anything was lost
             for path, file in self._before.files.items():
-                letters = _letters_before(file, self._before.sector_bytes)
-                size = len(file.cache)
+                size, sector_bytes = len(file.cache), self._before.sector_bytes
+                letters = letters_before(file, range(0, size, sector_bytes), sector_bytes)
                 self._open.files.append(FileMap(path, size, size, letters, "", (), file.name_is_durable))
 
     def _note_changes_while_off(self, at: int, disk: Disk) -> None:
@@ -115,7 +103,7 @@ class Cuts:
             self._open.following = machine
             self._close(_contents(after))
 
-    def _close(self, after: Mapping[str, bytes]) -> None:
+    def _close(self, after: Mapping[str, Content]) -> None:
         """Fill in what is known of the cut that is open, now that it is known what it left."""
         cut, before = self._open, self._before
         assert cut is not None, "a cut is open"
@@ -131,82 +119,22 @@ class Cuts:
             if left is not None:
                 at_once = left[path].content if path in left else None
             pages = tuple(sorted(page for name, page in torn if name == path))
-            cut.files.append(
-                _file_map(path, before.files.get(path), at_once, after.get(path), pages, before.sector_bytes)
-            )
+            cut.files.append(file_map(path, before.files.get(path), at_once, after.get(path), pages, before))
         cut.damaged = [number for number, put in enumerate(self._puts) if _is_damaged(put, before.files, after)]
         self._open = self._before = self._aftermath = None
 
 
-def _contents(state: DiskState) -> dict[str, bytes]:
+def _contents(state: DiskState) -> dict[str, Content]:
     return {path: file.cache for path, file in state.files.items()}
 
 
-def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, bytes]) -> bool:
+def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, Content]) -> bool:
     """Return whether a record that readers saw is no longer whole."""
     had_gone = put.outcomes and not put.outcomes[-1].found
     if put.path not in before or put.start < 0 or had_gone:
         return False
     seen = before[put.path].cache[put.start : put.stop]
     return after.get(put.path, b"")[put.start : put.stop] != seen
-
-
-def _file_map(
-    path: str,
-    before: FileState | None,
-    at_once: bytes | None,
-    after: bytes | None,
-    torn: tuple[int, ...],
-    sector_bytes: int,
-) -> FileMap:
-    """Return one file's sectors before and behind a cut. at_once: as the cut left it, before the machine was off."""
-    size_before = -1 if before is None else len(before.cache)
-    size_after = -1 if after is None else len(after)
-    sectors = -(-max(size_before, size_after, 0) // sector_bytes)
-    letters = _letters_before(before, sector_bytes).ljust(sectors, ABSENT)
-    return FileMap(
-        path,
-        size_before,
-        size_after,
-        letters,
-        "".join(
-            _after(letter, before, at_once, after, number * sector_bytes, (number + 1) * sector_bytes)
-            for number, letter in enumerate(letters)
-        ),
-        torn,
-        before is not None and before.name_is_durable,
-    )
-
-
-def _letters_before(file: FileState | None, sector_bytes: int) -> str:
-    if file is None:
-        return ""
-    starts = range(0, len(file.cache), sector_bytes)
-    return "".join(_before(file, start, start + sector_bytes) for start in starts)
-
-
-def _before(file: FileState, start: int, stop: int) -> str:
-    if any(first < stop and start < last for first, last in file.dirty):
-        return DIRTY
-    seen = file.cache[start:stop]
-    if seen != file.durable_bytes[start:stop]:
-        return DROPPED
-    return DURABLE if any(seen) else EMPTY
-
-
-def _after(
-    letter: str, before: FileState | None, at_once: bytes | None, after: bytes | None, start: int, stop: int
-) -> str:
-    found = b"" if after is None else after[start:stop]
-    if not found:
-        return ABSENT
-    if at_once is None or found != at_once[start:stop] or before is None:
-        return CHANGED
-    if letter in (EMPTY, DURABLE):
-        return letter if found == before.cache[start:stop] else CHANGED
-    if found == before.cache[start:stop]:
-        return KEPT
-    return LOST if found == before.durable_bytes[start:stop] else MIXED
 
 
 class Faults:

@@ -33,7 +33,8 @@ class Subject(NamedTuple):
 
     scenario: str
     claim: str
-    seed: int
+    seed: int | None
+    """None of what was recorded outside of the simulation."""
     mutant: str | None
 
 
@@ -94,7 +95,8 @@ class OperationRecord:
     """One call of a store to its files. start is -1 if it has no range.
 
     ending: empty if it did what it says, CUT_OFF, or the error. parts: what it did to the disk, as the disk names it,
-    if that is not what it is called itself.
+    if that is not what it is called itself. place: the line of the program that made the call, where that is known.
+    taken: what the crash took of its effect, in words.
     """
 
     task: int
@@ -106,6 +108,18 @@ class OperationRecord:
     end: int = -1
     ending: str = ""
     parts: list[str] = field(default_factory=list)
+    place: str = ""
+    taken: str = ""
+
+
+class PromiseMade(NamedTuple):
+    """A line by which a program promised something to its users, and the line of the program that it was made by."""
+
+    task: int
+    text: str
+    begin: int
+    end: int
+    place: str
 
 
 class Position(NamedTuple):
@@ -169,7 +183,8 @@ class Put:
 class FileMap(NamedTuple):
     """One file at a cut, sector by sector: a letter each. Sizes are -1 where there is no such file.
 
-    torn: pages that are at no one moment behind it.
+    torn: pages that are at no one moment behind it. pages: those whose sectors these are, one after the other; empty if
+    they are of all pages. more: how many others have changed.
     """
 
     path: str
@@ -179,6 +194,8 @@ class FileMap(NamedTuple):
     after: str
     torn: tuple[int, ...]
     name_is_durable: bool
+    pages: tuple[int, ...] = ()
+    more: int = 0
 
 
 @dataclass(slots=True)
@@ -217,7 +234,7 @@ class RunRecording:
 
     subject: Subject
     plan: Plan | None
-    """None of a user's own code."""
+    """None of a user's own code, and of a program that was recorded."""
     digest: str
     injected: dict[str, int]
     page_bytes: int
@@ -234,3 +251,6 @@ class RunRecording:
     cuts: list[Cut]
     puts: list[Put]
     broken: list[ViolationRecord]
+    promises: list[PromiseMade] = field(default_factory=list)
+    facts: tuple[tuple[str, str], ...] = ()
+    """What else there is to say of the whole, each with its name."""

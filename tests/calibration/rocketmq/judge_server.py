@@ -14,7 +14,22 @@ from typing import Any
 from tornlog.scenarios.conformance.maven import real_store_program
 from tornlog.scenarios.conformance.real_store import START_MS_MAX, RealStore
 
-from .plans import DELAY_MS, DUE, FORGOTTEN, HOLE, LOST, PLANS, PREFIX, START, TAG, TWICE, ZERO, Plan
+from .plans import (
+    DELAY_MS,
+    DUE,
+    FORGOTTEN,
+    HOLE,
+    LOST,
+    PLANS,
+    PREFIX,
+    REFUSED,
+    RETURNED,
+    START,
+    TAG,
+    TWICE,
+    ZERO,
+    Plan,
+)
 
 _OFFSET, _TOPIC, _QUEUE, _STORED_AT, _PROPERTIES = 0, 3, 4, 10, 16
 _RECORD_FIELDS = 17
@@ -31,15 +46,17 @@ def java_hash(text: str) -> int:
     return found - 2**32 if found >= 2**31 else found
 
 
-def breaches(plan: Plan, seen: Fields, answers: list[Fields]) -> Iterator[Breach]:
-    """Yield the kind and the place of what is broken."""
+def breaches(plan: Plan, seen: Fields, answers: list[Fields], refusal: str = START) -> Iterator[Breach]:
+    """Yield the kind and the place of what is broken. refusal: the kind, if it does not open."""
     if "exception" in seen or not seen.get("load") or not seen.get("start"):
-        yield START, str(seen.get("exception", f"load {seen.get('load')}, start {seen.get('start')}"))
+        yield refusal, str(seen.get("exception", f"load {seen.get('load')}, start {seen.get('start')}"))
         return
     records = {record[_OFFSET]: record for record in seen["records"] if len(record) == _RECORD_FIELDS}
-    puts = {put["name"]: put for put in plan.puts}
+    puts = {put["name"]: put for put in (*plan.puts, *(plan.before.puts if plan.before is not None else ()))}
     for offset, record in records.items():
-        if not _is_put(record, puts):
+        if plan.before is not None and record[_PROPERTIES].get("KEYS") == plan.gone:
+            yield RETURNED, f"at {offset}: {plan.gone}, which was not in the log any more when it was opened before"
+        elif not _is_put(record, puts):
             yield PREFIX, f"at {offset}: a message that nobody put: {record[_PROPERTIES]}"
     for queue in seen["queues"]:
         yield from _queue_breaches(queue, records)
@@ -88,17 +105,31 @@ def _answer_breaches(
             yield FORGOTTEN if count == 0 else TWICE, f"the key {name} finds {offset} {count} times"
 
 
+def kind_of_refusal(store: Path, plan: Plan) -> str:
+    """Return by which kind of breach a store is refused, if it is.
+
+    REFUSED: files are as long as settings say, and a queue ends in one without any entry. START: anything else.
+    """
+    sizes = {"commitlog": "mappedFileSizeCommitLog", "consumequeue": "mappedFileSizeConsumeQueue"}
+    files = [(path, plan.config[key]) for place, key in sizes.items() for path in (store / place).rglob("0*")]
+    if any(path.stat().st_size != size for path, size in files if path.is_file()):
+        return START
+    last_files = (path for queue in (store / "consumequeue").glob("*/*") for path in sorted(queue.iterdir())[-1:])
+    return REFUSED if any(not any(path.read_bytes()) for path in last_files) else START
+
+
 def main() -> None:
     """Answer a line for each line."""
     (plan,) = (plan for plan in PLANS if plan.name == sys.argv[1])
-    with TemporaryDirectory() as home, RealStore(real_store_program("rocketmq-4.9.8"), Path(home)) as store:
+    with TemporaryDirectory() as home, RealStore(real_store_program(plan.version), Path(home)) as store:
         for line in sys.stdin:
             question = json.loads(line)
             root = f"{question['directory']}/store"
             command = {"do": "open", "root": root, "config": plan.config, "startMs": START_MS_MAX, "times": []}
+            refusal = kind_of_refusal(Path(root), plan)
             seen = store.ask(command)
             answers = [json.loads(answer) for answer in question["acknowledged"]]
-            broken = list(breaches(plan, seen, [one for one in answers if one["status"] == "PUT_OK"]))
+            broken = list(breaches(plan, seen, [one for one in answers if one["status"] == "PUT_OK"], refusal))
             kinds = " ".join(sorted({kind for kind, _ in broken}))
             lines = [kinds, *(f"{kind} {place}" for kind, place in broken)] if broken else []
             print(json.dumps({"broken": lines}), flush=True)

@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-START, PREFIX, ZERO, DUE = "START", "PREFIX", "ZERO", "DUE"
+START, REFUSED, PREFIX, RETURNED, ZERO, DUE = "START", "REFUSED", "PREFIX", "RETURNED", "ZERO", "DUE"
 TAG, FORGOTTEN, TWICE, HOLE, LOST = "TAG", "FORGOTTEN", "TWICE", "HOLE", "LOST"
+OF_4, OF_5 = "rocketmq-4.9.8", "rocketmq-5.3.3"
 FINDINGS = {
-    "start-refused": START,
-    "torn-properties": PREFIX,
-    "zero-entries": ZERO,
-    "due-at-once": DUE,
-    "forgotten-key": FORGOTTEN,
-    "found-twice": TWICE,
-    "lost-tag": TAG,
-    "hole-in-queue": HOLE,
+    OF_4: {
+        "start-refused": START,
+        "torn-properties": PREFIX,
+        "zero-entries": ZERO,
+        "due-at-once": DUE,
+        "forgotten-key": FORGOTTEN,
+        "found-twice": TWICE,
+        "lost-tag": TAG,
+        "hole-in-queue": HOLE,
+        "cut-record-returns": RETURNED,
+    },
+    OF_5: {"start-refused-5": REFUSED},
 }
-"""Published findings, and the word that the judge has for each."""
-ELSEWHERE = {
-    "start-refused-5": "is one of 5.3.3, and this is 4.9.8",
-    "cut-record-returns": "needs two recoveries with puts in between, of which one record has one",
-}
-"""Findings that are not looked for here, and why."""
+"""Published findings of each version, and the word that the judge has for each."""
 DELAY_LEVELS = "1s 3s 20s"
 DELAY_LEVEL, DELAY_MS = 3, 20_000
 _SETTINGS = {
@@ -39,18 +39,30 @@ _SETTINGS = {
     "cleanFileForciblyEnable": False,
     "diskMaxUsedSpaceRatio": 95,
 }
+_UNFLUSHED = {"flushCommitLogTimed": True, "flushIntervalCommitLog": 60_000}
+"""Only while it is recorded: a store that is stopped waits for the end of that interval."""
 Put = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run of the real store. settings: beside those of all; disks: whose crashes are tried."""
+    """One run of the real store. settings: beside those of all; disks: whose crashes are tried.
+
+    is_flushed: whether the log is synced meanwhile as by default, which is at the first put, and then twice a second.
+
+    before: the run of a first life, which a power cut has ended: it has taken a part of one record, so that recovery
+    cuts the log there, and nothing of the next one. gone: the name of that one.
+    """
 
     name: str
     puts: Sequence[Put]
     disks: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
     settle_ms: int = 200
+    is_flushed: bool = True
+    version: str = OF_4
+    before: "Plan | None" = None
+    gone: str = ""
 
     @property
     def config(self) -> dict[str, object]:
@@ -61,7 +73,8 @@ class Plan:
     def command(self) -> dict[str, Any]:
         """Return the argument of the program that is recorded."""
         producers = [list(self.puts)]
-        return {"root": "store", "config": self.config, "producers": producers, "settleMs": self.settle_ms}
+        config = self.config if self.is_flushed else self.config | _UNFLUSHED
+        return {"root": "store", "config": config, "producers": producers, "settleMs": self.settle_ms}
 
 
 def put(name: str, queue: int = 0, *, body_bytes: int = 60, pause_ms: int = 3, is_delayed: bool = False) -> Put:
@@ -75,6 +88,9 @@ def put(name: str, queue: int = 0, *, body_bytes: int = 60, pause_ms: int = 3, i
 
 _SYNC = {"flushDiskType": "SYNC_FLUSH"}
 _LATE_MS = 4_500
+_LONG_BYTES = 3 * 4096
+"""The body of a message of which a power cut can take a page, and neither the one before nor the one behind."""
+_LONG = {"mappedFileSizeCommitLog": 1 << 16}
 PLANS = (
     Plan("puts", [put(f"k{n}") for n in range(7)], ("process-kill",), {**_SYNC, "maxIndexNum": 5}, 300),
     Plan("delayed", [put("k0", is_delayed=True), put("k1")], ("process-kill", "ext4-data"), _SYNC),
@@ -90,6 +106,22 @@ PLANS = (
         [put(f"k{n}", body_bytes=10, pause_ms=0) for n in range(24)],
         ("xfs",),
         {"mappedFileSizeConsumeQueue": 100},
+    ),
+    Plan(
+        "four queue files of 5.3.3",
+        [put(f"k{n}", body_bytes=10, pause_ms=0) for n in range(8)],
+        ("xfs",),
+        {"mappedFileSizeConsumeQueue": 40, "messageIndexEnable": False},
+        is_flushed=False,
+        version=OF_5,
+    ),
+    Plan(
+        "second life",
+        [put("k4", body_bytes=_LONG_BYTES)],
+        ("process-kill",),
+        _LONG,
+        before=Plan("first life", [put(f"k{n}", body_bytes=_LONG_BYTES) for n in range(1, 4)], ("ext4-data",), _LONG),
+        gone="k3",
     ),
     Plan(
         "two queues",

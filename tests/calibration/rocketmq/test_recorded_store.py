@@ -7,10 +7,20 @@ import pytest
 from tornlog.faults.probe.record import STORE
 from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
 
-from .plans import FINDINGS, PLANS
+from .plans import FINDINGS, OF_4, PLANS
 from .recorded import recorded_store, run_plan
 
 Fetched = Callable[[Callable[[], JavaProgram]], JavaProgram]
+
+
+@pytest.mark.slow
+def test_a_record_that_recovery_had_cut_off_comes_back_by_a_kill_in_the_second_life(fetched: Fetched) -> None:
+    fetched(lambda: real_store_program("rocketmq-4.9.8"))
+    (plan,) = (plan for plan in PLANS if plan.name == "second life")
+
+    run = run_plan(recorded_store(plan.version), plan)
+
+    assert FINDINGS[OF_4]["cut-record-returns"] in run.met, sorted(run.met)
 
 
 @pytest.mark.slow
@@ -18,9 +28,9 @@ def test_kills_between_stores_of_the_real_store_show_findings_that_need_no_power
     fetched(lambda: real_store_program("rocketmq-4.9.8"))  # skips where there is no Maven
     (plan,) = (plan for plan in PLANS if plan.name == "puts")
 
-    run = run_plan(recorded_store(), plan)
+    run = run_plan(recorded_store(plan.version), plan)
 
     assert sum(step.kind == STORE for step in run.record.steps) > 100
     assert {task.name for task in run.record.tasks} >= {"java", "AllocateMappedF"}
-    shown = {FINDINGS[name] for name in ("start-refused", "torn-properties", "lost-tag", "found-twice")}
+    shown = {FINDINGS[OF_4][name] for name in ("start-refused", "torn-properties", "lost-tag", "found-twice")}
     assert shown <= set(run.met), sorted(run.met)

@@ -108,7 +108,7 @@ def test_a_server_stays_up_and_answers_line_by_line(script: Script, tmp_path: Pa
         while read line; do
             echo "$line" >> {asked}
             case "$line" in
-                *bad*) echo '{{"broken": ["bad is bad", "twice"]}}';;
+                *'"bad"'*) echo '{{"broken": ["bad is bad", "twice"]}}';;
                 *) echo '{{"broken": []}}';;
             esac
         done

@@ -1,17 +1,19 @@
 """Crashes in recovery: what the check of a state does is recorded, and cut."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tornlog.faults.probe.checks.check import PythonCheck
+from tornlog.faults.probe.checks.check import Check, PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
+from tornlog.faults.probe.checks.command import CheckServer
 from tornlog.faults.probe.probe import ProbeReport, probe
 from tornlog.faults.probe.programs import STORES, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord, Step
-from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.recovery import Recoveries
 from tornlog.faults.probe.shrink import shrink
 
@@ -45,8 +47,25 @@ CAREFUL = """
 RECORDER = RecorderChoice("", STORES[0], 60.0)
 
 
+SERVER = """
+    import json, os, pathlib, sys
+
+    for line in sys.stdin:
+        state = json.loads(line)
+        journal, value = (pathlib.Path(state["directory"], name) for name in ("journal", "value"))
+        if journal.exists() and journal.read_text() == "seven":
+            RECOVERY
+        is_there = value.exists() and value.read_text() == "seven"
+        print(json.dumps({"broken": ["seven is lost"] if state["acknowledged"] and not is_there else []}), flush=True)
+    AT_THE_END
+    """
+
+
 def probed(check: Path, *disks: str) -> tuple[ProbeReport, Recoveries]:
-    judge = PythonCheck(check)
+    return probed_by(PythonCheck(check), *disks)
+
+
+def probed_by(judge: Check, *disks: str) -> tuple[ProbeReport, Recoveries]:
     with Checkers(judge, 0, 10.0) as checkers:
         recoveries = Recoveries(checkers, partial(RECORDER.record_check, judge), disks, 64)
         found = probe(RECORD, EMPTY, checkers, disks=disks, limit=64, on_held=recoveries.explore)
@@ -77,6 +96,27 @@ def test_a_recovery_that_syncs_before_it_destroys_holds(check_file: CheckFile, d
     assert recoveries.breaches == {}
     assert recoveries.points > 0
     assert recoveries.refused == {}
+
+
+@pytest.mark.parametrize("at_the_end", ["", "__import__('time').sleep(60)"])
+def test_the_recovery_of_a_server_is_cut_too(check_file: CheckFile, at_the_end: str) -> None:
+    """Also of one that does not end when its input does."""
+    path = check_file(SERVER.replace("RECOVERY", CARELESS).replace("AT_THE_END", at_the_end))
+    found, recoveries = probed_by(CheckServer(f"{sys.executable} {path}"), "process-kill")
+
+    assert found.breaches == {}
+    assert (recoveries.recorded, recoveries.writing, recoveries.refused) == (4, 2, {})
+    (breach,) = recoveries.breaches.values()
+    case, record = breach.group.smallest, breach.recovery.record
+    assert [step.kind for step in record.steps[: case.point.step + 1]] == ["acknowledge", "unlink"]
+
+
+def test_the_recovery_of_a_server_that_gives_no_answer_is_counted_by_its_reason(check_file: CheckFile) -> None:
+    path = check_file("import sys; sys.stdin.readline()")
+    judge = CheckServer(f"{sys.executable} {path}")
+
+    with pytest.raises(ProgramError, match="the program has ended with 1"):
+        RECORDER.record_check(judge, EMPTY, [])
 
 
 def test_a_recovery_that_cannot_be_recorded_is_counted_by_its_reason(check_file: CheckFile) -> None:

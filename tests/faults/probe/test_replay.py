@@ -288,8 +288,12 @@ def contents_left(record: ProgramRecord, profile: str) -> set[bytes]:
     return {bytes(state.image.files["/files/log"].content) for state in states}
 
 
-def test_behind_a_failed_sync_the_old_bytes_are_durable_and_no_later_sync_writes_the_new_ones() -> None:
-    record = record_of(NEW, Step("failed sync", file=0), Step("sync", file=0))
+OF_ONE, OF_ALL = 0, -1
+
+
+@pytest.mark.parametrize("file", [OF_ONE, OF_ALL])
+def test_behind_a_failed_sync_the_old_bytes_are_durable_and_no_later_sync_writes_the_new_ones(file: int) -> None:
+    record = record_of(NEW, Step("failed sync", file=file), Step("sync", file=0))
 
     assert contents_left(record, "strict-posix") == {b"old"}
     assert contents_left(record, "process-kill") == {b"new"}

@@ -13,7 +13,8 @@ from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.probe import Verdicts, probe
 from tornlog.faults.probe.programs import CALLS, STORES, RecorderChoice
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
-from tornlog.faults.probe.reruns import ERRORS, ORDER, Reruns, rerun_text
+from tornlog.faults.probe.reruns import ORDER, Reruns, rerun_text
+from tornlog.faults.probe.tracing.control import ERRORS, RunControl
 from tornlog.faults.probe.tracing.run import TracedRun
 
 CheckFile = Callable[[str], Path]
@@ -45,8 +46,7 @@ TWO_THREADS = """
         value = os.open("value", os.O_CREAT | os.O_WRONLY)
         os.write(value, b"kept")
     def promise():
-        for name in "abcd":
-            os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+        os.close(os.open("other", os.O_CREAT | os.O_WRONLY))
         WAIT
         print("kept", flush=True)
     threads = [threading.Thread(target=keep), threading.Thread(target=promise)]
@@ -55,6 +55,8 @@ TWO_THREADS = """
     for thread in threads:
         thread.join()
     """
+FIRST_SEED = 0
+"""One under which the value is kept before the other thread promises that it is."""
 VALUE = """
     def check(directory, acknowledged):
         value = directory / "value"
@@ -65,7 +67,10 @@ VALUE = """
 
 @pytest.fixture
 def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
-    """Return what comes of running a script again, with these faults and under so many seeds."""
+    """Return what comes of running a script again, with these faults and under so many seeds.
+
+    The first run of several threads is under a seed, too: a busy machine gives them any order.
+    """
 
     def rerun(
         lines: str, check: str, kinds: Sequence[FaultKind] = (), seeds: int = 0, runs_max: int = 16, disk: str = "xfs"
@@ -73,8 +78,11 @@ def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
         script = tmp_path / "program.py"
         script.write_text(dedent(lines))
         recorder, verdicts = RecorderChoice(CALLS, STORES[0], 60.0), Verdicts()
-        record, unlike = recorder.record([str(script)], EMPTY)
-        assert unlike == []
+        if "threading" in lines:
+            record = recorder.rerun([str(script)], EMPTY, RunControl(seed=FIRST_SEED)).record
+        else:
+            record, unlike = recorder.record([str(script)], EMPTY)
+            assert unlike == []
         with Checkers(PythonCheck(check_file(check)), 0, 10.0) as checkers:
             found = probe(record, EMPTY, checkers, disks=[disk], limit=64, verdicts=verdicts)
             again = partial(recorder.rerun, [str(script)], EMPTY)
@@ -152,8 +160,9 @@ def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns])
 def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed(
     rerun: Callable[..., Reruns],
 ) -> None:
-    reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=32, disk="process-kill")
+    reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=24, disk="process-kill")
 
+    assert reruns.found.breaches == {}
     assert list(reruns.breaches) == [(ORDER, "the value is lost")]
     assert reruns.orders > 3
     breach = reruns.breaches[ORDER, "the value is lost"]
@@ -168,7 +177,7 @@ def test_a_promise_that_waits_for_the_other_thread_holds_in_every_order(rerun: C
     assert reruns.breaches == {}
     assert reruns.found.breaches == {}
     assert (reruns.seeds, reruns.failed) == (12, 0)
-    assert reruns.orders > 3
+    assert reruns.orders > 1
 
 
 def test_runs_that_cannot_be_recorded_are_counted_by_their_reason(

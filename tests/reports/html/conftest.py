@@ -15,7 +15,7 @@ from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 NAME = "sync-flush-survives-power-loss"
-SEVERAL_WAYS = "no-dir-fsync-on-rollover"
+SEVERAL_WAYS = "born-time-in-seconds"
 """A bug that breaks several promises within a few seeds of anything at all."""
 
 
@@ -72,7 +72,7 @@ def held(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactor
 def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a run leaves that broke promises in several ways, with its JSON in `run.json`."""
     out = tmp_path_factory.mktemp("broken")
-    options = ("--seeds", 60, "--mutant", SEVERAL_WAYS, "--out", out, "--json", out / "run.json")
+    options = ("--seeds", 20, "--mutant", SEVERAL_WAYS, "--out", out, "--json", out / "run.json")
     assert tornlog("run", "anything-goes", NAME, *options).exit_code == 1
     return out
 
@@ -104,6 +104,18 @@ def swept_clean(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPat
     out = tmp_path_factory.mktemp("swept-clean") / "sweep"
     options = ("--scenario", NAME, "--scenario", "async-flush-keeps-a-prefix", "--master", "in-process")
     assert tornlog("sweep", "--seeds", 12, *options, "--out", out).exit_code == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def probed(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What probing a program leaves that loses what it has promised."""
+    out = tmp_path_factory.mktemp("probed")
+    program, check = out / "program.py", out / "check.py"
+    program.write_text('import os\nopen("new", "w").write("one")\nos.rename("new", "value")\nprint("one")\n')
+    verdict = 'assert not acknowledged or (directory / "value").exists()'
+    check.write_text(f"def check(directory, acknowledged):\n    {verdict}\n")
+    assert tornlog("probe", "--check", check, "--jobs", 0, "--out", out, "--", program).exit_code == 1
     return out
 
 

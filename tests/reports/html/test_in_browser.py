@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 Open = Callable[..., Any]
-PAGES = ("held", "broken", "mutant_result", "swept", "swept_clean")
+PAGES = ("held", "broken", "mutant_result", "swept", "swept_clean", "probed")
 CONTRAST_MIN = 4.5
 """Of text against its ground: WCAG 2.2, level AA."""
 PAPER_PX = 718

@@ -3,10 +3,18 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
+from tornlog.faults.probe.checks.checkers import Checkers, check_of
+from tornlog.faults.probe.failure import ProbeFinding
+from tornlog.faults.probe.probe import probe
+from tornlog.faults.probe.record import ProgramRecord, ProgramTask, SourceLine, Step
+from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.shrink import shrink
 from tornlog.reports.timeline.page import timeline_page
+from tornlog.reports.timeline.recording.probed import record_probe
 from tornlog.reports.timeline.recording.record import RunRecording
 from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
@@ -16,6 +24,14 @@ from tornlog.scenarios.mutants.known import mutant_named
 
 LOST = "no-dir-fsync-on-rollover"
 """A bug whose first failure loses a message that was answered OK, in one power cut."""
+
+CHECK = """
+    def check(directory, acknowledged):
+        file = directory / "value"
+        if acknowledged and not file.exists():
+            yield f"{acknowledged[-1]!r} is lost"
+    """
+"""What judges the program that is probed."""
 
 
 @pytest.fixture(scope="session")
@@ -91,3 +107,25 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[RunRecording]
         return pages[run.digest]
 
     return page_of
+
+
+@pytest.fixture(scope="session")
+def probed(tmp_path_factory: pytest.TempPathFactory) -> RunRecording:
+    """What is drawn of a program that syncs neither its file nor its directory, cut behind its first promise."""
+    check = tmp_path_factory.mktemp("check") / "check.py"
+    check.write_text(dedent(CHECK))
+    stacks = ((), (SourceLine("/app/save.py", 3, "save"),))
+    steps = (
+        Step("create", "/files/new", file=0, stack=1, call="openat"),
+        Step("write", file=0, data=b"one" * 2000, stack=1, by=1, call="write"),
+        Step("rename", "/files/new", "/files/value", stack=1, call="rename"),
+        Step("acknowledge", "one", stack=1),
+        Step("create", "/files/later", file=1),
+    )
+    tasks = (ProgramTask(0, 0, "save"), ProgramTask(0, 1, "io"))
+    record = ProgramRecord(("save.py", "a b"), steps, stacks, tasks=tasks)
+    with Checkers(check_of(check), 0, 10.0) as checkers:
+        found = probe(record, EMPTY, checkers, disks=("ext4-ordered",))
+        ((signature, group),) = found.in_order
+        shown = shrink(record, EMPTY, group.smallest, checkers)
+    return record_probe(ProbeFinding(signature, record, EMPTY, shown), check.name)

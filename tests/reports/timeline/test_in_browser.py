@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -370,3 +371,37 @@ def test_a_run_that_ends_at_its_crash_shows_what_was_last_done(opened: Open, end
         assert selected(page).startswith("POS: ")
         assert "What was last done to commitlog/…0" in page.locator("#details").inner_text()
         assert page.locator("#cuts .s-x").count() > 0
+
+
+def test_a_program_has_lanes_for_promises_threads_and_files(opened: Open, probed: RunRecording) -> None:
+    with opened(probed) as page:
+        labels = page.locator("#labels .lane").all_inner_texts()
+        assert labels == ["machines", "promises", "save", "io", "check.py", "new"]
+        assert selected(page) == "check: 'one' is lost"
+        assert "rename of new to value undone" in page.locator("#details").inner_text()
+        page.fill("#search", "rename")
+        page.keyboard.press("Enter")
+        assert selected(page).startswith("rename new to value")
+        assert "save.py:3, rename" in page.locator("#details").inner_text()
+
+
+def test_a_program_has_steps_and_no_time(opened: Open, probed: RunRecording) -> None:
+    with opened(probed, "#axis=time") as page:
+        assert not page.locator("#by-time").is_visible()
+        assert page.evaluate("() => document.getElementById('lanes').dataset.axis") == "order"
+        assert " ms" not in page.locator("body").inner_text()
+
+
+def test_a_promise_that_is_picked_in_the_table_is_selected(opened: Open, probed: RunRecording) -> None:
+    with opened(probed) as page:
+        page.locator("#ledger button", has_text="one").click()
+        assert selected(page) == "promised: one"
+
+
+def test_the_pages_of_a_long_file_say_where_they_are(opened: Open, probed: RunRecording) -> None:
+    (cut,) = probed.cuts
+    far = cut.files[0]._replace(path="far", before="w" * 8, after="l" * 8, pages=(7,), bytes_before=9_000_000, more=2)
+    run = replace(probed, cuts=[replace(cut, files=[far])], digest="far")
+    with opened(run) as page:
+        assert page.locator("#cuts .sector").first.get_attribute("title").startswith("[28672, 29184)")
+        assert "2 pages more were not durable" in page.locator("#cuts").inner_text()

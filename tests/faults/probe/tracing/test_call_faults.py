@@ -7,8 +7,7 @@ import pytest
 from tests.faults.probe.tracing.programs import in_short, python, steps_of
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
-from tornlog.faults.probe.tracing.call_faults import CALL_FAULTS
-from tornlog.faults.probe.tracing.control import AS_IT_IS, CallFault, RunControl
+from tornlog.faults.probe.tracing.control import AS_IT_IS, CALL_FAULTS, CallFault, RunControl
 from tornlog.faults.probe.tracing.run import TracedRun, run_traced
 
 TRY = """
@@ -21,6 +20,24 @@ def begun(name="f"):
     return os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
 def interrupted(act, *arguments):  # as Python would not try again
     return (act(*arguments), errno.errorcode.get(ctypes.get_errno()))[1]
+def submitted(f, *texts):
+    context = ctypes.c_ulong()
+    done(libc.syscall(206, 8, ctypes.byref(context)))
+    buffers = [mmap.mmap(-1, 4096) for _ in texts]
+    for buffer, text in zip(buffers, texts):
+        buffer[:len(text)] = text
+    requests = [
+        struct.pack("<QIiHhIQQqQII", 7, 0, 0, 1, 0, f, address(buffer), len(text), 4096 * number, 0, 0, 0)
+        for number, (buffer, text) in enumerate(zip(buffers, texts))
+    ]
+    controls = [ctypes.create_string_buffer(request, 64) for request in requests]
+    wanted = (ctypes.c_void_p * len(texts))(*map(ctypes.addressof, controls))
+    assert libc.syscall(209, context, long(len(texts)), wanted) == len(texts)
+    assert [control.raw for control in controls] == requests
+    events = ctypes.create_string_buffer(32 * len(texts))
+    assert libc.syscall(208, context, long(len(texts)), long(len(texts)), events, None) == len(texts)
+    for _, _, result, _ in struct.iter_unpack("<QQqq", events):
+        print(errno.errorcode.get(-result, result), flush=True)
 """
 BEGUN = "create /files/f #0"
 STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
@@ -71,6 +88,26 @@ STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
             "acknowledge 3",
         ],
     ),
+    "an asynchronous write fails when it is done, and those with it are made": (
+        CallFault(FaultKind.FAILED_WRITE, 2),
+        "f = begun(); submitted(f, b'x'); submitted(f, b'one', b'two'); submitted(f, b'three')",
+        [
+            BEGUN,
+            "write #0 'x'",
+            "acknowledge 1",
+            "write #0 @4096 'two'",
+            "fault failed write EIO #0",
+            "acknowledge EIO",
+            "acknowledge 3",
+            "write #0 'three'",
+            "acknowledge 5",
+        ],
+    ),
+    "an asynchronous direct write finds no room": (
+        CallFault(FaultKind.DISK_FULL, 1),
+        "begun(); f = os.open('f', os.O_RDWR | os.O_DIRECT); submitted(f, b'a' * 4096); submitted(f, b'b' * 4096)",
+        [BEGUN, "fault disk full ENOSPC #0", "acknowledge ENOSPC", "write #0 'bbb...4096'", "acknowledge 4096"],
+    ),
     "an interrupted call does nothing": (
         CallFault(FaultKind.INTERRUPTED_CALL, 2),
         "f = begun(); os.write(f, b'abc'); print(interrupted(libc.ftruncate, f, long(1)), flush=True); os.fsync(f)",
@@ -110,6 +147,29 @@ STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
         """,
         [BEGUN, "truncate #0 @12288", r"store #0 @4096 '\x07'", "failed sync #0 @4096 +4096", "acknowledge EIO"],
     ),
+    "a write whose sync fails has written, and leaves the position where it was": (
+        CallFault(FaultKind.FAILED_SYNC, 1),
+        "f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_DSYNC); tried(os.write, f, b'one'); tried(os.write, f, b'two')",
+        [
+            BEGUN,
+            "write #0 'one'",
+            "failed sync #0 +3",
+            "acknowledge EIO",
+            "write #0 'two'",
+            "sync #0 +3",
+            "acknowledge 3",
+        ],
+    ),
+    "a write that is asked to sync is struck as well": (
+        CallFault(FaultKind.FAILED_SYNC, 1),
+        "f = begun(); tried(os.pwritev, f, [b'x'], 5); tried(os.pwritev, f, [b'y'], 5, os.RWF_DSYNC)",
+        [BEGUN, "write #0 @5 'x'", "acknowledge 1", "write #0 @5 'y'", "failed sync #0 @5 +1", "acknowledge EIO"],
+    ),
+    "a failed sync of a file system is one of all files": (
+        CallFault(FaultKind.FAILED_SYNC, 1),
+        "f = begun(); os.write(f, b'one'); libc.sync(); print(interrupted(libc.syncfs, f), flush=True)",
+        [BEGUN, "write #0 'one'", "sync all", "failed sync", "acknowledge EIO"],
+    ),
     "a failed sync of a directory leaves its names as they were": (
         CallFault(FaultKind.FAILED_DIRECTORY_SYNC, 1),
         "f = begun(); os.fsync(f); tried(os.fsync, os.open('.', os.O_RDONLY))",
@@ -119,6 +179,19 @@ STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
         CallFault(FaultKind.LYING_SYNC, 2),
         "f = begun(); tried(os.fsync, f); tried(os.fsync, os.open('.', os.O_RDONLY))",
         [BEGUN, "sync #0", "acknowledge None", "lying sync /files", "acknowledge None"],
+    ),
+    "the sync of a write may lie": (
+        CallFault(FaultKind.LYING_SYNC, 1),
+        "f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_DSYNC); tried(os.write, f, b'one'); tried(os.write, f, b'two')",
+        [
+            BEGUN,
+            "write #0 'one'",
+            "lying sync #0 +3",
+            "acknowledge 3",
+            "write #0 @3 'two'",
+            "sync #0 @3 +3",
+            "acknowledge 3",
+        ],
     ),
 }
 
@@ -155,8 +228,3 @@ def test_a_program_that_ends_with_an_error_is_recorded_up_to_there() -> None:
 
     assert run.record.exit == 1
     assert in_short(list(run.record.steps)) == [BEGUN, "failed sync #0"]
-
-
-def test_a_control_is_read_as_it_was_written() -> None:
-    for control in (AS_IT_IS, RunControl(CallFault(FaultKind.SHORT_WRITE, 3)), RunControl(seed=0)):
-        assert RunControl.loads(control.dumps()) == control

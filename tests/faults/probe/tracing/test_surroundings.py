@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,26 @@ def test_signals_reach_a_program_as_without_us() -> None:
     )
 
     assert len([step for step in steps_of(found) if step.kind == "store"]) > 300
+
+
+def test_a_program_that_writes_to_a_pipe_that_nobody_reads_is_ended_as_without_us() -> None:
+    steps = steps_of(record_traced(["sh", "-c", "(yes; echo $? > status) | head -1; cat status"], EMPTY, 60.0))
+
+    assert in_short(steps)[-1] == f"acknowledge {128 + signal.SIGPIPE}"
+
+
+def test_a_program_finds_no_descriptor_of_ours() -> None:
+    inherited = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(inherited, True)
+    try:
+        steps = steps_of(record_traced(["sh", "-c", "echo /proc/self/fd/*; echo $TORNLOG_PROMISES"], EMPTY, 60.0))
+    finally:
+        os.close(inherited)
+
+    found, promises = (step.path for step in steps)
+    numbers = {int(path.rpartition("/")[2]) for path in found.split()}
+    assert {0, 1, 2, int(promises)} <= numbers
+    assert len(numbers) == 5, "beside these there is the one that the shell lists them by"
 
 
 def test_a_process_that_is_killed_while_it_stores_is_recorded_up_to_then() -> None:

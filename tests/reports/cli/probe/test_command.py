@@ -505,7 +505,6 @@ def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
         ),
         (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
         (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),
-        (["--check-server", "x", "--recovery-crashes", "1", "--", "true"], "the recovery of a server is not recorded"),
         (["--check", "CHECK", "--program-seconds", "0.3", "--", "LOOP"], "has not ended within 0.3 s"),
         (["--check", "SHUT", "--", "SAVE"], "does not accept what the program leaves without any crash: shut"),
     ],

@@ -1,23 +1,25 @@
 """What `tornlog probe` prints: counts by disk, each breach with its moment and its losses, what was refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...faults.crashes.profiles import PROFILES
-from ...faults.probe.failure import ProbeFinding
-from ...faults.probe.probe import CrashCase, Example, ProbeReport
-from ...faults.probe.record import FAILED_SYNC, ProgramRecord
-from ...faults.probe.recovery import Recoveries
-from ...faults.probe.reruns import Reruns
-from ...faults.probe.shrink import CrashCaseView
-from ...faults.probe.story import described, step_text, story, where
-from ...scenarios.campaigns.failures.print_failure import prose
-from .common import plain_table
+from ....faults.probe.failure import ProbeFinding
+from ....faults.probe.probe import Example, ProbeReport
+from ....faults.probe.record import ProgramRecord
+from ....faults.probe.recovery import Recoveries
+from ....faults.probe.reruns import Reruns
+from ....faults.probe.shrink import CrashCaseView, loss_note
+from ....faults.probe.story import moment, step_text, story
+from ....faults.simulation.prose import prose
+from ...html.probe_results import ProbeBreach, kinds_of_breach
+from ..console import plain_table
 
+_TEXT_WIDTH = 120
 _VIOLATIONS_SHOWN_MAX, _LOSSES_SHOWN_MAX, _ACKNOWLEDGED_SHOWN_MAX = 3, 8, 3
 
 
@@ -41,11 +43,6 @@ def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) ->
         prose(console, 0, f"never happened on these disks: {', '.join(never)}")
     if found.breaches:
         console.print(_breaches_table(found.examples(record)))
-
-
-def kinds_of_breach(count: int) -> str:
-    """Return in words how many there are."""
-    return f"{count:,} kind{'' if count == 1 else 's'} of breach"
 
 
 def print_recoveries(console: Console, recoveries: Recoveries) -> None:
@@ -109,8 +106,13 @@ def _others(example: Example) -> str:
     return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
 
 
-def print_breach(console: Console, found: ProbeFinding, example: Example | None, place: Path | None) -> None:
-    """Print one case: what is broken, on which disk and when, what is lost, how it came to that."""
+def print_breach(
+    console: Console, found: ProbeFinding, place: Path | None, disks: Sequence[str] = (), others: Sequence[str] = ()
+) -> None:
+    """Print one case: what is broken, on which disk and when, what is lost, how it came to that.
+
+    place: where it is kept, if it is; disks: on which it was met; others: messages that it stands for, too.
+    """
     record, shown, case = found.record, found.shown, found.shown.case
     heading = "broken by a crash in recovery" if found.recovery else "broken"
     console.print(f"\n[red]{heading}[/red]: {escape(case.verdict.signature)}", soft_wrap=True)
@@ -121,16 +123,16 @@ def print_breach(console: Console, found: ProbeFinding, example: Example | None,
     more = len(case.verdict.lines) - _VIOLATIONS_SHOWN_MAX
     if more > 0 and case.verdict.outcome == "broken":
         prose(console, 2, f"and {more} more like it")
-    if example is not None and len(example.breaches) > 1:
-        prose(console, 2, f"stands for other messages, too: {'; '.join([*example.breaches][1:3])}")
-    others = [disk for disk in example.disks if disk != case.disk] if example is not None else []
-    prose(console, 2, f"on {case.disk}{'; also on ' if others else ''}{', '.join(others)}")
+    if others:
+        prose(console, 2, f"stands for other messages, too: {'; '.join(others[:2])}")
+    also = [disk for disk in disks if disk != case.disk]
+    prose(console, 2, f"on {case.disk}{'; also on ' if also else ''}{', '.join(also)}")
     if found.recovery:
         prose(console, 2, "the program:")
         for line in found.recovery:
             prose(console, 4, line)
         prose(console, 2, "then the check, as it recovers from that:")
-    prose(console, 2, f"crash {moment(record, case)}")
+    prose(console, 2, f"crash {moment(record, case.point)}")
     _print_losses(console, record, shown)
     promised = record.acknowledged[: case.point.acknowledged]
     if promised:
@@ -146,25 +148,10 @@ def print_breach(console: Console, found: ProbeFinding, example: Example | None,
     console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
-def moment(record: ProgramRecord, case: CrashCase) -> str:
-    """Return where a case's crash is, in words."""
-    point = case.point
-    if point.step < 0:
-        return "before the first step"
-    step = record.steps[point.step]
-    inside = "inside" if point.is_inside else "after"
-    place = where(record.stacks[step.stack])
-    return f"{inside} step {point.step + 1}: {described(record, step)}{f' at {place}' if place else ''}"
-
-
 def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView) -> None:
-    failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
-    if failed and failed[0] <= shown.case.point.step and not PROFILES[shown.case.disk].page_cache_survives:
-        prose(
-            console, 2, f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
-        )
-    elif not shown.losses:
-        prose(console, 2, "nothing is lost: all that had been done is there, and no more")
+    note = loss_note(record, shown.case, shown.losses)
+    if note:
+        prose(console, 2, note)
     if not shown.losses:
         return
     prose(console, 2, "what is lost:")
@@ -174,6 +161,14 @@ def _print_losses(console: Console, record: ProgramRecord, shown: CrashCaseView)
     more = len(shown.losses) - _LOSSES_SHOWN_MAX
     if more > 0:
         prose(console, 4, f"and {more} more")
+
+
+def breach_text(breach: ProbeBreach, place: Path | None) -> str:
+    """Return a breach as it is printed, as plain text."""
+    text = StringIO()
+    console = Console(file=text, width=_TEXT_WIDTH, color_system=None)
+    print_breach(console, breach.finding, place, breach.disks, breach.others)
+    return text.getvalue().strip()
 
 
 def print_refusal(console: Console, reasons: Iterable[str]) -> None:

@@ -1,0 +1,283 @@
+"""Call frame information: where a function, at each of its instructions, keeps what its caller goes on with.
+
+Compilers leave it in `.eh_frame`, in which C++ looks for handlers of exceptions and which C has on x86-64, too, whether
+functions have frame pointers or not; Go leaves it in `.debug_frame`. Both are a run of entries, little-endian:
+
+    4   length    behind this field; 0 ends the section
+    4   id        .eh_frame: 0 for a common entry, else how far back from here that of this function is
+                  .debug_frame: 0xFFFFFFFF for a common entry, else the offset of that of this function
+        common    version, augmentation, factors of code and data, register of the return address, instructions
+        function  first address, bytes, instructions: what is where, from which address on
+
+Sources: System V ABI, AMD64 supplement, and Linux Standard Base, "Exception Frames"; DWARF 5, 6.4 and 7.24.
+"""
+
+import struct
+from bisect import bisect_right
+from typing import NamedTuple
+
+from .elf import ElfFile
+
+STACK_POINTER, RETURN_ADDRESS = 7, 16
+"""Registers by the numbers that DWARF has for x86-64."""
+_PC_RELATIVE = 0x10
+_POINTERS = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q"}
+_COMMON_IN_DEBUG_FRAME = 0xFFFF_FFFF
+_HEADER = struct.Struct("<II")
+
+
+class FrameRule(NamedTuple):
+    """How to go from a function to its caller. The frame address is that of a register plus an offset."""
+
+    register: int
+    offset: int
+    saved: tuple[tuple[int, int], ...]
+    """Registers and where they are, counted from the frame address; the return address is one of them."""
+
+
+class _Common(NamedTuple):
+    code_factor: int
+    data_factor: int
+    encoding: int
+    has_augmentation: bool
+    program: bytes
+
+
+class _Function(NamedTuple):
+    start: int
+    end: int
+    common: _Common
+    program: bytes
+
+
+class CallFrames:
+    """All that a file says of its functions. Raises ValueError, or struct.error, where that cannot be read."""
+
+    def __init__(self, file: ElfFile) -> None:
+        self._functions: list[_Function] = []
+        for name in (b".eh_frame", b".debug_frame"):
+            if (found := file.section(name)) is not None:
+                address, section = found
+                self._functions += _Entries(section, address, is_debug=name == b".debug_frame").functions()
+        self._functions.sort(key=lambda one: one.start)
+        self._starts = [one.start for one in self._functions]
+        self._rules: dict[int, FrameRule | None] = {}
+
+    def rule(self, address: int) -> FrameRule | None:
+        """Return how to leave the function at an address, as it was linked; None if nothing says that."""
+        if address not in self._rules:
+            try:
+                self._rules[address] = self._found(address)
+            except (ValueError, struct.error, IndexError):  # instructions that are not known, or none at all
+                self._rules[address] = None
+        return self._rules[address]
+
+    def _found(self, address: int) -> FrameRule | None:
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._functions[index].end:
+            return None
+        one = self._functions[index]
+        state = _FrameState(one.common, one.start, address)
+        state.run(one.common.program)
+        state.initial = dict(state.saved)
+        if not state.is_behind:
+            state.run(one.program)
+        if state.frame is None or RETURN_ADDRESS not in state.saved:
+            return None
+        return FrameRule(*state.frame, tuple(state.saved.items()))
+
+
+class _Reader:
+    """Takes values out of bytes, one after the other."""
+
+    def __init__(self, data: bytes, at: int = 0, address: int = 0) -> None:
+        self.data, self.at = data, at
+        self._address = address
+        """Where the first byte is in memory."""
+
+    def take(self, layout: str) -> int:
+        """Return a number of fixed length."""
+        found: int = struct.unpack_from(layout, self.data, self.at)[0]
+        self.at += struct.calcsize(layout)
+        return found
+
+    def unsigned(self) -> int:
+        """Return a number in the base 128."""
+        found, shift = 0, 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            found |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return found
+
+    def signed(self) -> int:
+        """Return a number in the base 128, with a sign."""
+        start = self.at
+        found = self.unsigned()
+        bits = 7 * (self.at - start)
+        return found - (1 << bits) if found >> bits - 1 else found
+
+    def pointer(self, encoding: int) -> int:
+        """Return an address. Raises ValueError if it is written in a way that functions' are not."""
+        here = self._address + self.at
+        layout = _POINTERS.get(encoding & 0x0F)
+        if layout is None or encoding & 0x70 not in (0, _PC_RELATIVE):
+            raise ValueError(f"address encoded as {encoding:#x}")
+        found = self.take(layout)
+        return found + here if encoding & _PC_RELATIVE else found
+
+    def text(self) -> bytes:
+        """Return bytes up to a zero."""
+        end = self.data.index(0, self.at)
+        found, self.at = self.data[self.at : end], end + 1
+        return found
+
+
+class _Entries:
+    """The entries of one section."""
+
+    def __init__(self, section: bytes, address: int, *, is_debug: bool) -> None:
+        self._section, self._address, self._is_debug = section, address, is_debug
+        self._common: dict[int, _Common] = {}
+
+    def functions(self) -> list[_Function]:
+        found, at, section = list[_Function](), 0, self._section
+        while at + _HEADER.size <= len(section):
+            length, identity = _HEADER.unpack_from(section, at)
+            if length == 0 or length == 0xFFFF_FFFF:
+                break
+            end = at + 4 + length
+            if identity != (_COMMON_IN_DEBUG_FRAME if self._is_debug else 0):
+                found.append(self._function(at + 8, end, identity if self._is_debug else at + 4 - identity))
+            at = end
+        return found
+
+    def _function(self, at: int, end: int, common_at: int) -> _Function:
+        common = self._common.get(common_at)
+        if common is None:
+            common = self._common[common_at] = self._read_common(common_at)
+        reader = _Reader(self._section, at, self._address)
+        start = reader.pointer(common.encoding)
+        size_bytes = reader.pointer(common.encoding & 0x0F)
+        if common.has_augmentation:
+            skipped = reader.unsigned()
+            reader.at += skipped
+        return _Function(start, start + size_bytes, common, self._section[reader.at : end])
+
+    def _read_common(self, at: int) -> _Common:
+        (length,) = struct.unpack_from("<I", self._section, at)
+        reader = _Reader(self._section, at + 8, self._address)
+        version, augmentation = reader.take("<B"), reader.text()
+        if version >= 4:
+            reader.at += 2  # sizes of an address and of a segment
+        code_factor, data_factor = reader.unsigned(), reader.signed()
+        return_address = reader.take("<B") if version == 1 else reader.unsigned()
+        if return_address != RETURN_ADDRESS:
+            raise ValueError(f"return address in register {return_address}")
+        encoding = 0
+        if augmentation[:1] == b"z":
+            size_bytes = reader.unsigned()
+            behind = reader.at + size_bytes
+            for letter in augmentation[1:].decode():
+                if letter == "R":
+                    encoding = reader.take("<B")
+                elif letter == "L":
+                    reader.take("<B")
+                elif letter == "P":
+                    reader.pointer(reader.take("<B") & 0x0F)
+            reader.at = behind
+        elif augmentation:
+            raise ValueError(f"augmentation {augmentation!r}")
+        program = self._section[reader.at : at + 4 + length]
+        return _Common(code_factor, data_factor, encoding, augmentation[:1] == b"z", program)
+
+
+class _FrameState:
+    """What is where, as instructions have it, up to one address. frame is None where only an expression says it."""
+
+    def __init__(self, common: _Common, start: int, address: int) -> None:
+        self.frame: tuple[int, int] | None = None
+        self.saved: dict[int, int] = {}
+        self.initial: dict[int, int] = {}
+        self.is_behind = False
+        """Whether the instructions have come to what is behind the address."""
+        self._common = common
+        self._here, self._address = start, address
+        self._kept: list[tuple[tuple[int, int] | None, dict[int, int]]] = []
+
+    def run(self, program: bytes) -> None:
+        """Carry instructions out. Raises ValueError at one that is not known."""
+        reader = _Reader(program)
+        while reader.at < len(program) and not self.is_behind:
+            code = reader.take("<B")
+            if code >> 6 == 1:
+                self._advance(code & 0x3F)
+            elif code >> 6 == 2:
+                self.saved[code & 0x3F] = reader.unsigned() * self._common.data_factor
+            elif code >> 6 == 3:
+                self._restore(code & 0x3F)
+            else:
+                self._extended(code, reader)
+
+    def _advance(self, by: int) -> None:
+        self._here += by * self._common.code_factor
+        self.is_behind = self._here > self._address
+
+    def _restore(self, register: int) -> None:
+        if register in self.initial:
+            self.saved[register] = self.initial[register]
+        else:
+            self.saved.pop(register, None)
+
+    def _extended(self, code: int, reader: _Reader) -> None:
+        factor = self._common.data_factor
+        match code:
+            case 0x00:
+                pass
+            case 0x02 | 0x03 | 0x04:  # advance by 1, 2 or 4 bytes
+                self._advance(reader.take({0x02: "<B", 0x03: "<H", 0x04: "<I"}[code]))
+            case 0x05:
+                register = reader.unsigned()
+                self.saved[register] = reader.unsigned() * factor
+            case 0x06:
+                self._restore(reader.unsigned())
+            case 0x07 | 0x08:  # it cannot be known; it is as it was
+                self.saved.pop(reader.unsigned(), None)
+            case 0x09:  # in another register
+                self.saved.pop(reader.unsigned(), None)
+                reader.unsigned()
+            case 0x0A:
+                self._kept.append((self.frame, dict(self.saved)))
+            case 0x0B:
+                self.frame, self.saved = self._kept.pop()
+            case 0x0C:
+                self.frame = (reader.unsigned(), reader.unsigned())
+            case 0x0D:
+                self.frame = (reader.unsigned(), self.frame[1]) if self.frame else None
+            case 0x0E:
+                offset = reader.unsigned()
+                self.frame = (self.frame[0], offset) if self.frame else None
+            case 0x0F:
+                self.frame = None
+                self._skip_block(reader)
+            case 0x10 | 0x16:  # by an expression
+                self.saved.pop(reader.unsigned(), None)
+                self._skip_block(reader)
+            case 0x11:
+                register = reader.unsigned()
+                self.saved[register] = reader.signed() * factor
+            case 0x12:
+                self.frame = (reader.unsigned(), reader.signed() * factor)
+            case 0x13:
+                offset = reader.signed() * factor
+                self.frame = (self.frame[0], offset) if self.frame else None
+            case 0x2E:  # size of arguments, of no concern here
+                reader.unsigned()
+            case _:
+                raise ValueError(f"call frame instruction {code:#x}")
+
+    def _skip_block(self, reader: _Reader) -> None:
+        size_bytes = reader.unsigned()
+        reader.at += size_bytes

@@ -1,0 +1,83 @@
+"""ELF: executables and libraries, as far as it takes to find what lies where in them. 64 bits, little-endian.
+
+    0x00  16   identification: 7f 45 4c 46, 2 for 64 bits, 1 for little-endian
+    0x20  8    offset of the table of segments: what is loaded where
+    0x28  8    offset of the table of sections: what compilers have left
+    0x38  2    segments; at 0x3c sections, at 0x3e the one that has the names of sections
+
+Source: System V ABI, chapters 4 and 5; Linux, include/uapi/linux/elf.h.
+"""
+
+import struct
+import zlib
+
+_IDENTIFICATION = b"\x7fELF\x02\x01"
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_LOADED, _COMPRESSED = 1, 1 << 11
+_FUNCTIONS = (2, 10)
+_COMPRESSION_HEADER_BYTES = 24
+
+
+class ElfFile:
+    """One file. Raises ValueError, or struct.error, if that is no such file."""
+
+    def __init__(self, content: bytes) -> None:
+        if content[:6] != _IDENTIFICATION:
+            raise ValueError("no ELF of 64 bits")
+        self._content = content
+        segments_at, sections_at = struct.unpack_from("<QQ", content, 0x20)
+        segments, _, sections, names = struct.unpack_from("<HHHH", content, 0x38)
+        found = (_SEGMENT.unpack_from(content, segments_at + number * _SEGMENT.size) for number in range(segments))
+        self._segments = [(at, size, address) for kind, _, at, address, _, size, _, _ in found if kind == _LOADED]
+        headers = [_SECTION.unpack_from(content, sections_at + number * _SECTION.size) for number in range(sections)]
+        self._sections: dict[bytes, tuple[int, int, int, int]] = {}
+        for name, _, flags, address, at, size, *_ in headers:
+            self._sections[self._text(headers[names][4] + name)] = flags, address, at, size
+
+    def address(self, offset: int) -> int | None:
+        """Return the address, as it was linked, of what is at an offset of the file; None if it is not loaded."""
+        for start, size, address in self._segments:
+            if start <= offset < start + size:
+                return int(address + offset - start)
+        return None
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Return bytes at an address, as it was linked. Raises ValueError if they are not in the file."""
+        for start, size, first in self._segments:
+            if first <= address and address + size_bytes <= first + size:
+                at = start + address - first
+                return self._content[at : at + size_bytes]
+        raise ValueError(f"nothing at {address:#x}")
+
+    def section(self, name: bytes) -> tuple[int, bytes] | None:
+        """Return the address and the content of a section; None if there is no such."""
+        if name not in self._sections:
+            return None
+        flags, address, at, size = self._sections[name]
+        content = self._content[at : at + size]
+        return address, zlib.decompress(content[_COMPRESSION_HEADER_BYTES:]) if flags & _COMPRESSED else content
+
+    def functions(self) -> list[tuple[int, int]]:
+        """Return from where to where the functions reach that have a symbol, in order."""
+        found = set[tuple[int, int]]()
+        for table in (b".symtab", b".dynsym"):
+            if (symbols := self.section(table)) is not None:
+                for _, kind, _, _, address, size in _SYMBOL.iter_unpack(symbols[1]):
+                    if kind & 0xF in _FUNCTIONS and size:
+                        found.add((address, address + size))
+        return sorted(found)
+
+    def symbol(self, name: bytes) -> int | None:
+        """Return the address of a symbol, if it is known here."""
+        symbols, names = self.section(b".symtab"), self._sections.get(b".strtab")
+        if symbols is None or names is None:
+            return None
+        for name_at, _, _, _, address, _ in _SYMBOL.iter_unpack(symbols[1]):
+            if self._content.startswith(name + b"\0", names[2] + name_at):
+                return int(address)
+        return None
+
+    def _text(self, at: int) -> bytes:
+        return self._content[at : self._content.index(0, at)]

@@ -1,0 +1,120 @@
+"""What addresses in modules are in the source: functions and lines, by addr2line; of Go's programs by their own table.
+
+addr2line is of binutils, which is wherever programs are compiled. It knows every version of DWARF, compressed sections,
+debug files apart from their programs, functions that were inlined, and names of C++ and Rust.
+"""
+
+import re
+import shutil
+import subprocess
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from os.path import basename
+
+from ..record import SourceLine
+from .elf import ElfFile
+from .go_lines import go_lines
+from .stacks import StackFrame
+
+TOOL = "addr2line"
+_SECONDS_MAX = 120.0
+_UNKNOWN = "??"
+_PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+|\?)(?: \(discriminator \d+\))?")
+_C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux[^/]*|ld-musl[^/]*|libc\.musl[^/]*)[-.].*")
+_GO_RUNTIME = "/src/runtime/"
+
+
+def is_there() -> bool:
+    """Return whether there is what finds lines."""
+    return shutil.which(TOOL) is not None
+
+
+def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLine, ...], ...]:
+    """Return stacks as places in the source; what nothing is known of is left out, and so is the C library.
+
+    The modules have to be there still.
+    """
+    wanted = defaultdict[str, set[int]](set)
+    own = [[frame for frame in stack if not _C_LIBRARY.fullmatch(basename(frame.module))] for stack in stacks]
+    for stack in own:
+        for frame in stack:
+            wanted[frame.module].add(frame.address)
+    known = {module: _places(module, sorted(addresses)) for module, addresses in wanted.items()}
+    return tuple(
+        tuple(
+            _without_runtime(
+                [(frame.module, place) for frame in stack for place in known[frame.module].get(frame.address, ())]
+            )
+        )
+        for stack in own
+    )
+
+
+def _without_runtime(found: list[tuple[str, SourceLine]]) -> list[SourceLine]:
+    """Leave out what has been linked in below a program's own functions: Go's library, a C library without lines.
+
+    found: places, each with its module. Where Go's library is, its runtime says, in which each of its stacks begins.
+    """
+    roots = tuple(one.file[: one.file.index(_GO_RUNTIME) + 5] for _, one in found if _GO_RUNTIME in one.file)
+    own = [(module, one) for module, one in found if not one.file.startswith(roots)] or found
+    own_module = next((module for module, one in own if one.line), "")
+    while own and own[0][0] == own_module and not own[0][1].line:
+        del own[0]
+    return [one for _, one in own]
+
+
+def _places(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
+    """Return what lies at addresses of a module."""
+    with open(module, "rb") as content:
+        file = ElfFile(content.read())
+    go = go_lines(file)
+    if go is None:
+        functions = file.functions()
+        starts = [start for start, _ in functions]
+        found = _by_tool(module, addresses)
+        return {
+            address: tuple(place for place in places if place.line or _is_in(address, starts, functions))
+            for address, places in found.items()
+        }
+    return {address: go.places(address) for address in addresses}
+
+
+def _is_in(address: int, starts: Sequence[int], functions: Sequence[tuple[int, int]]) -> bool:
+    """Return whether there is a function at an address: without a line, addr2line names the one before as well."""
+    index = bisect_right(starts, address) - 1
+    return index >= 0 and address < functions[index][1]
+
+
+def _by_tool(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
+    """Return what addr2line knows of addresses, inlined functions first."""
+    lines = "".join(f"{address:#x}\n" for address in addresses)
+    done = subprocess.run(
+        [TOOL, "-a", "-i", "-f", "-C", "-e", module],
+        input=lines,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_SECONDS_MAX,
+        check=False,
+    )
+    found: dict[int, tuple[SourceLine, ...]] = {}
+    answer, at = done.stdout.splitlines(), 0
+    while at < len(answer):
+        address, at = int(answer[at], 16), at + 1
+        places = list[SourceLine]()
+        while at + 1 < len(answer) and not answer[at].startswith("0x"):
+            places += _place(module, answer[at], answer[at + 1])
+            at += 2
+        found[address] = tuple(places)
+    return found
+
+
+def _place(module: str, function: str, text: str) -> list[SourceLine]:
+    """Return one place, if anything is known of it: the module stands for a file that is not known."""
+    matched = _PLACE.fullmatch(text)
+    file, line = (matched["file"], matched["line"]) if matched else (_UNKNOWN, "0")
+    if file == _UNKNOWN and function == _UNKNOWN:
+        return []
+    name = "" if function == _UNKNOWN else function
+    return [SourceLine(module if file == _UNKNOWN else file, int(line) if line.isdigit() else 0, name)]

@@ -1,0 +1,166 @@
+"""Stacks of stopped threads, from the innermost function outwards.
+
+Nothing is guessed: where no call frame information says how to leave a function, as in code that a JVM has compiled,
+the stack ends. What addresses mean in the source is found when the program has ended (`source_lines`).
+"""
+
+import struct
+from bisect import bisect_right
+from typing import NamedTuple
+
+from . import ptrace
+from .call_frames import RETURN_ADDRESS, STACK_POINTER, CallFrames, FrameRule
+from .elf import ElfFile
+from .go_lines import GoLines, go_lines
+from .machines import X86_64, Architecture
+from .registers import Registers, register
+from .threads import AddressSpace, TracedThread
+
+DEPTH_MAX = 24
+_CHUNK_BYTES = 1024
+_KEPT = {3: 5, 6: 4, STACK_POINTER: 19, 12: 3, 13: 2, 14: 1, 15: 0}
+"""Registers that functions give back as they were: by DWARF's number, where the kernel has each."""
+
+
+class StackFrame(NamedTuple):
+    """A place in a module, as that was linked: an address of the instruction, or of the call, that is under way."""
+
+    module: str
+    address: int
+
+
+class _Mapped(NamedTuple):
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
+class _CodeMaps:
+    """The maps of code of one process, as they were when one of them was looked for last."""
+
+    def __init__(self) -> None:
+        self._maps: list[_Mapped] = []
+        self._starts: list[int] = []
+        self.places: dict[int, tuple[StackFrame, FrameRule | None]] = {}
+        """What was found at addresses in these maps."""
+
+    def find(self, thread: int, address: int) -> _Mapped | None:
+        """Return the map of code that an address lies in; None if there is no file behind it."""
+        return self._known(address) or (self._known(address) if self._read(thread) else None)
+
+    def _known(self, address: int) -> _Mapped | None:
+        index = bisect_right(self._starts, address) - 1
+        return self._maps[index] if index >= 0 and address < self._maps[index].end else None
+
+    def _read(self, thread: int) -> bool:
+        try:
+            with open(f"/proc/{thread}/maps") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            return False  # it is no more
+        fields = (line.split(maxsplit=5) for line in lines)
+        found = [one for one in fields if len(one) == 6 and "x" in one[1] and one[5].startswith("/")]
+        self._maps = [_mapped(one[0], one[2], one[5]) for one in found]
+        self._starts = [one.start for one in self._maps]
+        self.places.clear()
+        return True
+
+
+def _mapped(addresses: str, offset: str, path: str) -> _Mapped:
+    start, end = addresses.split("-")
+    return _Mapped(int(start, 16), int(end, 16), int(offset, 16), path)
+
+
+class StackWalker:
+    """Finds the stacks of one program's threads, and numbers different ones. 0: nothing is known."""
+
+    def __init__(self, machine: Architecture) -> None:
+        assert machine is X86_64, machine.name
+        self._registers = Registers(machine)
+        self._codes: dict[AddressSpace, _CodeMaps] = {}
+        self._modules: dict[str, tuple[ElfFile, CallFrames, GoLines | None] | None] = {}
+        self._numbers: dict[tuple[StackFrame, ...], int] = {(): 0}
+
+    @property
+    def stacks(self) -> list[tuple[StackFrame, ...]]:
+        """Return all different stacks, by their numbers."""
+        return list(self._numbers)
+
+    def number(self, thread: TracedThread) -> int:
+        """Return the number of the stack that a stopped thread has."""
+        try:
+            frames = tuple(self._walk(thread))
+        except OSError:  # its stack pointer leads nowhere
+            frames = ()
+        return self._numbers.setdefault(frames, len(self._numbers))
+
+    def _walk(self, thread: TracedThread) -> list[StackFrame]:
+        found = self._registers.get(thread.id)
+        known = {number: register(found, index) for number, index in _KEPT.items()}
+        address = register(found, X86_64.program_counter)
+        stack = _Stack(thread.id, known[STACK_POINTER])
+        code = self._codes.setdefault(thread.memory, _CodeMaps())
+        frames: list[StackFrame] = []
+        while len(frames) < DEPTH_MAX:
+            # Of who has called, the address is behind the call, which may be behind the function.
+            place = code.places.get(address - bool(frames)) or self._place(code, thread.id, address - bool(frames))
+            if place is None:
+                break
+            frame, rule = place
+            frames.append(frame)
+            if rule is None or rule.register not in known:
+                break
+            at = known[rule.register] + rule.offset
+            try:
+                for number, offset in rule.saved:
+                    known[number] = stack.word(at + offset)
+            except OSError:
+                break
+            address, known[STACK_POINTER] = known[RETURN_ADDRESS], at
+        return frames
+
+    def _place(self, code: _CodeMaps, thread: int, address: int) -> tuple[StackFrame, FrameRule | None] | None:
+        """Return what is at an address, and how to leave it; None if no file is known to be there."""
+        mapped = code.find(thread, address)
+        module = None if mapped is None else self._module(mapped.path)
+        if mapped is None or module is None:
+            return None
+        file, functions, go = module
+        linked = file.address(address - mapped.start + mapped.offset)
+        if linked is None:
+            return None
+        rule = functions.rule(linked)
+        if rule is None and go is not None:
+            rule = go.rule(linked)
+        place = code.places[address] = StackFrame(mapped.path, linked), rule
+        return place
+
+    def _module(self, path: str) -> tuple[ElfFile, CallFrames, GoLines | None] | None:
+        """Return what is known of the module in a file, None if it is none that can be read."""
+        if path not in self._modules:
+            try:
+                with open(path, "rb") as file:
+                    module = ElfFile(file.read())
+                self._modules[path] = module, CallFrames(module), go_lines(module)
+            except (OSError, ValueError, struct.error, IndexError):
+                self._modules[path] = None
+        return self._modules[path]
+
+
+class _Stack:
+    """The stack of a stopped thread: read in pieces."""
+
+    def __init__(self, thread: int, start: int) -> None:
+        self._thread = thread
+        self._start, self._bytes = start, ptrace.read_memory(thread, start, _CHUNK_BYTES)
+
+    def word(self, at: int) -> int:
+        """Return the word at an address. Raises OSError if there is none."""
+        offset = at - self._start
+        if not 0 <= offset <= len(self._bytes) - 8:
+            self._bytes = ptrace.read_memory(self._thread, at, _CHUNK_BYTES)
+            self._start, offset = at, 0
+            if len(self._bytes) < 8:
+                raise OSError(f"{at:#x} is at the end of memory")
+        return int.from_bytes(self._bytes[offset : offset + 8], "little")

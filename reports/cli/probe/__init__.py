@@ -1,0 +1,1 @@
+"""The command that probes programs, as they are."""

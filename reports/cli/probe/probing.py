@@ -1,0 +1,141 @@
+"""Probing what was recorded, as the command does it: explore crashes, recoveries and reruns, make small what broke."""
+
+from functools import partial
+from time import perf_counter
+
+import typer
+
+from ....faults.disk.image import Image
+from ....faults.probe.checks.checkers import Checkers
+from ....faults.probe.failure import RECOVERY, ProbeFinding
+from ....faults.probe.probe import OnHeld, ProbeReport, Verdicts
+from ....faults.probe.probe import probe as probe_record
+from ....faults.probe.record import ProgramRecord
+from ....faults.probe.recovery import Recoveries, RecoveryBreach
+from ....faults.probe.replay import Replayer
+from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
+from ....faults.probe.shrink import Scene, shrink
+from ....faults.probe.story import moment
+from ....faults.probe.tracing.control import RunControl
+from ...html.probe_results import ProbeResults, kinds_of_breach
+from ..console import progress_shown
+from .recording import ProbeOptions, Recorded
+
+
+def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> ProbeResults:
+    """Probe a program, as a command line asks. BadParameter: its check refuses what it leaves without any crash."""
+    record, start, allowed, began = recorded
+    with Checkers(asked.check, asked.jobs, asked.seconds) as checkers:
+        _accept_whole(record, start, checkers)
+        record_check = partial(asked.recorder.record_check, asked.check)
+        recoveries = Recoveries(checkers, record_check, asked.disks, asked.limit) if asked.recovers else None
+        verdicts: Verdicts = {}
+        on_held = None if recoveries is None else recoveries.explore
+        found = _explore(asked, record, start, checkers, on_held, verdicts)
+        reruns = None
+        if asked.kinds or asked.seeds:
+            rerun = partial(asked.recorder.rerun, asked.program, start)
+            reruns = Reruns(checkers, rerun, start, record, found, verdicts, asked.limit)
+            _run_again(reruns, asked)
+        examples = found.examples(record)
+        return ProbeResults(
+            record,
+            start,
+            asked.check,
+            asked.limit,
+            found,
+            examples,
+            [
+                ProbeFinding(one.signature, record, start, shrink(record, start, one.smallest, checkers))
+                for one in examples
+            ],
+            recoveries,
+            []
+            if recoveries is None
+            else [
+                _recovery_finding(record, start, signature, breach, checkers)
+                for signature, breach in sorted(recoveries.breaches.items())
+            ],
+            reruns,
+            []
+            if reruns is None
+            else [
+                _rerun_finding(start, kind, signature, breach, checkers)
+                for (kind, signature), breach in sorted(reruns.breaches.items())
+            ],
+            allowed,
+            checkers.said(),
+            command,
+            perf_counter() - began,
+        )
+
+
+def _accept_whole(record: ProgramRecord, start: Image, checkers: Checkers) -> None:
+    """Have the check look at what the program has left without any crash: it has to accept that."""
+    replayer = Replayer(record, start)
+    for _ in replayer.points():
+        pass
+    (verdict,) = checkers.verdicts([(replayer.intact(), record.acknowledged)])
+    if verdict.is_broken:
+        lines = "; ".join(verdict.lines[:3])
+        raise typer.BadParameter(
+            f"does not accept what the program leaves without any crash: {lines}", param_hint="--check"
+        )
+
+
+def _explore(
+    asked: ProbeOptions,
+    record: ProgramRecord,
+    start: Image,
+    checkers: Checkers,
+    on_held: OnHeld | None,
+    verdicts: Verdicts,
+) -> ProbeReport:
+    with progress_shown("pulling the plug", ticks=False) as update:
+
+        def on_progress(found: ProbeReport, done: int, steps: int) -> None:
+            kinds = kinds_of_breach(len(found.breaches))
+            facts = f"{found.states:,} states, {found.judged:,} checked, {kinds}"
+            update(completed=done, total=steps, facts=facts, refresh=True)
+
+        return probe_record(
+            record,
+            start,
+            checkers,
+            disks=asked.disks,
+            limit=asked.limit,
+            on_progress=on_progress,
+            on_held=on_held,
+            verdicts=verdicts,
+        )
+
+
+def _run_again(reruns: Reruns, asked: ProbeOptions) -> None:
+    """Run with faults and in other orders, as far as these are asked for."""
+    with progress_shown("running again", ticks=False) as update:
+
+        def on_progress(reruns: Reruns, control: RunControl) -> None:
+            facts = f"{control}: {reruns.judged:,} checked, {kinds_of_breach(len(reruns.breaches))}"
+            update(completed=reruns.runs, total=None, facts=facts, refresh=True)
+
+        reruns.on_progress = on_progress
+        reruns.strike(asked.kinds, asked.fault_runs)
+        reruns.reorder(asked.seeds)
+
+
+def _recovery_finding(
+    record: ProgramRecord, start: Image, signature: str, breach: RecoveryBreach, checkers: Checkers
+) -> ProbeFinding:
+    """Return a breach of a crash in recovery with the losses that it takes, and the crash before in lines."""
+    recovery, first = breach.recovery, breach.recovery.first_crash
+    shown = shrink(recovery.record, recovery.start, breach.group.smallest, checkers)
+    losses = Scene(record, start, first).shown(first).losses
+    lines = [f"crash {moment(record, first.point)}, on {first.disk}", *(f"lost: {loss.what}" for loss in losses)]
+    return ProbeFinding(signature, recovery.record, recovery.start, shown, tuple(lines), kind=RECOVERY)
+
+
+def _rerun_finding(start: Image, kind: str, signature: str, breach: RerunBreach, checkers: Checkers) -> ProbeFinding:
+    """Return a breach of a run with a fault, or in another order, with the losses that it takes."""
+    shown = shrink(breach.record, start, breach.group.smallest, checkers)
+    how = rerun_text(breach.control, breach.record)
+    return ProbeFinding(signature, breach.record, start, shown, rerun=how, kind=kind)

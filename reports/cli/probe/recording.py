@@ -1,0 +1,96 @@
+"""Recording as the command does it: what is asked for, and one run of the program.
+
+Imports what stands beside the program and no more, for until it runs somebody waits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import typer
+
+from ....faults.disk.image import Image
+from ....faults.kinds import FaultKind
+from ....faults.probe.checks.check import Check, CheckError
+from ....faults.probe.checks.checkers import check_of
+from ....faults.probe.checks.command import CheckServer
+from ....faults.probe.programs import RecorderChoice
+from ....faults.probe.record import ProgramRecord
+from ....faults.probe.recording.run import EMPTY, ProgramError, start_of
+from ....faults.probe.story import where
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """What is to be probed, and how."""
+
+    program: list[str]
+    recorder: RecorderChoice
+    check: Check
+    start: Path | None
+    """A directory whose copy the program begins with."""
+    allow: Sequence[str]
+    """Events that are harmless here."""
+    disks: tuple[str, ...]
+    limit: int
+    jobs: int
+    seconds: float
+    """A check that takes longer is a breach."""
+    recovers: bool
+    """Whether the plug is pulled inside recoveries, too."""
+    kinds: Sequence[FaultKind]
+    fault_runs: int
+    seeds: int
+
+
+def check_given(check: Path | None, server: str | None) -> Check:
+    """Return the check that one of both options names. BadParameter: it is none, or both are given."""
+    if check is not None and server is not None:
+        raise typer.BadParameter("expected --check or --check-server, found both")
+    try:
+        if server is not None:
+            return CheckServer(server)
+        assert check is not None, "one of both is given"
+        return check_of(check)
+    except CheckError as error:
+        raise typer.BadParameter(str(error), param_hint="--check" if server is None else "--check-server") from error
+
+
+class RefusedError(Exception):
+    """A program did what the recorder does not see: what it has of it, and what that was."""
+
+    def __init__(self, record: ProgramRecord, reasons: list[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.record = record
+        self.reasons = reasons
+
+
+class Recorded(NamedTuple):
+    """A run of a program."""
+
+    record: ProgramRecord
+    start: Image
+    """What it began with."""
+    allowed: list[str]
+    """What it did unseen that is allowed."""
+    began: float
+    """When recording began, by `perf_counter`."""
+
+
+def record_program(asked: ProbeOptions) -> Recorded:
+    """Run the program. Raises RefusedError, and BadParameter if it is none that can be recorded."""
+    began = perf_counter()
+    try:
+        start = EMPTY if asked.start is None else start_of(asked.start)
+        record, unlike = asked.recorder.record(asked.program, start)
+    except ProgramError as error:
+        raise typer.BadParameter(str(error)) from error
+    allowed = [one for one in record.unseen if one.event in asked.allow]
+    refused = [one for one in record.unseen if one.event not in asked.allow]
+    reasons = [f"{one.event}: {one.detail}  {where(record.stacks[one.stack])}".rstrip() for one in refused]
+    reasons += [f"the directory is not what was recorded: {difference}" for difference in unlike]
+    if reasons:
+        raise RefusedError(record, reasons)
+    return Recorded(record, start, [f"{one.event}: {one.detail}" for one in allowed], began)

@@ -1,0 +1,80 @@
+"""Replaying a kept failure of a program: its state is made again, a check looks at it, and it can be drawn.
+
+JSON: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations", "signature",
+"digest"}`, with --timeline also "drawn": `[paths]`; same: the check says the same kind of thing as it did.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from ....faults.probe.checks.checkers import Checkers
+from ....faults.probe.defaults import CHECK_SECONDS
+from ....faults.probe.documents import replayed_json
+from ....faults.probe.failure import ProbeFailure, ProbeFinding
+from ....faults.probe.record import RecordError
+from ....faults.probe.shrink import CrashCaseView, NotReproducedError, Scene
+from ....faults.simulation.artefact import PROBE, ArtefactError, envelope_of
+from ..console import OUT, findings_console, print_error, print_paths
+from ..options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    results_written,
+    write_json,
+)
+from ..pages import draw_run
+from .printing import print_breach
+from .recording import check_given
+
+
+def is_of_probe(file: Path) -> bool:
+    """Return whether a file is a failure of a program; not if it is none at all."""
+    try:
+        return envelope_of(file.read_text()).get("kind") == PROBE
+    except (OSError, UnicodeDecodeError, ArtefactError):
+        return False
+
+
+def replay_probe(
+    file: Path,
+    *,
+    check: Path | None = None,
+    server: str | None = None,
+    seconds: float = CHECK_SECONDS,
+    timeline: Path | None = None,
+    json_file: str | None = None,
+) -> NoReturn:
+    """Make a kept state again, have a check look at it, the one of then or another, and exit."""
+    try:
+        failure = ProbeFailure.from_json(file.read_text())
+        shown = Scene(failure.record, failure.start, failure.case).shown(failure.case)
+    except (OSError, UnicodeDecodeError, ArtefactError, RecordError) as error:
+        raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
+    except NotReproducedError as error:
+        print_error(f"not reproduced: {error}")
+        raise typer.Exit(EXIT_HARNESS) from error
+    if check is None and server is None:
+        check, server = (None, failure.check) if failure.is_server else (Path(failure.check), None)
+    chosen = check_given(check, server)
+    with Checkers(chosen, 1, seconds) as checkers:
+        (verdict,) = checkers.verdicts([(shown.image, failure.record.acknowledged)])
+    now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
+    finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
+    drawn = []
+    if timeline is not None:
+        from ...timeline.recording.probed import record_probe  # for those alone who want it drawn
+
+        with results_written("--timeline"):
+            drawn = draw_run(record_probe(finding, chosen.name), timeline, None)
+    document = replayed_json(failure, chosen, verdict)
+    write_json(json_file, document | ({"drawn": [str(path) for path in drawn]} if drawn else {}))
+    if verdict.is_broken:
+        print_breach(findings_console(json_file), finding, file.parent)
+    elif json_file != "-":
+        OUT.print("the check has nothing against this state any more", soft_wrap=True)
+    if json_file != "-":
+        print_paths(drawn)
+    raise typer.Exit(EXIT_BROKEN if verdict.is_broken else EXIT_HELD)

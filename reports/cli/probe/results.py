@@ -1,0 +1,74 @@
+"""What `tornlog probe` leaves of its results, and what it shows of them."""
+
+from pathlib import Path
+
+from ....faults.probe.documents import probed_json, recoveries_json, refused_json, reruns_json
+from ....faults.probe.failure import write_cases
+from ...html.probe_results import Places, ProbeResults
+from ..ci_formats import write_junit
+from ..console import ERR, OUT, findings_console, print_paths
+from ..options import results_written, write_json
+from .documents import append_probe_summary, probe_document
+from .printing import print_breach, print_output, print_probed, print_recoveries, print_refusal, print_reruns
+from .recording import RefusedError
+
+
+def leave_refusal(error: RefusedError, json_file: str | None) -> None:
+    """Write and print why a program cannot be probed."""
+    write_json(json_file, refused_json(error.record, error.reasons))
+    print_refusal(ERR, error.reasons)
+
+
+def leave_results(
+    results: ProbeResults, out: Path | None, junit: Path | None, summary: Path | None, json_file: str | None
+) -> None:
+    """Write what is asked for: a report directory, JUnit XML, a summary, JSON; and print the rest."""
+    with results_written("--out"):
+        places = write_cases(results.all_findings, results.check, out)
+        report = None if out is None else _leave_report(results, places, out)
+    _write_documents(results, places, report, json_file)
+    if junit is not None:
+        with results_written("--junit"):
+            write_junit(junit, probe_document(results, places))
+    if summary is not None:
+        with results_written("--summary"):
+            append_probe_summary(summary, results, places)
+    _show(results, places, report, json_file)
+
+
+def _leave_report(results: ProbeResults, places: Places, out: Path) -> Path:
+    from .report import leave_probe_report  # templates and timelines: for those alone who want a page
+
+    return leave_probe_report(results, places, out)
+
+
+def _write_documents(results: ProbeResults, places: Places, report: Path | None, json_file: str | None) -> None:
+    shown = {one.signature: one.shown for one in results.findings}
+    document = probed_json(
+        results.record, results.check, results.limit, results.found, shown, places, list(results.allowed)
+    )
+    if results.recoveries is not None:
+        document["recoveries"] = recoveries_json(results.recoveries, results.recovered, places)
+    if results.reruns is not None:
+        document["reruns"] = reruns_json(results.reruns, results.differing, places)
+    if report is not None:
+        document["report"] = str(report)
+    write_json(json_file, document)
+
+
+def _show(results: ProbeResults, places: Places, report: Path | None, json_file: str | None) -> None:
+    """Print what was tried, and what broke; with JSON on standard output, the latter elsewhere."""
+    is_shown = json_file != "-"
+    if is_shown:
+        print_probed(OUT, results.found, results.record)
+        if results.recoveries is not None:
+            print_recoveries(OUT, results.recoveries)
+        if results.reruns is not None:
+            print_reruns(OUT, results.reruns)
+    console = findings_console(json_file)
+    for one in results.breaches():
+        place = places.get((one.finding.kind, one.finding.signature))
+        print_breach(console, one.finding, place, one.disks, one.others)
+    print_output(ERR, results.said)
+    if report is not None and is_shown:
+        print_paths([report])

@@ -1,0 +1,184 @@
+"""What `tornlog probe` leaves of its results: the report, timelines, JUnit XML, the summary; replays that draw."""
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from textwrap import dedent
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+
+SAVE = """
+    import os, sys
+    with open("new", "w") as file:
+        file.write("one")
+        if "sync" in sys.argv:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace("new", "value")
+    if "sync" in sys.argv:
+        os.fsync(os.open(".", os.O_RDONLY))
+    print("one")
+    """
+CHECK = """
+    import sys
+    def check(directory, acknowledged):
+        file = directory / "value"
+        if acknowledged and not file.exists():
+            yield "the value is <lost>"
+    """
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a program and its check."""
+    directory = tmp_path_factory.mktemp("program")
+    (directory / "save.py").write_text(dedent(SAVE))
+    (directory / "check.py").write_text(dedent(CHECK))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def tornlog() -> Callable[..., Result]:
+    def tornlog(*arguments: object) -> Result:
+        return CliRunner().invoke(application(), [str(one) for one in arguments], env={"COLUMNS": "120"})
+
+    return tornlog
+
+
+@pytest.fixture(scope="module")
+def broken(files: Path, tornlog: Callable[..., Result]) -> Path:
+    """What is left of a program that loses what it has promised."""
+    options = ("--out", files / "out", "--junit", files / "out.xml", "--summary", files / "out.md", "--jobs", 0)
+    more = ("--faults", "failed-write", "--recovery-crashes", 1, "--json", files / "out.json")
+    result = tornlog("probe", "--check", files / "check.py", *options, *more, "--", files / "save.py", "a b")
+    assert result.exit_code == 1, result.output
+    assert str(files / "out" / "report.html") in result.stdout
+    return files / "out"
+
+
+@pytest.fixture(scope="module")
+def held(files: Path, tornlog: Callable[..., Result]) -> Path:
+    """What is left of the program that syncs everything."""
+    options = ("--out", files / "held", "--junit", files / "held.xml", "--summary", files / "held.md", "--jobs", 0)
+    assert tornlog("probe", "--check", files / "check.py", *options, "--", files / "save.py", "sync").exit_code == 0
+    return files / "held"
+
+
+class Links(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "a":
+            self.links.append(named["href"] or "")
+        self.anchors.append(named.get("id") or "")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page(out: Path) -> Links:
+    return Links((out / "report.html").read_text())
+
+
+def test_every_link_of_the_report_leads_somewhere(broken: Path) -> None:
+    found = page(broken)
+
+    assert len([link for link in found.links if "failure.json" in link]) == 1
+    for link in found.links:
+        if link.startswith("#"):
+            assert link[1:] in found.anchors
+        else:
+            assert (broken / link).exists(), link
+
+
+def test_the_report_says_what_broke_by_which_crash_and_how_to_see_it_again(broken: Path) -> None:
+    text = page(broken).text
+
+    assert "the value is <lost>" in text
+    assert "rename of new to value undone" in text
+    assert re.search(r"tornlog probe --replay \S+/failure.json", text)
+    assert re.search(r"tornlog probe .*--faults failed-write .*-- \S*save.py 'a b'", text)
+
+
+def test_the_report_says_what_was_recorded_and_what_was_not_tried(broken: Path, held: Path) -> None:
+    text = page(broken).text
+
+    assert re.search(r"by file\s+name\s*times\s*bar\s+new\s*2", text)
+    assert "Other kinds of crash (--disk): os-crash, ext4-data, xfs, btrfs." in text
+    assert "Faults at calls" in text
+    assert "Crashes while the check recovers" not in text
+    assert "Calls that fail (--faults errors)." in page(held).text
+    assert "Every promise held" in page(held).text
+
+
+def test_a_failure_has_a_timeline_beside_the_report(broken: Path) -> None:
+    (timeline,) = [link for link in page(broken).links if link.startswith("timelines/")]
+    html = (broken / timeline).read_text()
+
+    assert '<h1 class="verdict broken">check: the value is &lt;lost&gt;</h1>' in html
+    assert "rename of new to value undone" in html
+
+
+def test_a_replay_draws_its_timeline(broken: Path, tornlog: Callable[..., Result], tmp_path: Path) -> None:
+    (failure,) = broken.rglob("failure.json")
+    drawn, again = tmp_path / "one.html", tmp_path / "two.html"
+    first = tornlog("probe", "--replay", failure, "--timeline", drawn, "--json", tmp_path / "replay.json")
+    second = tornlog("replay", failure, "--timeline", again)
+
+    assert (first.exit_code, second.exit_code) == (1, 1), first.output + second.output
+    assert drawn.read_text() == again.read_text()
+    assert json.loads((tmp_path / "replay.json").read_text())["drawn"] == [str(drawn)]
+    assert str(again) in second.stdout
+
+
+def test_a_replay_of_a_program_has_no_trace_and_no_original(broken: Path, tornlog: Callable[..., Result]) -> None:
+    (failure,) = broken.rglob("failure.json")
+    for option in (("--original",), ("--trace", "trace.json")):
+        result = tornlog("replay", failure, *option)
+        assert result.exit_code == 2
+        assert "expected none with a failure of a program" in result.stderr
+
+
+def test_a_timeline_is_of_a_replay(files: Path, tornlog: Callable[..., Result]) -> None:
+    result = tornlog("probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py")
+
+    assert result.exit_code == 2
+    assert "goes with --replay" in result.stderr
+
+
+def test_junit_has_a_case_for_whatever_was_tried(broken: Path, held: Path) -> None:
+    root = ElementTree.parse(broken.with_suffix(".xml")).getroot()
+    failed = {case.get("name"): case.findtext("failure") for case in root.iter("testcase")}
+
+    assert set(failed) == {
+        *("strict-posix", "torn-sectors", "ext4-ordered", "process-kill", "crashes in recovery", "faults at calls")
+    }
+    assert failed["process-kill"] is None
+    assert "rename of new to value undone" in str(failed["ext4-ordered"])
+    assert root.get("failures") == str(len([text for text in failed.values() if text]))
+    assert ElementTree.parse(held.with_suffix(".xml")).getroot().get("failures") == "0"
+
+
+def test_the_summary_is_a_table_and_what_happened(broken: Path, held: Path) -> None:
+    text = broken.with_suffix(".md").read_text()
+
+    assert re.search(r"^\| \*\*ext4-ordered\*\* \| \d+ \| \d+ \| 1 \|$", text, re.MULTILINE)
+    assert re.search(r"^\| process-kill \| \d+ \| \d+ \| 0 \|$", text, re.MULTILINE)
+    assert "broken: the value is <lost>" in text
+    assert "every promise held" in held.with_suffix(".md").read_text()
+
+
+def test_the_document_names_the_report(broken: Path) -> None:
+    assert json.loads(broken.with_suffix(".json").read_text())["report"] == str(broken / "report.html")
