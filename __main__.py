@@ -17,7 +17,10 @@ _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tornlog {__version__}")
+        from .store.real.native import load_core  # who asks for a command waits for no part of the store
+
+        core = "Python alone" if load_core() is None else "a core in C"
+        typer.echo(f"tornlog {__version__}, {core}")
         raise typer.Exit
 
 

@@ -55,7 +55,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "Put bugs into the store, one at a time, and see which scenario finds each, and in how many core-seconds.",
     ),
     "probe": Entry(
-        "reports.cli.probe",
+        "reports.cli.probe.command",
         "probe",
         "Record a program, pull the plug at each of its file operations, and check what may be left.",
     ),

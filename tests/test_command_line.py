@@ -12,9 +12,15 @@ from typer.testing import CliRunner
 
 from tornlog.__main__ import application
 from tornlog.command_line import COMMANDS, Entry, load
+from tornlog.faults.simulation.explore import LIMIT
 from tornlog.reports.cli.options import unknown
+from tornlog.scenarios.campaigns.explore import WHOLE_LIMIT
+from tornlog.scenarios.campaigns.failures.shrink import TRIES_MAX
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
+from tornlog.scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE
+from tornlog.scenarios.fuzz.mutants import FUZZED
+from tornlog.scenarios.fuzz.targets import TARGETS
 
 CPU_SECONDS_MAX = 0.3
 ENTRIES = {
@@ -58,22 +64,88 @@ def test_asking_costs_little(words: list[str]) -> None:
     assert any(cpu_seconds() < CPU_SECONDS_MAX for _ in range(10))
 
 
-@pytest.mark.parametrize("words", [["--version"], ["run", "--help"]], ids=" ".join)
+SIMULATOR = ("tornlog.sim", "tornlog.faults", "tornlog.store", "tornlog.scenarios")
+QUICK = ("run", "list", "replay", "shrink", "explore", "mutants", "fuzz", "sweep", "analyze")
+"""Commands whose options can be said without what carries them out."""
+HEAVY = ("numpy", "matplotlib", "pyspark", "pyarrow", "jinja2", "asyncio", "hypothesis", "pytest")
+"""Libraries that a few options need, and that no command imports before it has met one of these."""
+
+
+def imported_by(program: str, *names: str, status: int = 0) -> list[str]:
+    """Return the modules of some packages that there are when a program in Python ends, which it has to by a status."""
+    at_exit = "lambda: sys.stderr.write('\\n'.join(['imported:', *sys.modules]))"
+    text = f"import atexit, sys; atexit.register({at_exit}); {program}"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    modules = done.stderr.rpartition("imported:\n")[2].split("\n")
+    assert "tornlog" in modules
+    return [module for module in modules if any(f"{module}.".startswith(f"{name}.") for name in names)]
+
+
+def program_of(words: list[str]) -> str:
+    """Return the program that a command line is."""
+    return f"import runpy; sys.argv[1:] = {words!r}; runpy.run_module('tornlog', run_name='__main__', alter_sys=True)"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], *([name, "--help"] for name in QUICK)], ids=" ".join)
 def test_asking_imports_no_simulator(words: list[str]) -> None:
-    program = (
-        "import sys\nfrom tornlog.__main__ import main\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        "print([name for name in sys.modules if name.split('.')[:2] in"
-        " (['tornlog', 'sim'], ['tornlog', 'faults'], ['tornlog', 'store'], ['tornlog', 'scenarios'])])"
-    )
-    done = subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    light = {"tornlog.store", "tornlog.store.errors"}
+    if words == ["--version"]:  # it says whether there is a core in C
+        light |= {"tornlog.store.real", *(f"tornlog.store.{name}" for name in ("formats", "real.native"))}
+        light |= {"tornlog.store.formats.native", "tornlog.store.formats.native._records"}
+    assert set(imported_by(program_of(words), *SIMULATOR, "rich")) <= light
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_help_imports_no_library_that_a_few_options_need(name: str) -> None:
+    assert imported_by(program_of([*name.split(), "--help"]), *HEAVY) == []
+
+
+@pytest.mark.parametrize("name", ["probe", "audit", "inspect", "verify", "dump", "rebuild", "config", "serve"])
+def test_help_of_a_command_that_runs_no_scenario_imports_none(name: str) -> None:
+    assert imported_by(program_of([name, "--help"]), "tornlog.scenarios", "tornlog.faults.simulation") == []
+
+
+@pytest.mark.parametrize("name", ["inspect", "verify", "dump", "rebuild", "config", "serve"])
+def test_a_command_about_a_store_directory_imports_no_simulation(name: str) -> None:
+    assert imported_by(program_of([name, "--help"]), "tornlog.sim", "tornlog.faults") == []
+
+
+def test_until_a_probed_program_runs_there_are_neither_consoles_nor_scenarios_nor_a_store() -> None:
+    unwanted = ("rich", "tornlog.scenarios", "tornlog.store", "tornlog.faults.simulation", *HEAVY)
+    assert imported_by("import tornlog.reports.cli.probe.command", *unwanted) == []
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["every promise held", "broken"])
+def test_a_probe_needs_neither_scenarios_nor_a_store(tmp_path: Path, *, breaks: bool) -> None:
+    check = tmp_path / "check.py"
+    check.write_text(f"def check(directory, acknowledged):\n    assert {breaks} <= (directory / 'value').exists()\n")
+    script = tmp_path / "save.py"
+    script.write_text("open('value', 'w').write('one')")
+    words = ["probe", "--check", str(check), "--jobs", "0", "--json", str(tmp_path / "found.json"), "--", str(script)]
+    unwanted = ("tornlog.scenarios", "tornlog.store", *HEAVY)
+    assert imported_by(program_of(words), *unwanted, status=int(breaks)) == []
 
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_a_summary_is_how_the_docstring_begins(name: str) -> None:
     command = load(name.rpartition(" ")[2], ENTRIES[name])
     assert " ".join((command.help or "").split()).startswith(ENTRIES[name].summary)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("explore", f"{LIMIT} unless given ({WHOLE_LIMIT} of several"),
+        ("shrink", f"{TRIES_MAX} unless given"),
+        ("fuzz", f"Of {', '.join(TARGETS)}; all"),
+        ("fuzz", f"With a bug put in: {', '.join(FUZZED)}, or"),
+        ("compare", f"of one writer: {WRITTEN_HERE} or {WRITTEN_THERE}."),
+    ],
+)
+def test_help_says_what_holds_where_it_imports_nothing_of_that(name: str, said: str) -> None:
+    text = CliRunner().invoke(application(), [name, "--help"]).stdout
+    assert "".join(said.split()) in "".join(text.split())
 
 
 @pytest.mark.parametrize("name", ENTRIES)

@@ -24,33 +24,28 @@ from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
 from ..html.results import RunResults
 from ..timeline.recording.recorder import record_seed
-from .ci_documents import append_summary, runs_document, write_junit
-from .common import (
-    OUT,
-    command_line,
-    findings_console,
-    options_text,
-    print_error,
-    print_paths,
-    progress_shown,
-    require_mutant,
-    results_written,
-    scenarios_named,
-    write_failures,
-)
+from .ci_documents import append_summary, runs_document
+from .ci_formats import write_junit
+from .console import OUT, findings_console, print_error, print_paths, progress_shown
+from .failure_files import write_failures
+from .named import require_mutant, scenarios_named
 from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
     EXIT_INTERRUPTED,
     EXIT_NONDETERMINISTIC,
+    command_line,
+    options_text,
     require_writable,
+    results_written,
     unknown,
     was_given,
     write_json,
 )
+from .pages import draw_run
 from .present import print_injected, print_version, runs_table, version_json
-from .reporting import draw_run, leave_run_report, replay_command
+from .reporting import leave_run_report, replay_command
 
 _SECONDS = 30.0
 """For how long, where nobody says for how long or how many seeds."""

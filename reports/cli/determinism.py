@@ -11,7 +11,8 @@ import typer
 from ...scenarios.campaigns.amounts import seeds_in
 from ...scenarios.campaigns.determinism import DeterminismReport, WitnessError, WitnessProcess, compare
 from ...scenarios.campaigns.interpreters import InterpreterError, furnished, installed
-from .common import OUT, findings_console, print_error, progress_shown, scenarios_named
+from .console import OUT, findings_console, print_error, progress_shown
+from .named import scenarios_named
 from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, write_json
 
 SEEDS = "20"

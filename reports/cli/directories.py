@@ -97,7 +97,8 @@ def verify(
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance:
-        found = verify_directory(overlay_world().files, root, geometry, advance)
+        world = overlay_world()
+        found = verify_directory(world.files, root, geometry, advance, world.core)
     _finish(found, found.fields, show_verification, [*map(str, found.findings.violations)], json_file)
 
 

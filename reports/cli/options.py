@@ -1,4 +1,4 @@
-"""Options that commands share: their types, exit codes, places for results, JSON, completions, errors of wrong names.
+"""What commands share of their lines: options, exit codes, places for results, JSON, completions, wrong names.
 
 Imports nothing of the simulator: help, completion and usage errors cost what the command line costs.
 """
@@ -6,11 +6,12 @@ Imports nothing of the simulator: help, completion and usage errors cost what th
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from shlex import join
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -25,6 +26,10 @@ JsonFile = Annotated[
 JunitFile = Annotated[
     Path | None,
     typer.Option("--junit", metavar="FILE", dir_okay=False, help="Write the result as JUnit XML to FILE."),
+]
+SummaryFile = Annotated[
+    Path | None,
+    typer.Option("--summary", metavar="FILE", dir_okay=False, help="Append a summary in Markdown to FILE."),
 ]
 PicturesDir = Annotated[
     Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
@@ -135,6 +140,52 @@ def open_lines(file: str) -> Iterator[TextIO]:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--json") from error
     with out:
         yield out
+
+
+@contextmanager
+def results_written(option: str) -> Iterator[None]:
+    """Make an error of the place that an option names, met while results are written there, a usage error."""
+    try:
+        yield
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        raise typer.BadParameter(f"{place}{error.strerror}", param_hint=option) from error
+
+
+# -- what a command line says -----------------------------------------------------------------------
+
+
+def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Return the disks of these names, each once. BadParameter: there is no such."""
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
+    return list(dict.fromkeys(names))
+
+
+def command_line(context: typer.Context, behind: str = "") -> str:
+    """Return the command line of a command, its arguments in front of its options; behind: one that is behind `--`."""
+    arguments: list[str] = []
+    options: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name == behind or not was_given(context, name):
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, list | tuple) else [value]
+        if parameter.param_type_name == "argument":
+            arguments += map(str, values)
+        elif isinstance(value, bool):
+            options.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            options += [text for one in values for text in (parameter.opts[0], str(one))]
+    rest = ["--", *context.params[behind]] if behind else []
+    return join(["tornlog", context.info_name or "", *arguments, *options, *rest])
+
+
+def options_text(**chosen: str | None) -> str:
+    """Return the options that a seed needs to be the same run again."""
+    return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
 
 
 # -- completion ------------------------------------------------------------------------------------

@@ -13,16 +13,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...faults.kinds import FAULTS
+from ...faults.simulation.prose import prose
 from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
 from ...scenarios.campaigns.coverage import ends_of, faults_of
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.failures.print_failure import prose
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult, core_seconds_texts
 from ...scenarios.campaigns.pairs import Pair, PairsMet, pairs_met
 from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
 from ...scenarios.mutants.versions import BugPresence, Version
 from ...scenarios.runs.marks import MARKS
-from .common import plain_table
+from .console import plain_table
 
 _CAUSES_SHOWN_MAX = 3
 _LACKING_SHOWN_MAX = 8

@@ -1,4 +1,4 @@
-"""Report directories: the page that a command leaves, and the timelines that it leads to."""
+"""Report directories of runs and of mutants: the page that a command leaves, and the timelines that it leads to."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -9,14 +9,10 @@ from pathlib import Path
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.mutants.known import applied_mutant
 from ..html.results import FailureLinks, MutationResults, RunResults
-from ..timeline.recording.record import RunRecording, Subject
+from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
-from .common import signature_of
-
-PAGE = "report.html"
-TIMELINES_MAX = 12
-_TIMELINE_STEPS_MAX = 20_000
-"""Scheduling points of a run that is drawn unasked: longer ones make pages of many megabytes."""
+from .failure_files import signature_of
+from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run, write_page
 
 Again = Callable[[Failure], str]
 """Returns the command that shows a failure again."""
@@ -52,31 +48,9 @@ def mutant_name_of(failure: Failure) -> str:
     return failure.name_of_mutant
 
 
-def draw_run(run_recording: RunRecording, timeline: Path | None, trace: Path | None) -> list[Path]:
-    """Leave what is wanted of a run: a page that needs nothing else, or trace events; return the files."""
-    from ..timeline.page import timeline_page
-    from ..timeline.perfetto import trace_json
-
-    drawn = []
-    for file, draw in ((timeline, timeline_page), (trace, trace_json)):
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(draw(run_recording), encoding="utf-8")
-            drawn.append(file)
-    return drawn
-
-
 def replay_command(path: Path) -> str:
     """Return the command that replays a failure artefact."""
     return shlex.join(["tornlog", "replay", str(path)])
-
-
-def write_page(html: str, out: Path) -> Path:
-    """Write the page of a directory, which is made if need be; return where."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / PAGE
-    path.write_text(html, encoding="utf-8")
-    return path
 
 
 def leave_timelines(
@@ -96,7 +70,7 @@ def leave_timelines(
         if name in left:
             continue
         timeline = ""
-        if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= _TIMELINE_STEPS_MAX:
+        if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= TIMELINE_STEPS_MAX:
             timeline = _draw(failure, name, out)
             drawn += 1
         file = paths[name].relative_to(out).as_posix()

@@ -20,6 +20,7 @@ from .options import (
     AttributePoints,
     JsonFile,
     JunitFile,
+    SummaryFile,
     TimelineFile,
     TraceFile,
     complete_disk,
@@ -111,10 +112,7 @@ def run(
     timeline: TimelineFile = None,
     trace: TraceFile = None,
     junit: JunitFile = None,
-    summary: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Append a summary in Markdown to FILE."),
-    ] = None,
+    summary: SummaryFile = None,
     json_file: JsonFile = None,
 ) -> None:
     """Pull the plug on the store, seed after seed, and judge what is left."""

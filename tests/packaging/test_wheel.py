@@ -1,13 +1,45 @@
 """What a user installs: the packages of the five folders, and nothing else."""
 
+import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tornlog
+
+CORE = "tornlog/store/formats/native/_records.abi3.so"
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None and not os.environ.get("CI"), reason="no C compiler is there to build the core"
+)
+
+
+@needs_compiler
+def test_one_wheel_serves_every_python_from_the_oldest_on(wheel: Path) -> None:
+    assert "-cp311-abi3-" in wheel.name
+
+
+def test_without_a_compiler_all_but_the_core_is_built(build: Callable[..., Path]) -> None:
+    names = zipfile.ZipFile(build("wheel", CC="false")).namelist()
+
+    assert "tornlog/store/formats/columns.py" in names
+    assert CORE not in names
+
+
+@needs_compiler
+def test_an_sdist_has_what_the_core_is_built_from(build: Callable[..., Path], tmp_path: Path) -> None:
+    with tarfile.open(build("sdist")) as tar:
+        tar.extractall(tmp_path, filter="data")
+    (tree,) = tmp_path.iterdir()
+
+    assert CORE in zipfile.ZipFile(build("wheel", tree)).namelist()
 
 
 def test_every_folder_of_modules_is_a_package_and_says_what_is_in_it(packages: list[str], source: Path) -> None:
@@ -17,12 +49,13 @@ def test_every_folder_of_modules_is_a_package_and_says_what_is_in_it(packages: l
         assert init.read_text().startswith('"""'), package
 
 
-def test_a_wheel_holds_the_packages_their_type_marker_and_no_tests(
+@needs_compiler
+def test_a_wheel_holds_the_packages_their_type_marker_the_core_and_no_tests(
     wheel: Path, packages: list[str], source: Path, pyproject: dict[str, Any]
 ) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {name for name in names if ".dist-info/" not in name}
-    expected = {"tornlog/py.typed"}
+    expected = {"tornlog/py.typed", CORE}
     for package in packages:
         below = Path(*package.split(".")[1:])
         expected |= {f"tornlog/{(below / path.name).as_posix()}" for path in (source / below).glob("*.py")}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...cli.common import OUT, progress_shown
+from ...cli.console import OUT, progress_shown
 from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
 from ..spark.options import Conf, Master, Ship, absolute, session_for
 

@@ -3,14 +3,14 @@
     with session() as spark:
         spark.read.parquet("out/sweep").show()
 
-    with session("spark://head:7077", ship=["tornlog-0.1.0-py3-none-any.whl"]) as spark: ...
+    with session("spark://head:7077", ship=["tornlog-0.1.0-cp311-abi3-linux_x86_64.whl"]) as spark: ...
 
 What a session brings along for its executors:
 
-    tornlog-0.1.0-py3-none-any.whl    a wheel, .zip, .egg or .py: imported from where it is put, so Python only
+    tornlog.zip                       a wheel, .zip, .egg or .py: imported from where it is put, so Python only
     environment.tar.gz#environment    an archive with a whole environment in it, unpacked as ./environment
 
-Anything compiled has to be installed where executors run, or come in such an environment.
+Anything compiled has to be installed where executors run, or come in such an environment. tornlog does without its own.
 
 Local masters listen on loopback only, have no UI, log problems only, and are tuned to start within a few seconds.
 """

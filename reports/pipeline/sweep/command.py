@@ -5,48 +5,12 @@ JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "
 signatures and seconds are of this call, the rest is of the table.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ....scenarios.campaigns.amounts import seconds_in, seeds_in
-from ....scenarios.campaigns.failures.failure import Failure
-from ....scenarios.campaigns.failures.print_failure import print_failure
-from ....scenarios.campaigns.interruption import interruptible
-from ....store.errors import brings
-from ...cli.common import (
-    OUT,
-    command_line,
-    findings_console,
-    plain_table,
-    print_paths,
-    progress_shown,
-    require_mutant,
-    scenarios_named,
-    write_failures,
-)
-from ...cli.options import (
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    EXIT_INTERRUPTED,
-    JsonFile,
-    Mutant,
-    write_json,
-)
-from ...cli.reporting import leave_timelines, replay_command, write_page
-from ...html.results import FailureLinks, SweepResults
-from ...html.sweep_report import sweep_page
-from ..spark.options import Conf, Master, Ship, absolute, engine_for
-
-if TYPE_CHECKING:
-    from .sweep import SweepProgress
-    from .table import Table
-
-_BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
+from ...cli.options import JsonFile, Mutant
+from ..spark.options import Conf, Master, Ship
 
 
 def sweep(
@@ -72,126 +36,20 @@ def sweep(
     json_file: JsonFile = None,
 ) -> None:
     """Run many seeds, one row each, and go on where an earlier call was interrupted."""
-    names = [one.name for one in scenarios_named(scenario, disk, policy)]
-    require_mutant(mutant)
-    wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
-    assert wanted is not None, "an option that must be given"
-    try:
-        from .request import SweepFileError, SweepRequest
-        from .sweep import shrunk_failures, smallest_failures
-        from .sweep import sweep as run_sweep
-        from .table import Table
-    except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
-    request = SweepRequest(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
-    table, began = Table(absolute(out)), perf_counter()
-    latest: list[SweepProgress] = []
+    from .sweeping import sweep_seeds
 
-    def work() -> tuple["SweepProgress", list[Failure]]:
-        with engine_for(master, ship, conf) as engine:
-            try:
-                with progress_shown("sweeping", request.seeds, ticks=False) as update:
-
-                    def on_progress(progress: "SweepProgress") -> None:
-                        latest[:] = [progress]
-                        rate = progress.done / (perf_counter() - began)
-                        facts = f"{rate:.0f}/s, {progress.failures} broken"
-                        update(completed=progress.done_before + progress.done, facts=facts, refresh=True)
-
-                    done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
-            except SweepFileError as error:
-                raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
-            small = shrunk_failures(smallest_failures(table), engine, seconds)
-            return done, sorted(small, key=lambda failure: failure.signature)
-
-    with interruptible() as interruption:
-        worked = interruption.unless_wanted(work)
-    interrupted = worked is None
-    if worked is not None:
-        done, small = worked
-    elif latest:
-        (done,), small = latest, smallest_failures(table)
-    else:
-        raise typer.Exit(EXIT_INTERRUPTED)  # before there was anything to report
-    here = Path(out) if "://" not in out else None
-    paths = write_failures(small, here)
-    took = perf_counter() - began
-    report = None
-    if here is not None:
-        links = leave_timelines(
-            small, paths, here, lambda one: replay_command(paths[one.signature]), draws=not interrupted
-        )
-        results = _results(done, table, mutant, command_line(context), took, links)
-        report = write_page(sweep_page(results), here)
-    if json_file is not None:
-        document = {
-            "format": "tornlog-sweep-result/1",
-            "out": out,
-            "seeds": done.seeds,
-            "rows": done.done_before + done.done,
-            "complete": done.is_complete,
-            "interrupted": interrupted,
-            "outcomes": dict(sorted(done.outcomes.items())),
-            "signatures": dict(sorted(done.signatures.items())),
-            "failures": [str(path) for path in paths.values()],
-            "report": None if report is None else str(report),
-            "seconds": round(took, 3),
-            "work_seconds": round(done.work_seconds, 3),
-        }
-        write_json(json_file, document)
-    if json_file != "-":
-        _print_result(done, took, interrupted=interrupted)
-    for failure in small:
-        path = paths.get(failure.signature)
-        print_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
-    if report is not None and json_file != "-":
-        print_paths([report])
-    if interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if any(done.outcomes[outcome] for outcome in _BAD):
-        raise typer.Exit(EXIT_HARNESS)
-    raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
-
-
-def _results(
-    done: "SweepProgress",
-    table: "Table",
-    mutant: str | None,
-    command: str,
-    seconds: float,
-    failures: Mapping[str, FailureLinks],
-) -> SweepResults:
-    """Return what all rows come to that are there."""
-    from .summed import detections, summed
-
-    sums = summed(table)
-    return SweepResults(
-        "sweep",
-        command,
-        seconds,
-        sums.pass_rates(),
-        sums.put_latency(),
-        [] if mutant is None else detections(table, mutant),
-        sums.injected,
-        sums.marks,
-        sums.pairs,
-        sums.judged,
-        sums.tried,
-        sums.broken,
-        sums.signatures,
-        failures,
-        done.left,
+    sweep_seeds(
+        context,
+        seeds=seeds,
+        out=out,
+        scenario=scenario,
+        disk=disk,
+        policy=policy,
+        mutant=mutant,
+        master=master,
+        ship=ship,
+        conf=conf,
+        stop_after=stop_after,
+        shrink=shrink,
+        json_file=json_file,
     )
-
-
-def _print_result(done: "SweepProgress", took: float, *, interrupted: bool) -> None:
-    title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
-    if done.done_before:
-        title += f", {done.done_before:,} were there"
-    OUT.print(title)
-    table = plain_table("", ("outcome",), ("seeds",))
-    for outcome, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1]):
-        table.add_row(outcome, f"{count:,}")
-    OUT.print(table)
-    if not done.is_complete:
-        OUT.print(f"{done.left:,} seeds are left: the same call again goes on")

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...cli.common import HERE, OUT, disks_named, followed, pictures_of, print_paths
-from ...cli.options import JsonFile, PicturesDir, write_json
+from ...cli.console import OUT, followed, print_paths
+from ...cli.options import (
+    JsonFile,
+    PicturesDir,
+    disks_named,
+    write_json,
+)
 from ...quantities import LATENCY_COLUMNS
+from ..drawing import HERE, pictures_of
 from .here import LatencyComparison, compared, measure_here
 from .simulated import (
     DISKS,

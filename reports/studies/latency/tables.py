@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from ...cli.common import plain_table
+from ...cli.console import plain_table
 from ...quantities import LATENCY_COLUMNS, duration, percentiles_us
 from .here import LatencyComparison
 from .simulated import EffectSeries, LatencySeries

@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ...cli.common import OUT, followed, pictures_of, plain_table, print_paths
+from ...cli.console import OUT, followed, plain_table, print_paths
 from ...cli.options import JsonFile, PicturesDir, write_json
 from ...quantities import duration
+from ..drawing import pictures_of
 from .timed import HEADER, RecoveryTime, cases_by_distance, cases_by_size, measure_recovery, recovery_rows
 
 _MIB = 1 << 20

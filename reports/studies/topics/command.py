@@ -14,8 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from ....faults.devices.pages import Memory
-from ...cli.common import HERE, OUT, disks_named, followed, pictures_of, print_paths
-from ...cli.options import JsonFile, PicturesDir, write_json
+from ...cli.console import OUT, followed, print_paths
+from ...cli.options import (
+    JsonFile,
+    PicturesDir,
+    disks_named,
+    write_json,
+)
+from ..drawing import HERE, pictures_of
 from .grid import (
     DEVICES,
     AssumptionCase,

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ...cli.common import plain_table
+from ...cli.console import plain_table
 from ...quantities import duration
 from .grid import RATES, AssumptionResult, LayoutResult
 from .here import MeasuredHere

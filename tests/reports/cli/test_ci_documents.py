@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element
 import pytest
 from typer.testing import Result
 
-from tornlog.reports.cli.ci_documents import mutants_document, runs_document, write_junit
+from tornlog.reports.cli.ci_documents import mutants_document, runs_document
+from tornlog.reports.cli.ci_formats import write_junit
 from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS

@@ -15,7 +15,7 @@ from tornlog.reports.bench import command as bench_command
 from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.workplace import BenchSettings
 from tornlog.reports.cli import campaign as run_command
-from tornlog.reports.cli import mutants as mutants_command
+from tornlog.reports.cli import mutation as mutants_command
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches

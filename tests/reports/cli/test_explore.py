@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.reports.cli import explore as explore_commands
+from tornlog.reports.cli import exploring as explore_commands
 from tornlog.sim.errors import ReplayDivergedError
 
 QUICK = ["--messages", "1", "--limit", "6", "--seed", "3"]

@@ -10,8 +10,8 @@ from pyfakefs.fake_filesystem import FakeFilesystem
 from pyfakefs.helpers import set_uid
 
 from tornlog import __main__ as program
-from tornlog.reports.cli.common import read_failure, write_failures
 from tornlog.reports.cli.directories import show_config
+from tornlog.reports.cli.failure_files import read_failure, write_failures
 from tornlog.reports.cli.options import open_lines, write_json
 from tornlog.scenarios.campaigns.failures.failure import Failure
 

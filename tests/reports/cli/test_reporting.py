@@ -9,8 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from tornlog.reports.cli.common import command_line
-from tornlog.reports.cli.options import was_given
+from tornlog.reports.cli.options import (
+    command_line,
+    was_given,
+)
 
 Tornlog = Callable[..., Result]
 NAME = "sync-flush-survives-power-loss"

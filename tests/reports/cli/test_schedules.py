@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tornlog.reports.cli import explore as module
+from tornlog.reports.cli import explore
 
 NAME = "second-start-is-refused"
 BROKEN = ["sync-flush-survives-power-loss", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
@@ -69,7 +69,7 @@ def test_the_default_schedule_has_an_empty_name_to_go_on_after(tornlog: Tornlog)
 def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(tornlog: Tornlog) -> None:
     document = json.loads(tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
 
-    documented = (module.__doc__ or "").partition('"tornlog-schedules/1"')[2]
+    documented = (explore.__doc__ or "").partition('"tornlog-schedules/1"')[2]
     keys = re.findall(r'"(\w+)"', documented)
     assert list(document) == ["format", *keys]
     assert document["format"] == "tornlog-schedules/1"

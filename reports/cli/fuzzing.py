@@ -1,0 +1,255 @@
+"""Fuzzing as the command does it: formats in processes, and what is printed and left of them."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ...faults.simulation.artefact import ArtefactError
+from ...faults.simulation.prose import prose
+from ...scenarios.campaigns.amounts import seconds_in
+from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
+from ...scenarios.campaigns.runner import Reach, reach_words
+from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
+from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
+from ...scenarios.fuzz.engine import FuzzTally
+from ...scenarios.fuzz.judging import FuzzFailure, FuzzViolation, address_space_limited, judge_in_full
+from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
+from ...scenarios.fuzz.target import InputOutcome
+from ...scenarios.fuzz.targets import TARGETS
+from ...scenarios.mutants import MUTANTS
+from ...store.errors import brings
+from .console import OUT, findings_console, plain_table, print_error, progress_shown
+from .named import is_mutant
+from .options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    EXIT_INTERRUPTED,
+    results_written,
+    unknown,
+    write_json,
+)
+
+_SECONDS = 10.0
+_SHOWN_CHARACTERS = 300
+_COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpus")
+"""What JSON has of a format as `FuzzReport` has it."""
+
+
+def fuzz_formats(
+    *,
+    formats: list[str] | None,
+    time: str | None,
+    inputs: int | None,
+    seed: int,
+    engine: str,
+    mutant: str | None,
+    replay: Path | None,
+    jobs: int,
+    out: Path | None,
+    json_file: str | None,
+) -> None:
+    """Fuzz as the command line asks, leave and print what came of it, and exit."""
+    names = _names(formats)
+    if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
+        raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
+    if replay is not None:
+        _replay(replay, formats, mutant, json_file)
+    if engine == "atheris" and not is_installed():
+        raise typer.BadParameter(f"needs atheris, which {brings('fuzz')} has", param_hint="--engine")
+    seconds = None if time is None else seconds_in(time)
+    if seconds is None and inputs is None:
+        seconds = _SECONDS
+    every = [FuzzSettings(name, seed, seconds, inputs, mutant, out) for name in names]
+    with interruptible() as interruption:
+        try:
+            results = list(_results(every, engine, jobs, interruption))
+        except (RuntimeError, BrokenProcessPool) as error:
+            print_error(error)
+            raise typer.Exit(EXIT_HARNESS) from error
+        fuzzed = {result.name for result in results}
+        reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_wanted)
+        findings = [finding for result in results for finding in result.findings]
+        with results_written("--out"):
+            paths = {} if out is None else write_findings(findings, out)
+        document = {
+            "format": "tornlog-fuzz/1",
+            "not_run": list(reach.not_run),
+            "interrupted": reach.interrupted,
+            "engine": engine,
+            "seed": seed,
+            "mutant": mutant,
+            "formats": [_report_json(result, paths) for result in results],
+        }
+        write_json(json_file, document)
+    if json_file != "-":
+        OUT.print(_table(results, findings, reach))
+    console = findings_console(json_file)
+    for finding in findings:
+        _print_result(console, finding, paths.get(finding.name))
+    if reach.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    raise typer.Exit(EXIT_BROKEN if findings else EXIT_HELD)
+
+
+def _names(formats: list[str] | None) -> list[str]:
+    strange = [name for name in formats or () if name not in TARGETS]
+    if strange:
+        raise typer.BadParameter(f"no format {', '.join(strange)}; expected some of {', '.join(TARGETS)}")
+    return list(dict.fromkeys(formats or TARGETS))
+
+
+# -- fuzzing ---------------------------------------------------------------------------------------
+
+
+def _results(every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption) -> Iterator[FuzzReport]:
+    """Yield what comes of each format, in order, with a progress display on a terminal.
+
+    Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
+    """
+    is_ours = engine != "atheris"
+    with progress_shown(total=len(every), ticks=jobs == 1) as update:
+
+        def on_progress(tally: FuzzTally) -> None:
+            facts = f"{tally.inputs:,} inputs, {tally.corpus.outcomes:,} outcomes, {tally.broken:,} broken"
+            update(facts=facts)
+
+        if jobs > 1:
+            fuzz_one: Callable[[FuzzSettings], FuzzReport] = fuzz_format if is_ours else fuzz_covered
+            for _, result in in_processes(fuzz_one, every, jobs, interruption):
+                if isinstance(result, BrokenProcessPool):
+                    raise result
+                update(description=result.name, advance=1)
+                yield result
+            return
+        for settings in every:
+            if interruption.is_wanted:
+                return
+            update(description=settings.name)
+            if is_ours:
+                yield fuzz_format(settings, on_progress, lambda: interruption.is_wanted)
+            elif (covered := interruption.unless_wanted(partial(fuzz_covered, settings))) is not None:
+                yield covered
+            update(advance=1)
+
+
+def _report_json(report: FuzzReport, paths: dict[str, Path]) -> dict[str, Any]:
+    return {
+        **{name: getattr(report, name) for name in _COUNTS},
+        "seconds": round(report.seconds, 3),
+        "cpu_seconds": round(report.cpu_seconds, 3),
+        "inputs_per_second": round(report.per_second, 1),
+        "findings": [_finding_json(finding, paths) for finding in report.findings],
+    }
+
+
+def _finding_json(finding: FuzzFailure, paths: dict[str, Path]) -> dict[str, Any]:
+    return {
+        **asdict(finding.breach),
+        "number": finding.number,
+        "input_bytes": len(finding.raw),
+        "file": str(paths.get(finding.name, "")),
+    }
+
+
+def _table(results: list[FuzzReport], findings: list[FuzzFailure], reach: Reach) -> Table:
+    inputs = sum(result.inputs for result in results)
+    verdict = "no promise broken" if reach.interrupted else "every promise held"
+    if findings:
+        verdict = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+    verdict = ", ".join([*reach_words(reach, "format"), verdict])
+    table = plain_table(
+        f"{inputs:,} inputs in {sum(result.seconds for result in results):.1f} s: {verdict}",
+        ("format",),
+        ("inputs", "per s", "accepted", "refused", "outcomes", "corpus", "findings"),
+    )
+    for result in results:
+        counts = (result.inputs, round(result.per_second), result.accepted, result.refused)
+        kept = (result.outcomes, result.corpus, len(result.findings))
+        figures = [*map(_short, counts), *(f"{count:,}" for count in kept)]
+        table.add_row(result.name, *figures, style="red" if result.findings else "")
+    for name in reach.not_run:
+        table.add_row(name, "not run", style="yellow")
+    return table
+
+
+def _short(count: int) -> str:
+    """Return a number in at most seven characters."""
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
+
+
+def _print_result(console: Console, finding: FuzzFailure, path: Path | None) -> None:
+    console.print(f"\n[red]broken[/red]: {finding.target}, seed {finding.seed}, input {finding.number:,}")
+    _print_breach(console, finding.breach)
+    prose(console, 2, f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}")
+    again = "the same again, with --out DIR"
+    if path is not None:
+        again = f"tornlog fuzz {finding.target} --replay {path}"
+    prose(console, 2, f"again: {again}", style="bold")
+
+
+def _print_breach(console: Console, breach: FuzzViolation) -> None:
+    prose(console, 2, breach.signature)
+    prose(console, 4, f"expected: {breach.expected[:_SHOWN_CHARACTERS]}")
+    prose(console, 4, f"found:    {breach.found[:_SHOWN_CHARACTERS]}")
+
+
+# -- replaying -------------------------------------------------------------------------------------
+
+
+def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file: str | None) -> None:
+    """Judge one stored input, and exit."""
+    finding = _finding_in(file)
+    name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
+    if name is None or name not in TARGETS:
+        raise typer.BadParameter(f"{file} is no finding: expected one FORMAT beside it", param_hint="--replay")
+    if formats and formats != [name]:
+        raise typer.BadParameter(f"{file} is of {name}, found {', '.join(formats)}", param_hint="--replay")
+    if finding is not None and mutant is None:
+        mutant = finding.mutant
+        if mutant is not None and not is_mutant(mutant, "--replay", find_fuzzed):
+            raise typer.BadParameter(f"{file}: mutant: there is none named {mutant}", param_hint="--replay")
+    raw = file.read_bytes() if finding is None else finding.raw
+    with applied_fuzzed(mutant), address_space_limited():
+        judged = judge_in_full(TARGETS[name](), raw)
+    outcome, breach = None, dict.fromkeys(("signature", "expected", "found"))
+    if isinstance(judged, FuzzViolation):
+        breach = asdict(judged)
+    else:
+        outcome = _outcome_text(judged)
+    same = None if finding is None else breach["signature"] == finding.breach.signature
+    document = {"format": "tornlog-fuzz-replay/1", "name": name, "mutant": mutant, "same": same}
+    write_json(json_file, {**document, "outcome": outcome, **breach})
+    if json_file != "-":
+        _print_judged(name, judged, same)
+    raise typer.Exit(EXIT_BROKEN if outcome is None else EXIT_HELD)
+
+
+def _finding_in(file: Path) -> FuzzFailure | None:
+    """Return the finding in a file, None if it is an input as it stands. BadParameter: neither."""
+    if file.suffix != ".json":
+        return None
+    try:
+        return FuzzFailure.from_json(file.read_text())
+    except (OSError, UnicodeDecodeError, ArtefactError) as error:
+        raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
+
+
+def _outcome_text(outcome: InputOutcome) -> str:
+    return f"{'accepted' if outcome.accepted else 'refused'}: {outcome.way.strip() or 'as it is'}"
+
+
+def _print_judged(name: str, judged: InputOutcome | FuzzViolation, same: bool | None) -> None:
+    if isinstance(judged, FuzzViolation):
+        note = {True: ", as recorded", False: ", but not as recorded", None: ""}[same]
+        OUT.print(f"[red]broken[/red]: {name}{note}")
+        _print_breach(OUT, judged)
+    else:
+        OUT.print(f"{name}: {_outcome_text(judged)}", markup=False, soft_wrap=True)

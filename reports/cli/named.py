@@ -1,0 +1,55 @@
+"""The scenarios and mutants that a command line names."""
+
+from collections.abc import Callable
+
+import typer
+
+from ...scenarios.claims.catalogue import SCENARIOS
+from ...scenarios.claims.disk_models import DISK_MODELS
+from ...scenarios.claims.scenario import POLICIES, Scenario
+from ...scenarios.mutants import MUTANTS
+from ...scenarios.mutants.files import MutantFileError
+from ...scenarios.mutants.known import find_mutant
+from .console import ERR
+from .options import unknown
+
+
+def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
+    """Raise BadParameter if there is no mutant of that name; None is for the store as it is."""
+    if name is not None and not is_mutant(name, option):
+        raise unknown("mutant", name, MUTANTS, option)
+
+
+def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
+    """Return whether there is a mutant of that name. BadParameter: it is one of a file, and that has none such."""
+    try:
+        return find(name) is not None
+    except MutantFileError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def scenarios_named(
+    names: list[str] | None, disk: str | None, policy: str | None, *, attribute_points: bool = False
+) -> list[Scenario]:
+    """Return the scenarios of these names, or all that there are, narrowed as `Scenario.narrowed` does.
+
+    BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and a line says so.
+    """
+    for name in names or ():
+        if name not in SCENARIOS:
+            raise unknown("scenario", name, SCENARIOS)
+    for what, chosen, known in (("disk", disk, DISK_MODELS), ("policy", policy, POLICIES)):
+        if chosen is not None and chosen not in known:
+            raise unknown(what, chosen, known, f"--{what}")
+    wanted = list(dict.fromkeys(names or SCENARIOS))
+    if not names and disk in DISK_MODELS:
+        wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
+        if left_out := len(SCENARIOS) - len(wanted):
+            text = f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}"
+            ERR.print(text, soft_wrap=True)
+    try:
+        return [
+            SCENARIOS[name].narrowed(disk=disk, policy=policy, attribute_points=attribute_points) for name in wanted
+        ]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error

@@ -1,0 +1,43 @@
+"""What there is to name, of every kind."""
+
+from rich import box
+from rich.table import Table
+
+from ...faults.crashes.profiles import PROFILES
+from ...faults.kinds import FAULTS
+from ...scenarios.claims.catalogue import SCENARIOS
+from ...scenarios.claims.disk_models import DISK_MODELS
+from ...scenarios.claims.scenario import POLICIES
+from ...scenarios.mutants import MUTANTS
+from ...scenarios.mutants.versions import VERSIONS
+from ...scenarios.oracle.guarantees import promised_text
+from ...scenarios.oracle.invariants import INVARIANTS
+from ...scenarios.runs.marks import MARKS
+from .console import OUT
+from .options import write_json
+
+
+def print_names(json_file: str | None) -> None:
+    """Write and print all names, each with what it means."""
+    groups = {
+        "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
+        "invariants": INVARIANTS,
+        "faults": FAULTS,
+        "disks": {disk_model.name: disk_model.meaning for disk_model in DISK_MODELS.values()},
+        "promises": {disk: promised_text(disk) for disk in DISK_MODELS},
+        "crashes": {name: profile.summary for name, profile in PROFILES.items()},
+        "marks": MARKS,
+        "policies": POLICIES,
+        "mutants": {mutant.id: mutant.summary for mutant in MUTANTS.values()},
+        "versions": {version.id: version.summary for version in VERSIONS.values()},
+    }
+    write_json(json_file, groups)
+    if json_file == "-":
+        return
+    for title, members in groups.items():
+        table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for name, text in members.items():
+            table.add_row(name, text)
+        OUT.print(table)

@@ -1,0 +1,34 @@
+"""Pages that a command leaves: its report, and runs as timelines."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..timeline.recording.record import RunRecording
+
+PAGE = "report.html"
+TIMELINES_MAX = 12
+TIMELINE_STEPS_MAX = 20_000
+"""Scheduling points of a run that is drawn unasked: longer ones make pages of many megabytes."""
+
+
+def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:
+    """Leave what is wanted of a run: a page that needs nothing else, or trace events; return the files."""
+    from ..timeline.page import timeline_page
+    from ..timeline.perfetto import trace_json
+
+    drawn = []
+    for file, draw in ((timeline, timeline_page), (trace, trace_json)):
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(draw(run_recording), encoding="utf-8")
+            drawn.append(file)
+    return drawn
+
+
+def write_page(html: str, out: Path) -> Path:
+    """Write the page of a directory, which is made if need be; return where."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / PAGE
+    path.write_text(html, encoding="utf-8")
+    return path

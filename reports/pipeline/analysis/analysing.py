@@ -1,0 +1,239 @@
+"""Analysing as the command does it: Spark's session, the tables as files, a page and lines."""
+
+from collections import Counter
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.table import Table
+
+from ....faults.simulation.prose import prose
+from ....scenarios.campaigns.pairs import Pair, pairs_met
+from ....store.errors import brings
+from ...cli.console import ERR, OUT, plain_table, print_paths
+from ...cli.options import (
+    EXIT_HARNESS,
+    command_line,
+    write_json,
+)
+from ...cli.pages import write_page
+from ...cli.present import print_pairs
+from ...html.results import SweepResults
+from ...quantities import rate
+from ..spark.options import IN_PROCESS, absolute, session_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .analysis import Sweep
+
+_BROKEN_SHOWN_MAX = 20
+Sums = dict[tuple[str, ...], Counter[str]]
+"""Seeds, by what came of them, of each group of rows."""
+_ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
+
+
+def analyze_sweeps(
+    context: typer.Context,
+    *,
+    places: list[str],
+    out: Path | None,
+    master: str,
+    conf: list[str] | None,
+    json_file: str | None,
+) -> None:
+    """Analyse as the command line asks, and leave and print what the tables say."""
+    if master == IN_PROCESS:
+        raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
+    try:
+        from .analysis import NoSweepError, analysed, rows_of, sweep_at, write_tables
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
+    try:
+        sweeps = [sweep_at(place) for place in dict.fromkeys(map(absolute, places))]
+    except NoSweepError as error:
+        raise typer.BadParameter(str(error), param_hint="DIR") from error
+    began = perf_counter()
+    with session_for(master, conf=conf) as spark:
+        tables = analysed(rows_of(spark, sweeps))
+    took = perf_counter() - began
+    files: list[Path] = []
+    report = None
+    damaged = sum(len(sweep.files.damaged) for sweep in sweeps)
+    if out is not None:
+        from ...html.sweep_report import sweep_page  # templates: for those alone who want a page
+
+        files = write_tables(tables, out)
+        report = write_page(sweep_page(_results(tables, command_line(context), took, damaged)), out)
+    if json_file is not None:
+        document = _document(sweeps, tables, files)
+        write_json(json_file, document if report is None else {**document, "report": str(report)})
+    if json_file != "-":
+        _print_result(tables, files if report is None else [*files, report])
+    _print_doubts(sweeps)
+    if damaged:
+        raise typer.Exit(EXIT_HARNESS)
+
+
+def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:
+    from .analysis import never
+
+    return {
+        "format": "tornlog-analysis/1",
+        "sweeps": [
+            {
+                "place": sweep.place,
+                **{name: getattr(sweep.request, name) for name in _ASKED_FOR},
+                "seeds": sweep.request.seeds,
+                "code": sweep.code,
+                "damaged": [
+                    {"file": f"rows/{name}", "reason": reason} for name, reason in sorted(sweep.files.damaged.items())
+                ],
+            }
+            for sweep in sweeps
+        ],
+        "rows": _rows(tables),
+        "never": {f"{what}s": never(tables["coverage"], what) for what in ("fault", "mark")},
+        "tables": {name: table.to_pylist() for name, table in tables.items()},
+        "files": [str(path) for path in files],
+    }
+
+
+def _print_doubts(sweeps: list["Sweep"]) -> None:
+    for sweep in sweeps:
+        for name, reason in sorted(sweep.files.damaged.items()):
+            _doubt(f"{sweep.place}/rows/{name}: {reason}")
+        if sweep.files.damaged:
+            _doubt(f"{sweep.place}: these rows are not counted; the same call of `tornlog sweep` makes them again")
+    codes = sorted({sweep.code for sweep in sweeps})
+    if len(codes) > 1:
+        _doubt(f"different code made these sweeps, and may have other runs for the same seeds: {', '.join(codes)}")
+
+
+def _doubt(text: str) -> None:
+    ERR.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _results(tables: dict[str, "pa.Table"], command: str, seconds: float, damaged: int) -> SweepResults:
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    times: dict[str, dict[str, int]] = {"fault": {}, "end": {}, "mark": {}}
+    for row in rows["coverage"]:
+        times[row["what"]][row["name"]] = row["times"]
+    return SweepResults(
+        "analyze",
+        command,
+        seconds,
+        rows["pass_rates"],
+        rows["put_latency"],
+        rows["detections"],
+        injected=times["fault"] | times["end"],
+        marks=times["mark"],
+        pairs=_pair_seeds(rows["pairs"]),
+        damaged=damaged,
+    )
+
+
+def _pair_seeds(rows: list[dict[str, Any]]) -> dict[Pair, int]:
+    return {(row["first"], row["second"]): row["seeds"] for row in rows}
+
+
+def _rows(tables: dict[str, "pa.Table"]) -> int:
+    return sum(tables["pass_rates"]["seeds"].to_pylist())
+
+
+def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
+    """Print the tables of an analysis, those without a row left out: sums, where the files have every cell."""
+    from .analysis import never
+
+    OUT.print(f"{_rows(tables):,} rows\n")
+    rates = tables["pass_rates"].to_pylist()
+    for whose, some in (
+        ("the store as it is", [row for row in rates if row["mutant"] is None]),
+        ("mutants", [row for row in rates if row["mutant"] is not None]),
+    ):
+        if some:
+            OUT.print(_scenarios_table(f"pass rates of {whose}", _sums(some, ("scenario",))))
+            cells = _sums(some, ("scenario", "disk", "policy"))
+            broken = {cell: counts for cell, counts in cells.items() if counts["held"] < counts["seeds"]}
+            if broken:
+                OUT.print(_broken_table(broken))
+    if tables["mutants"].num_rows:
+        OUT.print(_mutants_table(tables["mutants"].to_pylist()))
+    OUT.print(_coverage_table(tables["coverage"].to_pylist()))
+    for what in ("fault", "mark"):
+        missing = never(tables["coverage"], what)
+        if missing:
+            prose(OUT, 0, f"{what}s that never came about: {', '.join(missing)}")
+    print_pairs(OUT, 0, pairs_met(_pair_seeds(tables["pairs"].to_pylist())))
+    if tables["put_latency"].num_rows:
+        OUT.print(_latency_table(tables["put_latency"].to_pylist()))
+    print_paths(files)
+
+
+def _sums(rates: list[dict[str, Any]], by: tuple[str, ...]) -> Sums:
+    sums: Sums = {}
+    for row in rates:
+        counts = {name: row[name] for name in ("seeds", "held", "violated", "other")}
+        sums.setdefault(tuple(row[name] or "-" for name in by), Counter()).update(counts)
+    return sums
+
+
+def _scenarios_table(title: str, sums: Sums) -> Table:
+    table = plain_table(title, ("scenario",), ("seeds", "broken", "other", "rate in %, at 95 %"))
+    for (scenario,), counts in sorted(sums.items()):
+        figures = (f"{counts[name]:,}" for name in ("seeds", "violated", "other"))
+        table.add_row(scenario, *figures, rate(counts["held"], counts["seeds"]))
+    return table
+
+
+def _broken_table(broken: Sums) -> Table:
+    worst = sorted(broken, key=lambda cell: (broken[cell]["held"] / broken[cell]["seeds"], cell))
+    shown = worst[:_BROKEN_SHOWN_MAX]
+    title = f"where it broke, {len(shown)} of {len(worst)} combinations, the worst first"
+    table = plain_table(title, ("scenario", "disk", "policy"), ("rate in %, at 95 %",))
+    for cell in shown:
+        table.add_row(*cell, rate(broken[cell]["held"], broken[cell]["seeds"]))
+    return table
+
+
+def _mutants_table(mutants: list[dict[str, Any]]) -> Table:
+    found = sum(row["found"] for row in mutants)
+    title = f"{found} of {len(mutants)} mutants found; median over scenarios"
+    table = plain_table(title, ("mutant", "by"), ("seeds", "seconds", "found\nin", "median\nseeds"))
+    for row in mutants:
+        table.add_row(
+            row["mutant"],
+            row["invariant"] or "-",
+            f"{row['seeds']:,}",
+            f"{row['seconds']:.1f}",
+            f"{row['found_in']} of {row['scenarios']}",
+            "-" if row["median_seeds"] is None else f"{row['median_seeds']:,.0f}",
+        )
+    return table
+
+
+def _coverage_table(coverage: list[dict[str, Any]]) -> Table:
+    table = plain_table("injected faults and marks that were hit", ("what", "name"), ("times", "seeds"))
+    for row in coverage:
+        if row["seeds"] and row["what"] != "end":
+            table.add_row(row["what"], row["name"], f"{row['times']:,}", f"{row['seeds']:,}")
+    return table
+
+
+def _latency_table(latencies: list[dict[str, Any]]) -> Table:
+    percentiles = ("p50_us", "p90_us", "p99_us", "p99_9_us", "max_us")
+    table = plain_table(
+        "puts answered OK, by how many producers, in ms of virtual time",
+        ("flush", "disk", "by"),
+        ("puts", *(name.removesuffix("_us").replace("_", ".") for name in percentiles)),
+    )
+    for row in latencies:
+        table.add_row(
+            "sync" if row["sync_flush"] else "async",
+            row["disk"],
+            str(row["producers"]),
+            f"{row['puts']:,}",
+            *(f"{row[name] / 1000:,.1f}" for name in percentiles),
+        )
+    return table

@@ -1,0 +1,47 @@
+"""Long measurements say how far they are where there is no terminal."""
+
+import pytest
+
+from tornlog.reports.cli import console
+from tornlog.reports.cli.console import followed, progress_shown
+
+
+def test_without_a_terminal_lines_say_how_far_it_is_at_most_one_in_a_while_and_the_last_in_any_case(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 1.0, 6.0, 7.0])
+    monkeypatch.setattr(console, "monotonic", lambda: next(times))
+
+    assert list(followed("simulating", ["hdd", "ssd", "nvme"], 3, str.upper)) == ["hdd", "ssd", "nvme"]
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == ["simulating: 2 of 3, SSD", "simulating: 3 of 3, NVME"]
+
+
+def test_of_what_nobody_knows_the_number_it_is_said_how_much_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 9.0])
+    monkeypatch.setattr(console, "monotonic", lambda: next(times))
+
+    assert list(followed("changing assumptions", [1], None)) == [1]
+    assert capsys.readouterr().err == "changing assumptions: 1\n"
+
+
+def test_a_log_has_a_sign_of_long_work_every_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(console, "monotonic", lambda: now)
+    with progress_shown("pulling the plug", 5_000) as update:
+        for now in (1.0, 61.0, 90.0, 122.0):
+            update(completed=int(now) * 10, facts="0 broken")
+    with progress_shown("pulling the plug", 150.0) as update:  # of seconds nobody needs to be reminded
+        now = 200.0
+        update(completed=78.0, facts="9 seeds")
+
+    assert capsys.readouterr().err.splitlines() == [
+        "pulling the plug: 610 of 5,000, 0 broken",
+        "pulling the plug: 1,220 of 5,000, 0 broken",
+        "pulling the plug: 9 seeds",
+    ]
