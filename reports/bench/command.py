@@ -1,4 +1,4 @@
-"""`tornlog bench`: what is measured, the floor that each figure has to reach, the running of it, and its tables.
+"""`tornlog bench`: what is measured, the floor that each figure has to reach, and the running of it.
 
 Floors are the project's budget for one core of a two-core CI machine; noisy neighbours can halve any figure, so rounds
 are interleaved: each goes through all measurements once, and what is compared was measured in the same round. Of puts,
@@ -9,17 +9,17 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ...store.config import FlushDiskType
-from ..cli.common import OUT, plain_table, progress_shown
-from ..cli.options import JsonFile, write_json
+from ..cli.console import OUT, progress_shown
+from ..cli.options import JsonFile, results_written, write_json
+from .against import OtherCheckoutError, compare, table_of
 from .broker import broker_pulls, broker_sends
 from .figure import Figure, Latency, Sample
 from .history import Histories
@@ -29,6 +29,8 @@ from .store_measurements import (
     batch_puts,
     clean_load,
     dispatch,
+    load_of_queues,
+    memory_copy,
     pulls,
     puts,
     queries,
@@ -36,6 +38,7 @@ from .store_measurements import (
     sequential_write,
     sync_of_a_page,
 )
+from .tables import fill_page, page_text, print_bench
 from .workplace import BenchSettings, Workplace
 
 _BODIES = ((1024, "1 KiB"), (100, "100 B"))
@@ -138,6 +141,7 @@ MEASUREMENTS = (
     Measurement("history judged", "puts/s", 100_000.0, _HISTORIES.rate),
     Measurement("history judged, a tenth", "puts/s", None, _HISTORIES.rate_of_a_tenth),
     Measurement("history in memory", "bytes/put", None, _HISTORIES.peak_memory, ceiling=1_000.0),
+    Measurement("memory: copy", "MB/s", None, memory_copy),
     Measurement("disk: sequential write", "MB/s", None, sequential_write),
     Measurement("disk: fdatasync of 4 KiB", "syncs/s", None, sync_of_a_page),
     *_puts(),
@@ -149,6 +153,8 @@ MEASUREMENTS = (
     Measurement("recovery scan with CRC", "MB/s", 400.0, recovery_scan),
     Measurement("recovery, a key each", "MB/s", None, partial(recovery_scan, keyed=True)),
     Measurement("load after a clean exit", "ms", None, clean_load),
+    Measurement("load of 1,000 queues", "queues/s", None, partial(load_of_queues, queues=1_000)),
+    Measurement("load of 10,000 queues", "queues/s", None, partial(load_of_queues, queues=10_000)),
     *_broker_sends(),
     Measurement("broker pull, by 8", "messages/s", None, partial(broker_pulls, connections=8)),
     *(() if why_missing() else _REAL_STORE),
@@ -156,6 +162,7 @@ MEASUREMENTS = (
 
 RATIOS = (
     Ratio("history, 10 times over 1", 0.7, "history judged", "history judged, a tenth"),
+    Ratio("queues, 10,000 over 1,000", 0.83, "load of 10,000 queues", "load of 1,000 queues"),
     Ratio("batches over single puts", None, _batch_name("1 KiB", "async"), _put_name("1 KiB", "async", 1)),
     Ratio("group commit, by 16 over 1", 6.0, _put_name("1 KiB", "sync", 16), _put_name("1 KiB", "sync", 1)),
     *(
@@ -250,9 +257,22 @@ def bench(
         typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR, not in /tmp."),
     ] = None,
     log_bytes: Annotated[int, typer.Option(min=1, help="Size of the log that recovery scans.")] = 1 << 30,
+    against: Annotated[
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="Another checkout: measure both, in turns, and compare."),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write the figures as Markdown to FILE, dated."),
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Measure what the harness and the store do in a second."""
+    if against is not None:
+        arguments = [*(["--quick"] if quick else []), "--log-bytes", str(log_bytes)]
+        arguments += [] if directory is None else ["--dir", str(directory.resolve())]
+        _compare_checkouts(against, 1 if quick else rounds, only or (), arguments, json_file)
+        return
     settings = BenchSettings(None if directory is None else str(directory.resolve()), log_bytes=log_bytes)
     if quick:
         settings, rounds = settings.quick(), 1
@@ -265,43 +285,22 @@ def bench(
     write_json(json_file, {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]})
     if json_file != "-":
         print_bench(OUT, figures, rounds)
+    if page is not None:  # last: figures that took minutes are not lost to a page that cannot take them
+        try:
+            with results_written("--page"):
+                fill_page(page, page_text(figures, rounds, date.today()))
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--page") from error
 
 
-def print_bench(console: Console, figures: Sequence[Figure], rounds: int) -> None:
-    """Print the rates, and below them how long single calls took."""
-    console.print(bench_table(figures, rounds))
-    if why_missing():
-        console.print(f"the real store was not measured: {why_missing()}", soft_wrap=True)
-    if any(figure.latency for figure in figures):
-        console.print()
-        console.print(latency_table(figures))
-
-
-def bench_table(figures: Sequence[Figure], rounds: int) -> Table:
-    """Return one row a figure, red if it misses its limit; the title says how busy the machine was."""
-    loads = [load for figure in figures for load in figure.loads]
-    busy = f", load average {min(loads):.1f} to {max(loads):.1f}" if loads else ""
-    table = plain_table(f"medians of {rounds}{busy}", ("what",), ("median", "least", "most", "limit", "unit"))
-    for figure in figures:
-        rates = (figure.median, min(figure.samples), max(figure.samples))
-        limit = "" if figure.floor is None else rate_text(figure.floor)
-        if figure.ceiling is not None:
-            limit = f"< {rate_text(figure.ceiling)}"
-        style = "red" if figure.is_missed else ""
-        table.add_row(figure.name, *map(rate_text, rates), limit, figure.unit, style=style)
-    return table
-
-
-def latency_table(figures: Sequence[Figure]) -> Table:
-    """Return one row for each figure whose calls were timed, in µs."""
-    title = "µs a call: medians of p50 and p99, the longest of all"
-    table = plain_table(title, ("what",), ("p50", "p99", "max"))
-    for figure in figures:
-        if figure.latency is not None:
-            table.add_row(figure.name, *(f"{one:,.0f}" for one in figure.latency))
-    return table
-
-
-def rate_text(rate: float) -> str:
-    """Return a rate with as many digits as say something."""
-    return f"{rate:,.0f}" if rate >= 100 or rate.is_integer() else f"{rate:,.2f}"
+def _compare_checkouts(
+    other: Path, rounds: int, only: Sequence[str], arguments: Sequence[str], json_file: str | None
+) -> None:
+    try:
+        with progress_shown() as update:
+            compared = compare(other, rounds, only, arguments, lambda what: update(description=what))
+    except OtherCheckoutError as error:
+        raise typer.BadParameter(str(error), param_hint="--against") from error
+    write_json(json_file, {"format": "tornlog-bench-against/1", "figures": [one.to_json() for one in compared]})
+    if json_file != "-":
+        OUT.print(table_of(compared, rounds))

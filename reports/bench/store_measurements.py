@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from time import perf_counter, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...store.config import FlushDiskType
 from ...store.formats.scan import ScannedRecord
@@ -20,7 +20,7 @@ from ...store.message import GetMessageStatus, Message, MessageBatch, PutMessage
 from ...store.message_store import MessageStore
 from ...store.real.world import overlay_world
 from .figure import ClosedLoop, Sample
-from .workplace import BATCH_MESSAGES, QUEUES, TOPIC, Workplace, batch, key, message
+from .workplace import BATCH_MESSAGES, QUEUES, SMALL_QUEUE_BYTES, TOPIC, Workplace, batch, key, message
 
 _Put = TypeVar("_Put", Message, MessageBatch)
 _KEY_STRIDE = 7919  # a prime: queries hop through the log
@@ -139,10 +139,21 @@ def clean_load(place: Workplace) -> Sample:
     return Sample(seconds * 1_000)
 
 
-def _opened_load(place: Workplace, directory: str, *, clean_exit: bool) -> tuple[int, float]:
-    """Load the store in a directory; return where its log ends, and the seconds it took."""
+def load_of_queues(place: Workplace, queues: int) -> Sample:
+    """Return queues per second that a load opens, after an unclean exit, of a store with so many and two messages each.
+
+    What a load costs by the message is small beside that, and the same for any number of queues.
+    """
+    _, seconds = _opened_load(
+        place, place.with_queues(queues), clean_exit=False, mapped_file_size_consume_queue=SMALL_QUEUE_BYTES
+    )
+    return Sample(queues / seconds)
+
+
+def _opened_load(place: Workplace, directory: str, *, clean_exit: bool, **others: Any) -> tuple[int, float]:
+    """Load the store in a directory; return where its log ends, and the seconds it took. others: settings."""
     _have_in_page_cache(Path(directory))
-    store = MessageStore(overlay_world(), place.config(directory))
+    store = MessageStore(overlay_world(), place.config(directory, **others))
     began = perf_counter()
     report = store.load(clean_exit=clean_exit)
     took = perf_counter() - began
@@ -159,6 +170,15 @@ def _have_in_page_cache(directory: Path) -> None:
             with path.open("rb") as file:
                 while file.read(_CHUNK_BYTES):
                     pass
+
+
+def memory_copy(place: Workplace) -> Sample:
+    """Return MB (10^6 bytes) per second that memory takes in from memory."""
+    source = bytes(place.settings.raw_bytes)
+    target = bytearray(source)  # its pages are there then
+    began = perf_counter()
+    target[:] = source
+    return Sample(len(source) / (perf_counter() - began) / 1e6)
 
 
 def sequential_write(place: Workplace) -> Sample:

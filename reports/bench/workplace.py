@@ -19,6 +19,9 @@ QUEUES = 4
 BATCH_MESSAGES = 32
 """In a batch, and at most in an answer to a pull."""
 
+SMALL_QUEUE_BYTES = 2_000
+"""Of a file of each of many queues: a hundred entries."""
+
 
 @dataclass(frozen=True, slots=True)
 class BenchSettings:
@@ -97,6 +100,23 @@ class Workplace:
         if which not in self._filled:
             directory = tempfile.mkdtemp(dir=self._root)
             self._fill(directory, *which)
+            self._filled[which] = directory
+        return self._filled[which]
+
+    def with_queues(self, queues: int) -> str:
+        """Return the directory of a stopped store with so many queues of two messages each, made once and then kept."""
+        which = (queues, 0, False)
+        if which not in self._filled:
+            directory = tempfile.mkdtemp(dir=self._root)
+            config = self.config(directory, mapped_file_size_consume_queue=SMALL_QUEUE_BYTES)
+            store = MessageStore(replace(real_world(), clock=SteppingClock()), config)
+            store.load()
+            store.start()
+            try:
+                for number in range(2 * queues):
+                    store.put_message(message(100, number % queues))
+            finally:
+                store.shutdown()
             self._filled[which] = directory
         return self._filled[which]
 

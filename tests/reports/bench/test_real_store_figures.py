@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tornlog.reports.bench import command as table
 from tornlog.reports.bench import real_store
+from tornlog.reports.bench import tables as table
 from tornlog.reports.bench.command import RATIOS, select
 from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.real_store import real_pulls, real_puts, real_recovery_scan, why_missing

@@ -13,6 +13,8 @@ from tornlog.reports.bench.store_measurements import (
     batch_puts,
     clean_load,
     dispatch,
+    load_of_queues,
+    memory_copy,
     pulls,
     puts,
     queries,
@@ -145,8 +147,16 @@ def test_a_filled_store_is_made_once_and_is_whole(settings: BenchSettings) -> No
         store.close()
 
 
-def test_the_disk_is_measured_without_a_store(settings: BenchSettings) -> None:
+def test_a_store_of_many_queues_is_loaded_with_all_of_them(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
+        assert load_of_queues(place, 300).rate > 0.0
+        directory = place.with_queues(300)
+        assert len(list(Path(directory, "store", "consumequeue", "Bench").iterdir())) == 300
+
+
+def test_the_machine_is_measured_without_a_store(settings: BenchSettings) -> None:
+    with Workplace(settings) as place:
+        assert memory_copy(place).rate > 0.0
         assert sequential_write(place).rate > 0.0
         assert sync_of_a_page(place).latency is not None
 
@@ -222,6 +232,7 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
         "crash states": 500,
         "history judged": 100_000,
         "history, 10 times over 1": 0.7,
+        "queues, 10,000 over 1,000": 0.83,
         "put 1 KiB async, by 1": 40_000,
         "put 1 KiB async, batches": 120_000,
         "get 1 KiB, 32 at a time": 60_000,
