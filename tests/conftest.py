@@ -52,26 +52,40 @@ def is_installed(requirement: str) -> bool:
 
 def copy_of(source: Path, target: Path) -> Path:
     """Copy what a build sees, tests too: a build in place would leave its own traces, and find older ones."""
-    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out", "golden")
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "*.so", "build", "dist", "out", "golden")
     shutil.copytree(source, target, ignore=left_out)
     return target
 
 
 @pytest.fixture(scope="session")
-def wheel(source: Path, pyproject: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from a copy of the source; without network where the environment has the build's needs."""
-    tree = copy_of(source, tmp_path_factory.mktemp("build") / "tree")
+def build(source: Path, pyproject: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Build a wheel or an sdist from a tree, or from a copy of the source, with environment variables of its own.
+
+    Without network where the environment has the build's needs.
+    """
     offline = all(is_installed(requirement) for requirement in pyproject["build-system"]["requires"])
     options = ["--no-isolation"] if offline else []
-    target = tree.parent / "wheel"
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", *options, "--outdir", str(target), str(tree)],
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    (built,) = target.glob("*.whl")
-    return built
+
+    def build(kind: str, tree: Path | None = None, **variables: str) -> Path:
+        place = tmp_path_factory.mktemp("build")
+        tree = tree or copy_of(source, place / "tree")
+        subprocess.run(
+            [sys.executable, "-m", "build", f"--{kind}", *options, "--outdir", str(place / kind), str(tree)],
+            check=True,
+            capture_output=True,
+            timeout=300,
+            env=os.environ | variables,
+        )
+        (built,) = (place / kind).iterdir()
+        return built
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def wheel(build: Callable[..., Path]) -> Path:
+    """A wheel built from a copy of the source."""
+    return build("wheel")
 
 
 def environment_beside_tornlog(place: Path) -> Path:

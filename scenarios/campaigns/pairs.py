@@ -26,9 +26,16 @@ class Feature(NamedTuple):
     is_on: Callable[[Plan], object]
 
 
+def _is_direct(plan: Plan) -> bool:
+    """Return whether users are beside the store. A broker's clients put plainly, and its consumers always commit."""
+    return not plan.broker.serves
+
+
 FEATURES: dict[str, Feature] = {
-    "batches": Feature("several messages are put at once", lambda plan: plan.messages.batch_chance),
-    "unawaited puts": Feature("puts wait for no flush", lambda plan: plan.messages.no_wait_chance),
+    "batches": Feature(
+        "several messages are put at once", lambda plan: _is_direct(plan) and plan.messages.batch_chance
+    ),
+    "unawaited puts": Feature("puts wait for no flush", lambda plan: _is_direct(plan) and plan.messages.no_wait_chance),
     "consumers": Feature("somebody walks queues while there is traffic", lambda plan: plan.consumers),
     "key index": Feature("messages are found by their keys", lambda plan: plan.index.slots),
     "key look-ups": Feature("somebody looks messages up while there is traffic", lambda plan: plan.index.seekers),
@@ -40,7 +47,10 @@ FEATURES: dict[str, Feature] = {
     "transactions": Feature("messages are decided about later", lambda plan: plan.transactions.chance),
     "light queues": Feature("messages are in further queues", lambda plan: plan.light_queues.chance),
     "filters": Feature("consumers want some tags only", lambda plan: plan.consumers and plan.consuming.filtered),
-    "group progress": Feature("consumers commit how far they came", lambda plan: plan.consuming.commits_offsets),
+    "group progress": Feature(
+        "consumers commit how far they came",
+        lambda plan: plan.consuming.commits_offsets if _is_direct(plan) else plan.consumers,
+    ),
     "retention": Feature("old segments are deleted", lambda plan: plan.retention.deletes_segments),
     "removal of queues": Feature(
         "queues that lead nowhere are removed",
@@ -82,9 +92,33 @@ class Limit(NamedTuple):
 _SOUND = tuple(name for name, model in DISK_MODELS.items() if model.is_sound)
 _ANY_DISK = tuple(DISK_MODELS)
 _OF_NETWORKS = tuple(kind.value for kind in FaultKind if kind.group == "network")
+_NOT_OF_CLUSTERS = (
+    *("failed read", "failed look-up", "failed removal", "failed extend"),
+    *("stopped file system", "disk full", "hole without room"),
+)
+"""What no machine of a cluster's run has been judged with."""
 LIMITS: tuple[Limit, ...] = (
     Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
-    Limit(("broker",), (_BROKER,), _SOUND, "a broker is in runs of brokers"),
+    Limit(("broker", "client death"), (_BROKER,), _SOUND, "a broker and its clients are in runs of brokers"),
+    Limit(
+        ("batches", "unawaited puts", "light queues", "key look-ups"),
+        (_ALONE, _CLUSTER),
+        _ANY_DISK,
+        "a broker's clients put one message at a time, into one queue, wait for it, and look nothing up",
+    ),
+    Limit(
+        ("retention", "removal undone"),
+        (_ALONE, _CLUSTER),
+        _ANY_DISK,
+        "operators delete beside the store: what that takes from a broker's clients, no ledger notes",
+    ),
+    Limit(("stop under load",), (_ALONE, _BROKER), _ANY_DISK, "a cluster's users are done when a machine is stopped"),
+    Limit(
+        _NOT_OF_CLUSTERS,
+        (_ALONE, _BROKER),
+        _ANY_DISK,
+        "a few of a hundred such runs broke promises: of whom is not known",
+    ),
     Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a store alone has no network"),
     Limit(("flipped bit",), (_CLUSTER,), _SOUND, "it is of a record on its way to a slave"),
     Limit(
@@ -127,8 +161,13 @@ APART: tuple[Apart, ...] = (
     ),
     Apart(
         ("lost sector", "flipped number"),
-        ("retention",),
+        ("retention", "removal undone"),
         "what a damaged log that has lost its front should lead to, no model says",
+    ),
+    Apart(
+        ("lying sync", "lie exposed"),
+        ("power cut after a stop",),
+        "a stop has promised everything, which a disk that lies excuses: no power cut follows one on it",
     ),
 )
 """Names that exclude each other."""

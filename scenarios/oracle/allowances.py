@@ -14,6 +14,7 @@ OTHER_ERRORS = (
     "failed write",
     "failed read",
     "failed map",
+    "failed page-in",
     "failed look-up",
     "failed removal",
     "latent sector error",
@@ -23,7 +24,7 @@ OTHER_ERRORS = (
 _REVERTING = ("failed sync", "failed write-back")
 _LASTING = ("latent sector error", "out of memory")
 WANTS_OF_SPACE = ("failed creation", "failed extend", "disk full")
-DELAYS = ("slow sync", "slow IO", "stalled device")
+DELAYS = ("slow sync", "slow IO", "slow page-in", "stalled device")
 
 
 def sync_errors(disk: Disk) -> int:

@@ -110,8 +110,9 @@ class WatchedRemovals:
             if directory_of(path) == config.commit_log_directory:
                 self._segment_goes(store, path)
             elif _is_of_a_queue(config.consume_queue_directory, path):
-                self._report(clean.check_queue_removal(store, self._disk, path))
-                if len(self._files.list_directory(directory_of(path))) == 1:
+                is_last = len(self._files.list_directory(directory_of(path))) == 1
+                self._report(clean.check_queue_removal(store, self._disk, path, is_last=is_last))
+                if is_last:
                     topic, queue_id = directory_of(path).split("/")[-2:]
                     self._ledger.end_queue((topic, int(queue_id)))
         self._files.unlink(path)

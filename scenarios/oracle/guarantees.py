@@ -63,11 +63,12 @@ def note_crash(
     flushed_where: the log's durable end when the machine died; committed_where: that in the page cache, if puts went
     to a buffer first. cache_is_whole: not so if a failed sync has taken back what readers had seen in the page cache.
     """
-    if profile.page_cache_survives and cache_is_whole:
+    keeps_all = profile.page_cache_survives and cache_is_whole
+    if keeps_all:
         _keep_everything(ledger, committed_where)
     else:
         _keep_what_is_durable(ledger, plan, flushed_where)
-    ledger.transactions.note_crash(profile, flushed_where, committed_where, sync_flush=plan.sync_flush)
+    ledger.transactions.note_crash(flushed_where, committed_where, sync_flush=plan.sync_flush, cache_survives=keeps_all)
 
 
 def note_damage(ledger: Ledger, log_offset: int) -> None:
@@ -84,11 +85,14 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
     ledger.transactions.note_damage(log_offset)
 
 
-def note_unreadable(ledger: Ledger, flaw: Flaw) -> None:
-    """Note that a record need not be shown any more, nor have an entry; it stays where it is."""
+def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
+    """Note that a record need not be shown any more, nor have an entry; it stays where it is.
+
+    unfit: whether it may not have one, either.
+    """
     put = flaw.put
     assert put.queue_offset is not None, put.name
-    ledger.known_damage.note(flaw, unreadable=True)
+    ledger.known_damage.note(flaw, unreadable=True, unfit=unfit)
     ledger.holes.setdefault(put.place, set()).add(put.queue_offset)
     ledger.stable = [one for one in ledger.stable if one.put is not put]
 

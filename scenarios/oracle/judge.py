@@ -169,23 +169,32 @@ class Judge:
         """Judge what consumers were given of a store that has dispatched all that is durable."""
         removes = self._plan.retention.deletes_segments and self._plan.retention.deletes_queues
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
+            dispatched = store.dispatch.reput_from.get()  # first: more may come while it is read
             found = read_store(store, known_damage=self._ledger.known_damage, known=self._known)
             if found.damage is not None:
                 return
             self.report(consumers.check_read(self._ledger, found))
             if removes:  # a restart would find what is hidden from everybody now
-                self.report(self._unreachable(store, found))
+                self.report(self._unreachable(found, dispatched))
 
-    def _unreachable(self, store: MessageStore, found: RecoveredStore) -> Iterable[Violation]:
-        """Return records of a store that runs which no queue leads to, but for what may be going, or is yet to come."""
-        begin, end = self._ledger.expired_to, store.dispatch.reput_from.get()
-        found.records = [each for each in found.records if begin <= each.record.physical_offset < end]
+    def _unreachable(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
+        """Return records in front of dispatch which no queue leads to, but for what may be going."""
+        begin = self._ledger.expired_to
+        found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
     def uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
-        """Return what has expired and stays, what leads there alone, and queues that begin elsewhere than the log."""
-        with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
-            return [*clean.check_expired(store), *clean.check_queues(store), *clean.check_leading(store)]
+        """Return what has expired and stays, what leads there alone, and queues that begin elsewhere than the log.
+
+        Nothing, where nobody can look: a file system that has shut down lets nothing be removed either.
+        """
+        try:
+            with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
+                return [*clean.check_expired(store), *clean.check_queues(store), *clean.check_leading(store)]
+        except OSError:
+            if not disk.is_stopped:
+                raise
+            return []
 
     def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
         """Judge a removal of queues by hand, before which the log began there."""
@@ -208,6 +217,7 @@ class Judge:
         flushed_where, committed_where = 0, None
         if store is not None:
             self.claims(store, disk)
+            self.report(status.check_lasting(store, disk))
             flushed_where = store.log.flushed_where.get()
             if isinstance(store.log, BufferedSegmentQueue):
                 committed_where = store.log.committed_where

@@ -30,10 +30,15 @@ class KnownDamage:
     flaws: list[Flaw] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)
     """Log offsets of records that need not be shown any more; those around them must be."""
+    unfit: set[int] = field(default_factory=set)
+    """Those of them that no entry may lead to: their queues were lost, and who makes these anew can see the damage."""
 
-    def note(self, flaw: Flaw, *, unreadable: bool) -> None:
+    def note(self, flaw: Flaw, *, unreadable: bool, unfit: bool = False) -> None:
         """Note what was done to a record."""
         self.flaws.append(flaw)
+        if unfit:
+            assert flaw.put.physical_offset is not None, flaw.put.name
+            self.unfit.add(flaw.put.physical_offset)
         if unreadable:
             assert flaw.put.physical_offset is not None, flaw.put.name
             self.unreadable.add(flaw.put.physical_offset)

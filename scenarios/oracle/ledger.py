@@ -51,11 +51,15 @@ class ConsumedMessage:
     copy_end: int | None = None
     """Log offset behind its record, if that is not the put's own but a copy the store has made of it."""
     copy_is_durable: bool = False
+    given_at: int | None = None
+    """Log offset at which the record says that it is: of a put that was never answered nobody else knows it."""
 
     @property
     def physical_offset(self) -> int | None:
         """Return a log offset in the record that was given; None if it is unknown."""
-        return self.put.physical_offset if self.copy_end is None else self.copy_end - 1
+        if self.copy_end is not None:
+            return self.copy_end - 1
+        return self.given_at if self.put.physical_offset is None else self.put.physical_offset
 
     @property
     def is_durable(self) -> bool:
@@ -74,6 +78,13 @@ class Pull:
     begin_offset: int = 0
     end_offset: int = 0
     """Queue offset up to which everything that matches has been given."""
+    is_over: bool = False
+    """Whether nobody walks any more."""
+
+    def begin_again(self) -> None:
+        """Walk from the queue's first message on: what was given before is gone, and its offsets are others' now."""
+        self.puts.clear()
+        self.begin_offset = self.end_offset = 0
 
 
 Group = tuple[str, str, int]
@@ -121,6 +132,12 @@ class Versions:
         """Return whether the last version that was begun is durable."""
         return not self.begun
 
+    def doubt(self) -> None:
+        """Note that a start has failed, maybe before the store's directory was durable: what it wrote may be gone."""
+        if self.durable is not None and self.durable != self.loaded:
+            self.begun.append(self.durable)
+        self.durable, self.kept = self.loaded, None
+
     def settle(self) -> None:
         """Note that a start has found `loaded`, which is durable from then on."""
         if self.begun or self.loaded != self.durable:
@@ -133,6 +150,8 @@ class Versions:
 class Ledger:
     """Everything users did in all lives of one store."""
 
+    tears: bool = field(default=False, compare=False)
+    """Whether a power cut may tear records where no recovery can see it."""
     puts: list[PutEntry] = field(default_factory=list)
     by_properties: dict[bytes, PutEntry] = field(default_factory=dict, compare=False)
     by_name: dict[str, PutEntry] = field(default_factory=dict, compare=False)
@@ -195,9 +214,16 @@ class Ledger:
     def end_queue(self, place: tuple[str, int]) -> None:
         """Note that the last file of a queue is about to go: what comes behind it may begin at 0."""
         self.ended_queues.add(place)
-        self.queue_ends[place] += 1
+        self.count_queue_end(place)
         if self._on_queue_end is not None:
             self._on_queue_end(place)
+
+    def count_queue_end(self, place: tuple[str, int]) -> None:
+        """Have who walks a queue begin again, at its next pull, and those whose walk is over now."""
+        self.queue_ends[place] += 1
+        for pull in self.pulls:
+            if pull.is_over and (pull.topic, pull.queue_id) == place:
+                pull.begin_again()
 
     def begin_life(self) -> None:
         """Begin another life of the store: what was seen and walked in the last one is over."""

@@ -47,13 +47,18 @@ def light_queue(name: str, queue_id: int) -> QueueKey:
 
 
 def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
-    """Return the queues beside its own that a record has a place in, and its queue offset there."""
+    """Return the queues beside its own that a record has a place in, and its queue offset there.
+
+    It has none if one of its offsets is no number: a disk may have changed them.
+    """
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
     found = decode_properties(record.properties.decode(errors="surrogateescape"))
-    names, offsets = found.get("INNER_MULTI_DISPATCH", ""), found.get(LIGHT_OFFSETS, "")
+    names, offsets = found.get("INNER_MULTI_DISPATCH", "").split(","), found.get(LIGHT_OFFSETS, "").split(",")
+    if not all(offset.isascii() and offset.isdecimal() for offset in offsets):
+        return _NOWHERE
     places = {(record.topic, record.queue_id): record.queue_offset}
-    for name, offset in zip(names.split(","), offsets.split(","), strict=False):
+    for name, offset in zip(names, offsets, strict=False):
         places.setdefault(light_queue(name, record.queue_id), int(offset))
     _, *others = places.items()
     return dict(others)

@@ -117,19 +117,22 @@ def differences(
     *,
     is_committed: bool = False,
     stored_ms: int | None = None,
+    tears: bool = False,
 ) -> Iterator[FieldDifference]:
     """Yield every field of a record that has not what was handed in.
 
     head: given.head of its body. is_committed: whether it is the record of a message that was committed. stored_ms:
-    what its producer was answered, None if it was not.
+    what its producer was answered, None if it was not. tears: whether bytes may be zero instead, as power cuts tear
+    them: no checksum covers these fields, so that no recovery can see it.
     """
     if is_committed:
         head = head._replace(prepared_transaction_offset=record.head.prepared_transaction_offset)
-    yield from _different(record, zip(_HEAD_FIELDS, head, record.head, strict=True))
+    fields: list[tuple[str, int | bytes, int | bytes]] = list(zip(_HEAD_FIELDS, head, record.head, strict=True))
     sys_flag = given.stored_sys_flag | (_COMMITTED if is_committed else 0)
-    yield from _different(record, [("sysFlag", sys_flag, record.sys_flag)])
+    fields.append(("sysFlag", sys_flag, record.sys_flag))
     if stored_ms is not None:
-        yield from _different(record, [("storeTimestamp", stored_ms, record.store_timestamp_ms)])
+        fields.append(("storeTimestamp", stored_ms, record.store_timestamp_ms))
+    yield from _different(record, [one for one in fields if not (tears and _is_torn(one[1], one[2]))])
 
 
 def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
@@ -144,6 +147,16 @@ def _different(record: LogRecord, fields: Iterable[tuple[str, object, object]]) 
     for name, expected, found in fields:
         if expected != found:
             yield FieldDifference(_position(record, name), name, _shown(expected), _shown(found))
+
+
+def _is_torn(expected: int | bytes, found: int | bytes) -> bool:
+    """Return whether what is found is what was expected, but for bytes that are zero."""
+    wanted, there = _bytes_of(expected), _bytes_of(found)
+    return len(wanted) == len(there) and all(one in (0, other) for one, other in zip(there, wanted, strict=True))
+
+
+def _bytes_of(value: int | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.to_bytes(8, "big", signed=True)
 
 
 def _position(record: LogRecord, field: str) -> int:
@@ -247,10 +260,12 @@ class PutEntry:
         """Return whether a record, of no committed message, has what was handed in beside the message's text."""
         return record.head == self.head and record.sys_flag == self._sys_flag
 
-    def differences(self, record: LogRecord, *, is_committed: bool = False) -> Iterator[FieldDifference]:
+    def differences(
+        self, record: LogRecord, *, is_committed: bool = False, tears: bool = False
+    ) -> Iterator[FieldDifference]:
         """Yield every field of a record of this message that has not what was handed in, or answered."""
         answered_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
-        return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=answered_ms)
+        return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
 
     @property
     def record_bytes(self) -> int:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 
-from ...faults.crashes.profiles import CrashProfile
 from ...faults.disk.disk import Disk
 from ...store.config import FlushDiskType
 from ...store.formats.message import BLANK_MAGIC
 from ...store.log.segment_queue import SegmentQueue
 from ...store.message_store import MessageStore
+from .allowances import sync_errors
 from .evidence import Violation
 
 
@@ -68,7 +68,7 @@ class Replicas:
         if not held.data:
             held.first = max(log.min_offset, 0)
         held.data += log_bytes(log, held.end, offset)
-        if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+        if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and not sync_errors(disk):
             for segment in log.segments:
                 end = min(offset - segment.base_offset, segment.size_bytes)
                 if end > 0 and not disk.is_durable(segment.file.path, 0, end):
@@ -82,10 +82,10 @@ class Replicas:
                         "before it",
                     )
 
-    def crashed(self, host: str, profile: CrashProfile, *, sync_flush: bool, flushed_where: int) -> None:
-        """Take note of the end of a slave's machine: a power cut takes what the slave never promised to keep."""
+    def crashed(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
+        """Take note of the end of a slave's machine. keeps_all: whether even what its page cache alone had is kept."""
         held = self.held.get(host)
-        if held is None or profile.page_cache_survives or sync_flush:
+        if held is None or keeps_all:
             return
         self.lost.append(ReportedRange(held.first, held.data))
         held.data = held.data[: max(flushed_where - held.first, 0)]
@@ -108,14 +108,19 @@ _HEAD = Struct(">ii")
 
 
 class MasterHistory:
-    """The log of one master through all its lives. Invariant: the last of `logs` is a prefix of the present one."""
+    """The log of one master through all its lives. Invariant: the last of `logs` is a prefix of the present one.
+
+    Of a log that begins later, it has what was in front once, before retention took it; zeros if nothing ever was: the
+    first segment could not be made, the second could.
+    """
 
     def __init__(self) -> None:
         self.logs: list[bytes] = [b""]
 
     def begin(self, log: SegmentQueue) -> None:
         """Begin another life, with what recovery has found."""
-        found = log_bytes(log, 0, log.max_offset)
+        first = max(log.min_offset, 0)
+        found = self.logs[-1][:first].ljust(first, b"\0") + log_bytes(log, first, log.max_offset)
         if not found.startswith(self.logs[-1]):
             self.logs.append(found)
         self.logs[-1] = found
@@ -123,6 +128,7 @@ class MasterHistory:
     def extend(self, log: SegmentQueue) -> None:
         """Take note of all that the log holds, before any of it is sent."""
         end = log.max_offset
+        self.logs[-1] = self.logs[-1].ljust(max(log.min_offset, 0), b"\0")
         while (known := len(self.logs[-1])) < end:
             found = log_bytes(log, known, end)
             if len(self.logs[-1]) == known:  # else another sender has been here while this one read
@@ -137,7 +143,7 @@ class MasterHistory:
 def common_bytes(log: bytes, first: int, found: bytes) -> int:
     """Return how many of the bytes found from an offset on are those of a log, torn fields that nothing checks aside.
 
-    A crash may leave zeros in a record's times and hosts, which no recovery can see.
+    A crash may leave zeros in a record's flag, times and hosts, which no recovery can see.
     """
     own = log[first : first + len(found)]
     if own == found:
@@ -150,7 +156,7 @@ def common_bytes(log: bytes, first: int, found: bytes) -> int:
 
 
 def _unchecked(log: bytes) -> set[int]:
-    """Return the offsets of what in records may be zero instead: sysFlag to preparedTransactionOffset."""
+    """Return the offsets of what in records may be zero instead: flag, and sysFlag to preparedTransactionOffset."""
     offsets: set[int] = set()
     at = 0
     while at + _HEAD.size <= len(log):
@@ -158,9 +164,14 @@ def _unchecked(log: bytes) -> set[int]:
         if size_bytes <= 0:
             break
         if magic != BLANK_MAGIC:
-            offsets.update(range(at + 36, at + 84))
+            offsets.update(range(at + 16, at + 20), range(at + 36, at + 84))
         at += size_bytes
     return offsets
+
+
+def whole_log(log: SegmentQueue) -> bytes:
+    """Return a log as readers see it, with zeros in front of one that begins later than at 0."""
+    return bytes(max(log.min_offset, 0)) + log_bytes(log, 0, log.max_offset)
 
 
 def log_bytes(log: SegmentQueue, start: int, end: int) -> bytes:

@@ -7,7 +7,6 @@ behave, each decision it asked for, and the copies that commits have made.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...faults.crashes.profiles import CrashProfile
 from ...store.delivery.transaction_service import EndTransactionStatus
 from .recovered import FoundRecord
 
@@ -54,6 +53,8 @@ class Behaviour:
     """How long an answer takes."""
     immunity_s: int
     """How long it wants not to be asked; 0: it does not say."""
+    repeats_ms: int = 0
+    """How long after it has decided by itself it says so again, as a client whose request is sent twice; 0: never."""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -141,10 +142,13 @@ class Transactions:
             transaction.copies = dict.fromkeys(transaction.copies, True)
 
     def note_crash(
-        self, profile: CrashProfile, flushed_where: int, committed_where: int | None, *, sync_flush: bool
+        self, flushed_where: int, committed_where: int | None, *, sync_flush: bool, cache_survives: bool
     ) -> None:
-        """Note which copies a crash may not take; the positions are as `promises.note_crash` has them."""
-        if profile.page_cache_survives:
+        """Note which copies a crash may not take; the positions are as `guarantees.note_crash` has them.
+
+        cache_survives: whether all that readers had seen is there.
+        """
+        if cache_survives:
             self._keep_all(committed_where)
             return
         for decision in self.decisions:

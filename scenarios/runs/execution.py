@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from ...faults.crashes.profiles import PROFILES, CrashProfile
 from ...faults.disk.disk import Disk
 from ...faults.disk.syncs import SyncTiming
 from ...faults.simulation.simulation import Crash, Simulation
+from ...sim.disturbances import Disturbances
 from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...sim.policies.starving import Starving
@@ -17,10 +19,9 @@ from ...store.errors import CorruptFileError
 from ...store.marks import collected
 from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
-from ..claims.disk_models import DISK_MODELS
 from ..claims.landmarks import landmarks_ms
 from ..claims.machine import CONFIG
-from ..claims.plan import DAMAGING, Life, LifeEnding, Plan
+from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation, place_of, tried, tries_collected
 from ..oracle.invariants import live, scan
@@ -28,6 +29,7 @@ from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger
 from ..oracle.progress import GroupProgress
+from ..workload.mishaps import SERVICES
 from ..workload.traffic import Traffic
 from ..workload.transaction_traffic import TransactionTraffic
 from .marks import RunMarks
@@ -70,11 +72,13 @@ class Execution(ABC):
             simulation.switch_at_attributes(*shared_modules(broker=plan.broker.serves))
         self._number = 0
         """Which life of the plan is the present one; their number when all are over."""
-        self._ledger = Ledger() if ledger is None else ledger
+        self._ledger = Ledger(plan.faults.torn_bytes_chance > 0.0) if ledger is None else ledger
         self._progress = GroupProgress(plan, self._ledger)
         """Of the store that users talk to."""
         self._judge = Judge(plan, self._kernel, self._ledger)
-        self._settling = Settling(plan, self._kernel, self._ledger, self._judge, choices.stream)
+        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
+        paused_ns = partial(getattr, self._disturbances, "paused_ns")
+        self._settling = Settling(plan, self._kernel, self._ledger, self._judge, choices.stream, paused_ns)
         self._outcome = RunOutcome(plan)
         self._marks = RunMarks(plan, Counter())
         self._prepare()
@@ -126,9 +130,11 @@ class Execution(ABC):
         """
         if self._kernel.trace is not None:
             self._kernel.trace.emit(store)
-        vouched = scan.vouched(disk, store.config) if self._is_vouched_for else None
+        vouched = scan.vouched(disk, store.config) if scan.is_to_be_checked(self._plan) else None
         try:
-            store.load()
+            disk.strike_page_ins_of(SERVICES)
+            with disk.with_page_ins():
+                store.load()
             progress = list(load_progress())
         except Exception as error:
             if isinstance(error, OSError) and allowances.has_met_any(disk):
@@ -151,18 +157,6 @@ class Execution(ABC):
             self._judge.report(scan.check(store, vouched))
         self._judge.report(progress)
 
-    @property
-    def _is_vouched_for(self) -> bool:
-        """Return whether nothing but crashes and stops has ever been done to the files of a run.
-
-        Numbers that a queue skips leave a hole, too, and one in front of what is read is a reason to read all.
-        """
-        plan = self._plan
-        if plan.starts.skipped_numbers_max:
-            return False
-        is_left_alone = not any(life.ending in DAMAGING for life in plan.lives)
-        return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow(plan)
-
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         """Start a store. MachineDied if it gives up because the disk failed it."""
         try:
@@ -170,6 +164,7 @@ class Execution(ABC):
         except OSError as error:
             if not allowances.has_met_any(disk):
                 raise
+            self._progress.note_failed_start()
             self._kernel.kill(machine)
             raise MachineDied(machine.name) from error
 

@@ -22,7 +22,7 @@ from ..oracle.ledger import Ledger
 from ..oracle.progress import GroupProgress
 from ..workload import operators
 
-_LOOK_MS_MIN, _LOOK_MS_MAX, _CLEAN_LOOK_MS = 5, 500, 200
+_LOOK_MS_MIN, _LOOK_MS_MAX, _CLEAN_LOOK_MS = 5, 2_000, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Settling:
     ledger: Ledger
     judge: Judge
     streams: Callable[[str], Stream]
+    paused_ns: Callable[[], int] = int
+    """Returns how long all pauses are together that have begun: what is awaited may have stood still for as long."""
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then have it judged what consumers were given."""
@@ -62,8 +64,16 @@ class Settling:
             self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
     def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
-        """Wait until all that is delayed is delivered and all progress durable. Nothing is put meanwhile."""
-        self._await(store, partial(progress.cursors, store, disk), self._held_up_ms(disk), known=progress.trouble)
+        """Wait until all that is delayed is delivered and all progress durable. Nothing is put meanwhile.
+
+        An error of an earlier sync may come late, and ends all puts then, those of delivery too.
+        """
+
+        def has_failed() -> bool:
+            return allowances.sync_errors(disk) > 0
+
+        cursors, held_up_ms = partial(progress.cursors, store, disk), self._held_up_ms(disk)
+        self._await(store, cursors, held_up_ms, has_failed, known=progress.trouble)
 
     def come_to_rest(
         self,
@@ -104,15 +114,17 @@ class Settling:
         gives_up: whether the disk has excused the store by now; the answer is then False. known: says more of causes.
         """
         since: dict[str, tuple[object, int]] = {}
+        """The end of each cursor, and the time since when it has been that, pauses left out."""
         look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
         while behind := [cursor for cursor in cursors() if cursor.is_behind]:
             if gives_up():
                 return False
+            now_ns = self.kernel.now_ns - self.paused_ns()
             for cursor in behind:
                 end, since_ns = since.get(cursor.name, (None, 0))
                 if end != cursor.end:  # there is more to do, and the time begins anew
-                    end, since_ns = since[cursor.name] = cursor.end, self.kernel.now_ns
-                if (self.kernel.now_ns - since_ns) // 1_000_000 - held_up_ms > cursor.within_ms:
+                    end, since_ns = since[cursor.name] = cursor.end, now_ns
+                if (now_ns - since_ns) // 1_000_000 - held_up_ms > cursor.within_ms:
                     self.judge.report(quiescence.check(cursor, store, known()))
             sleep(look_ms)
             look_ms = min(2 * look_ms, _LOOK_MS_MAX)
@@ -123,21 +135,24 @@ class Settling:
         must_recover = allowances.must_recover(self.plan, disk)
         return live.held_up_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover else 0)
 
-    def clean(self, store: MessageStore, disk: Disk, number: int) -> None:
-        """Wait until what expired is gone and queues begin where the log does; then remove queues by hand.
+    def clean(self, store: MessageStore, disk: Disk) -> None:
+        """Wait until what expired is gone and queues begin where the log does.
 
         After a failed sync nothing expires that rests upon it.
         """
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
-        deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000
+        deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns()
         while violations := self.judge.uncleaned(store, disk):
-            if self.kernel.now_ns > deadline_ns:
+            if self.kernel.now_ns - self.paused_ns() > deadline_ns:
                 if must_recover or not allowances.errors(disk):
                     self.judge.report(violations)
                 break
             store.world.tasks.sleep(_CLEAN_LOOK_MS)
         self.judge.answers_of_the_removed(store)
+
+    def remove_queues(self, store: MessageStore, disk: Disk, number: int) -> None:
+        """Remove by hand the queues that lead nowhere, if somebody cares to."""
         log_min_offset = store.log.min_offset
         try:
             removed = operators.queue_operator(store, self.streams(f"life-{number}/queue operator"))

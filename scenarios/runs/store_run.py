@@ -15,7 +15,6 @@ from typing import cast
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.disk import Disk
-from ...sim.disturbances import Disturbances
 from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...store.message_store import MessageStore
@@ -31,7 +30,7 @@ from ..workload.offline_faults import OfflineFaults
 from ..workload.transaction_traffic import TransactionTraffic
 from .execution import HEAL, Execution, timing_of
 
-_TIME_LIMIT_NS = 900 * 1_000_000_000
+_TIME_LIMIT_NS = 3_600 * 1_000_000_000  # tasks that are paused all the time stand still for most of it
 
 
 class Run(Execution):
@@ -50,7 +49,6 @@ class Run(Execution):
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
             faults = replace(plan.faults, failed_creation_chance=0.0)
         self.lasting = self.simulation.lifecycle(faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot)
-        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._ledger.clock_set_back = self._disturbances.set_back
 
     def _play(self) -> None:
@@ -129,7 +127,8 @@ class Run(Execution):
                 if store.flags.is_writeable and not allowances.sync_errors(disk):
                     self._settling.deliver(store, disk, self._progress)
             if self._plan.retention.deletes_segments:
-                self._settling.clean(store, disk, number)
+                self._settling.clean(store, disk)
+                self._settling.remove_queues(store, disk, number)
             self._judge.claims(store, disk)
             if not life.is_stop:
                 self._kernel.kill(machine)

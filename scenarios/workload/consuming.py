@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable
 
+from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...store.message import GetMessageStatus
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ..claims.plan import Plan
-from ..oracle import reader
+from ..oracle import allowances, reader
 from ..oracle.evidence import Violation
 from ..oracle.invariants import consumers, delivery
 from ..oracle.ledger import ConsumedMessage, Ledger, Pull
@@ -17,6 +18,10 @@ from ..oracle.reader import LogRecord, UnreadableError
 from . import options
 
 _COMMIT_CHANCE = 0.7
+_IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
+"""Between two pulls that find nothing: the longer nothing has come, the longer, for idle turns are most of a run."""
+_FAILED_MS = 50
+"""Until the next try behind a pull that failed."""
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
@@ -33,6 +38,7 @@ class Consumer:
         plan: Plan,
         kernel: Kernel,
         store: MessageStore,
+        disk: Disk,
         ledger: Ledger,
         stream: Stream,
         report: Callable[[Iterable[Violation]], None],
@@ -41,6 +47,7 @@ class Consumer:
         self._plan = plan
         self._kernel = kernel
         self._store = store
+        self._disk = disk
         self._ledger = ledger
         self._stream = stream
         self._report = report
@@ -53,6 +60,7 @@ class Consumer:
         self._pull = Pull(topic, queue_id, tags)
         self._group = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
+        self._idle_ms = _IDLE_MS_MIN
 
     def walk(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
         """Walk to the queue's end, and wait there for more as long as goes_on says so; commit to progress.
@@ -66,6 +74,7 @@ class Consumer:
         while self._pull_once(pull) or goes_on() or self._is_to_begin_again:
             if progress is not None:
                 self._commit(progress, pull.end_offset)
+        pull.is_over = True
         self._report(consumers.check_beyond(self._store, pull.topic, pull.queue_id))
 
     @property
@@ -87,27 +96,36 @@ class Consumer:
         What has been removed is passed over. Who has removed the queue has consumers begin again at its first message:
         what this one was given before has left the log, and the place that it was at means nothing any more.
         """
-        result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+        try:
+            with self._disk.with_page_ins():
+                result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+        except OSError:
+            if not allowances.errors(self._disk):
+                raise
+            self._store.world.tasks.sleep(_FAILED_MS)
+            return True
         ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
         if ends != self._queue_ends:
             self._queue_ends = ends
-            pull.puts.clear()
-            pull.begin_offset = pull.end_offset = 0
+            pull.begin_again()
             return True
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             put = self._put_of(raw)
             if put is not None:
                 pull.puts.append(put)
-                copy_end = None if put.detour is None else _place_of(raw) + len(raw)
+                given_at = _place_of(raw)
+                copy_end = None if put.detour is None else given_at + len(raw)
                 if put.delay_ms is not None and not self._plan.disturbances.clock_step_chance:
                     self._report(delivery.check_seen(put, self._kernel.now_ns))
-                consumed = ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end)
+                consumed = ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end, given_at=given_at)
                 self._ledger.seen.append(consumed)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
         if found or result.status in _REMOVED:
             pull.end_offset = result.next_begin_offset
+            self._idle_ms = _IDLE_MS_MIN
         else:
-            self._store.world.tasks.sleep(2)
+            self._store.world.tasks.sleep(self._idle_ms)
+            self._idle_ms = min(2 * self._idle_ms, _IDLE_MS_MAX)
         return found
 
     def _put_of(self, raw: bytes) -> PutEntry | None:

@@ -14,11 +14,11 @@ from ...store.world import Signal, World
 from ..oracle.ledger import Ledger
 
 OUT_OF_MEMORY = "out of memory"
-_SERVICES = (
+SERVICES = (
     *("dispatch", "flush-consume-queue", "allocate", "group-commit", "flush-real-time"),
     *("commit-real-time", "retention", "schedule", "consumer offsets", "transaction check"),
 )
-"""Whom it may strike, by the names of their signals; who does not run is spared."""
+"""The store's, by the names of their tasks and signals: whom it may strike. Who does not run is spared."""
 _WAITS_MAX = 12
 
 SKIPPED_NUMBERS = "skipped numbers"
@@ -78,7 +78,7 @@ def short_of_memory(world: World, chance: float, stream: Stream, injected: Count
     """
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
-    victim = stream.pick(_SERVICES, "service")
+    victim = stream.pick(SERVICES, "service")
     tasks: Any = _ShortTasks(world.tasks, victim, stream.below(_WAITS_MAX, "waits"), injected)
     return replace(world, tasks=tasks)
 

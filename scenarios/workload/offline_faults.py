@@ -23,7 +23,8 @@ from ..oracle.ledger import Ledger
 from . import damage
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
-_SPARED_SECTORS_MAX = 5
+_SPARED_SECTORS_MAX = (5, 40)
+"""How many sectors stay behind a lost one: few, or what is lost may be anywhere in the last segment."""
 _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
@@ -140,7 +141,8 @@ class OfflineFaults:
 
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
         """Lose one of the last sectors that the log has written: nothing may be promised from there on."""
-        spared = self.streams("lost tail").below(_SPARED_SECTORS_MAX + 1, "sectors behind the lost one")
+        stream = self.streams("lost tail")
+        spared = stream.below(stream.pick(_SPARED_SECTORS_MAX, "most behind") + 1, "sectors behind the lost one")
         damaged = damage.lose_late_sector(image, store, spared)
         if damaged is None:
             return image
@@ -156,8 +158,8 @@ class OfflineFaults:
         if damaged is None:
             return image
         self.injected["damaged record"] += 1
-        guarantees.note_unreadable(self.ledger, damaged.flaw)
         is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
+        guarantees.note_unreadable(self.ledger, damaged.flaw, unfit=not is_kept)
         return damaged.image if is_kept else damage.without_queues(damaged.image)
 
     def _flip_number(self, image: Image, store: MessageStore) -> Image:

@@ -23,8 +23,9 @@ _PASS_MS = 30
 _PAUSES_MS = (1, 30, 300, 4000)
 _ROOM_RETURNS_MS = (200, 5_000, 40_000)
 """When room returns, at the latest: after some refused puts, or after forced cleaning had its time."""
-_EASED_PERCENT_MIN, _EASED_PERCENT_MAX = 50, 84
-"""How much of a disk is used when it has a little room again: up to where puts are taken, RocketMQ's mark of 85 %."""
+_EASED_PERCENTS = (50, 74, 76, 84)
+"""How much of a disk is used when it has a little room again: on either side of the mark at which retention begins,
+75 % in RocketMQ, and up to that of 85 % where puts are taken."""
 _LOOK_MS = 500
 """How often somebody looks at a disk that is short of room."""
 
@@ -84,7 +85,7 @@ def removing_operator(
             for place in gone - (ledger.queue_ends - before).keys():  # its file was gone since an attempt that failed
                 ledger.end_queue(place)
             for place in ledger.queue_ends - before:
-                ledger.queue_ends[place] += 1
+                ledger.count_queue_end(place)
             ledger.queues_going -= 1
 
     return operate
@@ -143,7 +144,7 @@ def room_operator(
     def operate() -> None:
         look_for(stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms"))
         if stream.chance(0.5, "a little room at first"):
-            room.ease(stream.between(_EASED_PERCENT_MIN, _EASED_PERCENT_MAX, "per cent used"))
+            room.ease(stream.pick(_EASED_PERCENTS, "per cent used"))
             look_for(2 * status.LOOK_MS_MAX)
         room.give_back()
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...store.errors import StoreNotReadableError
 from ...store.formats.delay_level import SCHEDULE_TOPIC
@@ -28,6 +29,7 @@ from ...store.message import Message
 from ...store.message_store import MessageStore
 from ..claims.machine import DELAYS_MS
 from ..claims.plan import Plan
+from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import idx
 from ..oracle.ledger import LIGHT_OFFSETS, Ledger
@@ -144,11 +146,11 @@ def message_of(
 # -- delays ----------------------------------------------------------------------------------------
 
 
-def draw_level(stream: Stream, plan: Plan) -> int:
+def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
     """Draw the level of a message, 0 for one that is to be seen at once."""
     if not stream.chance(plan.delay.chance, "delayed"):
         return 0
-    return stream.pick(list(DELAYS_MS), "level")
+    return skew.level(stream, list(DELAYS_MS))
 
 
 def redirect(put: PutEntry, level: int) -> None:
@@ -219,6 +221,7 @@ class Seeker:
     plan: Plan
     life: int
     store: MessageStore
+    disk: Disk
     ledger: Ledger
     stream: Stream
     report: Callable[[Iterable[Violation]], None]
@@ -244,8 +247,16 @@ class Seeker:
             now_ms = store.world.clock.now_ms()
             window_ms = (now_ms - ago_ms[0], now_ms - ago_ms[1])
         dispatched_to = store.dispatch.reput_from.get()
-        result = store.query_message(topic, key, idx.ANSWERS_MAX, *window_ms)
-        self.report(idx.check_answer(store, self.ledger, (topic, key), window_ms, result, dispatched_to))
+        try:
+            with self.disk.with_page_ins():
+                result = store.query_message(topic, key, idx.ANSWERS_MAX, *window_ms)
+        except OSError:
+            if not allowances.errors(self.disk):
+                raise
+            return
+        may_miss = allowances.has_reverted(self.disk)
+        asked = topic, key
+        self.report(idx.check_answer(store, self.ledger, asked, window_ms, result, dispatched_to, may_miss=may_miss))
 
     def _draw_key(self, messages_each: int) -> str:
         """Draw a key: one of those that messages share, or the name of one that is put in this or an earlier life."""

@@ -5,6 +5,7 @@
     silent queue  one queue gets none in this life; others go on, and it has what earlier lives left in it
     lazy producer one producer puts the first of every few of its messages only
     same key      all messages that share a key share the same one
+    same level    all messages that are delayed are delayed for as long
 
 Real traffic is rarely even. Code that looks at each queue, or at the entries of one hash, meets its ends where one has
 nothing at all, or far more than the others.
@@ -18,10 +19,12 @@ from ..claims.plan import Plan
 
 _UNEVEN_CHANCE = 0.4
 _LAZY_CHANCE = 0.2
-_SAME_KEY_CHANCE = 0.3
+_SAME_KEY_CHANCE = 0.5
+_SAME_LEVEL_CHANCE = 0.4
 _HOT_CHANCE = 0.85
 _LAZY_TAKES_ONE_OF = 4
 _KEYS_MAX = 64  # more than there are: the remainder counts
+_LEVELS_MAX = 16  # likewise
 
 Place = tuple[int, int]
 """The numbers of a topic and of a queue."""
@@ -37,6 +40,8 @@ class Skew:
     """The number of a producer."""
     same_key: int = -1
     """The number of a key."""
+    same_level: int = -1
+    """The number of a delay level."""
 
     def place(self, stream: Stream, plan: Plan) -> Place:
         """Draw where a message goes."""
@@ -53,6 +58,10 @@ class Skew:
         """Draw one of the keys that messages share."""
         return keys[self.same_key % len(keys)] if self.same_key >= 0 else stream.pick(keys, "shared key")
 
+    def level(self, stream: Stream, levels: Sequence[int]) -> int:
+        """Draw one of the delay levels."""
+        return levels[self.same_level % len(levels)] if self.same_level >= 0 else stream.pick(levels, "level")
+
 
 EVEN = Skew()
 
@@ -64,12 +73,14 @@ def draw_skew(stream: Stream, plan: Plan) -> Skew:
         is_silent = stream.chance(0.5, "silent queue")
         place = (stream.below(plan.topics, "topic"), stream.below(plan.queues_per_topic, "queue"))
         hot, silent = (None, place) if is_silent else (place, None)
-    lazy = same_key = -1
+    lazy = same_key = same_level = -1
     if plan.producers > 1 and stream.chance(_LAZY_CHANCE, "lazy producer"):
         lazy = stream.below(plan.producers, "producer")
     if plan.index.keys_chance and stream.chance(_SAME_KEY_CHANCE, "same key"):
         same_key = stream.below(_KEYS_MAX, "key")
-    return Skew(hot, silent, lazy, same_key)
+    if plan.delay.chance and stream.chance(_SAME_LEVEL_CHANCE, "same level"):
+        same_level = stream.below(_LEVELS_MAX, "level")
+    return Skew(hot, silent, lazy, same_key, same_level)
 
 
 def _next_place(place: Place, plan: Plan) -> Place:

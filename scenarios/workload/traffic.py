@@ -126,7 +126,7 @@ class Traffic:
             users.append(spawn("producer-group", self._decide_late))
         for number in range(plan.index.seekers):
             stream = self._stream(f"seeker-{number}")
-            seeker = options.Seeker(plan, self.life, store, self.ledger, stream, self.report)
+            seeker = options.Seeker(plan, self.life, store, self.disk, self.ledger, stream, self.report)
             users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
         return users
 
@@ -248,7 +248,7 @@ class Traffic:
             admitted = self._is_admitted(units)
             result = self.store.put_messages(MessageBatch(head, units))
         else:
-            level = options.draw_level(stream, plan) if plan.delay.chance else 0
+            level = options.draw_level(stream, plan, self._skew) if plan.delay.chance else 0
             light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
             entry = self._entry(
                 stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
@@ -366,7 +366,9 @@ class Traffic:
 
     def _consumer(self, number: int) -> Callable[[], None]:
         stream = self._stream(f"consumer-{number}")
-        consumer = Consumer(self.plan, self.kernel, self.store, self.ledger, stream, self.report, f"G{number}")
+        consumer = Consumer(
+            self.plan, self.kernel, self.store, self.disk, self.ledger, stream, self.report, f"G{number}"
+        )
 
         def consume() -> None:
             try:

@@ -105,6 +105,7 @@ COMPONENTS: dict[str, Component] = {
             {
                 "sync_flush": (False,),
                 "memory": {"transient_pool": (True,)},
+                "disturbances": _PAUSES,
                 "consumers": (0, 1, 2),
                 "commit_log_bytes": (1024, 2048, 8192),
                 "endings": (*_CRASHES, "stop in traffic"),
@@ -242,10 +243,10 @@ COMPONENTS: dict[str, Component] = {
                 "commit_log_bytes": (1024, 2048),
                 "consume_queue_bytes": (100, 200),
                 "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
-                "capacity_bytes": (0, 0, 16_000),
+                "capacity_bytes": (0, 16_000),
                 "disk": _DISKS_THAT_KEEP,
                 "faults": {
-                    "failed_sync_chance": (0.0, 0.0, 0.05),
+                    "failed_sync_chance": (0.0, 0.05, 0.2),
                     "failed_directory_sync_chance": (0.0, 0.0, 0.1),
                 },
                 "messages_each": (8, 16, 24),

@@ -19,7 +19,7 @@ FOUND_AT_ONCE = [
     "forget-state:service.Service.start#1",
     "ignore-error:message_store.MessageStore._lock_directory#2",
     "negate-condition:dispatch.DispatchService.dispatch_available#3",
-    "off-by-one:recovery.Recovery._scan_segment#1",
+    "off-by-one:cleaning.CleanConsumeQueue.remove_expired_queues#1",
     "short-by-one:message_store.MessageStore.recover#1",
     "skip-advance:message_store.MessageStore.shutdown#2",
     "swap:service.Service.shutdown#1",

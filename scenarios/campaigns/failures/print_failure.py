@@ -7,9 +7,8 @@ from io import StringIO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.text import Text
 
+from ....faults.simulation.prose import prose
 from ...oracle.evidence import Violation
 from .failure import Failure
 
@@ -56,17 +55,3 @@ def _print_violation(console: Console, violation: Violation) -> None:
         prose(console, 4, f"field:    {violation.field}")
         prose(console, 4, f"expected: {violation.expected}")
         prose(console, 4, f"found:    {violation.found}")
-
-
-def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
-    """Print one line, indented, its control characters as dots, and on a terminal wrapped within the indent."""
-    line = printable(line)
-    if console.is_terminal:
-        console.print(Padding(Text(line, style), (0, 0, 0, indent)))
-    else:
-        console.print(Text(" " * indent + line, style), soft_wrap=True)
-
-
-def printable(line: str) -> str:
-    """Return a line with a dot for whatever is no character that can be seen."""
-    return "".join(char if char.isprintable() else "·" for char in line)

@@ -37,7 +37,7 @@ BROKER = Ranges(
         "serves": (True,),
         "send_timeout_ms": (200, 3_000),
         "sends_max": (1, 3),
-        "suspend_ms": (100, 5_000),
+        "suspend_ms": (100, 5_000, 5_000),
         "pull_messages_max": (1, 4, 32),
         "commits_with_pulls": (True, False),
         "consumer_restart_chance": (0.0, 0.5),
@@ -48,7 +48,7 @@ BROKER = Ranges(
         "work_ms": (0, 1),
         "off_ms_max": (1, 1_000, 10_000),
     },
-    disturbances={"paused_task_chance": (0.0, 0.0, 0.1), "paused_machine_chance": (0.0, 0.0, 0.05)},
+    disturbances={"paused_task_chance": (0.0, 0.1, 1.0), "paused_machine_chance": (0.0, 0.0, 0.05)},
     network=FAIR,
 )
 """A network that is slow at worst."""

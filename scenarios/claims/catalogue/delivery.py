@@ -33,11 +33,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "every delayed message that is stored arrives, never before it is due, and again only after a crash",
         delay={"chance": (0.3, 0.8)},
         consumers=(0, 1),
+        pauses={"chance": (0.2, 0.5)},
         endings=(
             *("crash in traffic", "crash in traffic", "crash in persist", "crash at rest"),
-            *("crash in load", "stop", "stop and damage"),
+            *("crash in load", "stop", "stop and damage", "stop and damage"),
         ),
-        faults={"failed_creation_chance": (0.0, 0.0, 0.3), "slow_sync_chance": (0.0, 0.0, 0.2)},
+        faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
     # Consumer groups commit how far they came, delivery does too, and the machine dies while that is persisted.
     Scenario.of(
@@ -46,7 +47,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         sync_flush=(True, False, False),
         consuming={"commits_offsets": (True,)},
         delay={"chance": (0.0, 0.4)},
-        consumers=(1, 2),
+        consumers=(1, 2, 2),
         topics=(1,),
         queues_per_topic=(1, 2),
         pauses={"chance": (0.5,), "ms_max": (1000, 3000)},
@@ -56,7 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("crash in traffic", "crash in load", "stop"),
             *("stop and damaged progress",) * 2,
         ),
-        attribute_points=(False, False, False, True),
+        attribute_points=(False, True),
         faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
     ),
 )

@@ -21,6 +21,24 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1, 2),
         flush={"sync_timeout_ms": (500, 5000)},
     ),
+    # The system has let clean pages of mapped files go: who looks at them waits for the drive, or gets an error.
+    Scenario.of(
+        "what-cannot-be-read-just-now-is-not-missing",
+        "a page that is slow to come back into memory, or cannot be read this once, costs time: nothing is cut for it, "
+        "nobody is answered that there is nothing, and no service ends",
+        faults={"failed_page_in_chance": (0.05, 0.2), "slow_page_in_chance": (0.0, 0.1)},
+        sync_flush=(True, True, False),
+        recover_whole_log=(False, True),
+        commit_log_bytes=(1024, 2048, 4096),
+        consume_queue_bytes=(100, 200),
+        consumers=(1, 2),
+        delay={"chance": (0.0, 0.0, 0.3)},
+        transactions={"chance": (0.0, 0.0, 0.3)},
+        index={"keys_chance": (0.0, 0.3), "seekers": (0, 1)},
+        retention={"deletes_segments": (False, False, True)},
+        lives=(1, 2, 3),
+        endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
+    ),
     # Every sound disk, and of all that may go wrong on one a different choice with every seed.
     Scenario.of(
         "anything-goes",

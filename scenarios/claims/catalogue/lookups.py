@@ -15,6 +15,26 @@ SCENARIOS: tuple[Scenario, ...] = (
         attribute_points=(False, False, False, True),
         lives=(1, 2, 3),
     ),
+    # Far more messages share a key than a look-up gives, and whoever looks for an older one follows many others.
+    Scenario.of(
+        "the-newest-of-many-are-found",
+        "a look-up by a key that many messages have gives the newest of them, as many as it is to, out of all files",
+        index={"slots": (3, 40), "entries": (30, 400), "keys_chance": (1.0,), "seekers": (1,)},
+        messages={
+            "equal_sizes": (False,),
+            "body_bytes_max": (0,),
+            "property_bytes_max": (0,),
+            "batch_chance": (0.0, 0.5),
+            "illegal_chance": (0.0,),
+        },
+        producers=(2, 3),
+        consumers=(0,),
+        topics=(1,),
+        queues_per_topic=(1,),
+        messages_each=(24, 40),
+        lives=(1, 2),
+        endings=("stop", "crash at rest", "crash in traffic"),
+    ),
     # The plug is pulled while index files become full one after the other, and the checkpoint says which are durable.
     Scenario.of(
         "index-files-roll-over-at-a-power-cut",

@@ -44,13 +44,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash in traffic"),
         consumers=(0,),
     ),
-    # A sector at the end of the log is lost while the store is off.
+    # A sector at the end of the log is lost while the store is off, and its clock may be behind what was lost.
     Scenario.of(
         "lost-tail-is-cut-with-its-entries",
         "a log that lost its end after a clean stop is cut there, and no queue leads behind the cut",
         endings=("stop and damage",),
-        lives=(1, 2),
+        lives=(1, 2, 3),
         consumers=(0,),
+        pauses={"chance": (0.2, 0.5), "ms_max": (30, 3000)},
+        disturbances={"clock_step_chance": (0.0, 0.1)},
     ),
     # A bit of a record rots that the next start takes for durable, and its queues are made anew or not.
     Scenario.of(

@@ -1,17 +1,20 @@
-"""The swarm: everything that a run can have, of which each seed leaves out half.
+"""The swarms: everything that a run can have, of which each seed leaves out half or more.
 
 The other themes say one thing each, and what they leave alone never meets there. Here a seed draws first which
 features and faults take part, then what they are: what is left out makes room for the rest (swarm testing, Groce et
-al., ISSTA 2012).
+al., ISSTA 2012). What takes part really happens, as a rule. Disks that lie or die, and files that are altered while
+a store is off, have swarms of their own: beside all else they would be too rare to meet each other.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from ..disk_models import DISK_MODELS
-from ..ranges import Ranges
+from ..ranges import Options, Ranges
 from ..scenario import Scenario
-from .clusters import CLUSTER, TROUBLED
+from . import brokers, clusters
+from .brokers import BROKER
+from .clusters import CLUSTER
 
 _FEATURES: Mapping[str, Mapping[str, Any]] = {
     "batches": {"messages": {"batch_chance": (0.2,)}},
@@ -28,63 +31,154 @@ _FEATURES: Mapping[str, Mapping[str, Any]] = {
 }
 _RETENTION: Mapping[str, Any] = {
     "retention": {"deletes_segments": (True,)},
-    "commit_log_bytes": (2048,),
+    "commit_log_bytes": (1024, 2048),
     "consume_queue_bytes": (100, 200),
+    "queues_per_topic": (2, 4),
+    "messages": {"body_bytes_max": (300, 700)},
+    "messages_each": (8, 16),
+    "pauses": {"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
 }
+"""With many queues, so that of some nothing is left but numbers: those are removed, and their directories with them."""
 _TROUBLES: Mapping[str, Mapping[str, Any]] = {
     "pauses of tasks": {"disturbances": {"paused_task_chance": (0.05, 0.2)}},
     "pauses of machines": {"disturbances": {"paused_machine_chance": (0.05,)}},
     "starvation": {"starved_steps_max": (50, 500)},
 }
+_LONG_UNSYNCED: Mapping[str, Any] = {
+    "sync_flush": (False,),
+    "commit_log_bytes": (8192, 16_384),
+    "messages": {"body_bytes_max": (300, 900), "property_bytes_max": (700, 1500)},
+}
+"""What makes it likely that a power cut meets pages of many sectors, and files of several pages."""
 _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
     "slow syncs": {"faults": {"slow_sync_chance": (0.1,), "slow_sync_ms_max": (300, 12_000)}},
-    "slow IO": {"faults": {"slow_io_chance": (0.0, 0.1)}},
-    "stalls": {"faults": {"stall_chance": (0.0, 0.01)}},
+    "slow IO": {"faults": {"slow_io_chance": (0.1,)}},
+    "stalls": {"faults": {"stall_chance": (0.01,)}},
+    "slow page-ins": {"faults": {"slow_page_in_chance": (0.1,)}},
 }
-_FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
-    "failing syncs": {"faults": {"failed_sync_chance": (0.0, 0.0, 0.02)}},
-    "failing directory syncs": {"faults": {"failed_directory_sync_chance": (0.0, 0.0, 0.05)}},
-    "stopping file systems": {"faults": {"stopped_file_system_chance": (0.3,)}},
-    "failing writes": {"faults": {"failed_write_chance": (0.0, 0.05)}},
+_ODD_DISK: Mapping[str, Mapping[str, Any]] = {
     "short writes": {"faults": {"short_write_chance": (0.3,)}},
-    "failing reads": {"faults": {"failed_read_chance": (0.0, 0.0, 0.1)}},
-    "failing maps": {"faults": {"failed_map_chance": (0.0, 0.0, 0.05)}},
-    "failing look-ups": {"faults": {"failed_lookup_chance": (0.0, 0.0, 0.02)}},
-    "failing removals": {"faults": {"failed_removal_chance": (0.3,)}},
-    "refused locks": {"faults": {"refused_lock_chance": (0.3,)}},
-    "failing creations": {"faults": {"failed_creation_chance": (0.0, 0.0, 0.2)}},
-    "failing growth": {"faults": {"failed_extend_chance": (0.0, 0.0, 0.1)}},
-    "sparse files": {"faults": {"sparse": (True,)}},
-    "torn sectors": {"faults": {"torn_bytes_chance": (0.5,)}},
+    "refused locks": {"faults": {"refused_lock_chance": (0.3, 0.7)}},
 }
+"""What nothing fails of."""
+_TORN: Mapping[str, Mapping[str, Any]] = {
+    "torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED},
+}
+"""Seen only where a power cut meets a page that is torn, so it takes part more often than others."""
+_FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
+    **_ODD_DISK,
+    "failing syncs": {"faults": {"failed_sync_chance": (0.02,)}},
+    "failing write-back": {"faults": {"failed_write_back_chance": (0.02, 0.1)}},
+    "failing directory syncs": {"faults": {"failed_directory_sync_chance": (0.05,)}},
+    "stopping file systems": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
+    "failing writes": {"faults": {"failed_write_chance": (0.05, 0.2)}},
+    "failing reads": {"faults": {"failed_read_chance": (0.1, 0.5)}},
+    "failing maps": {"faults": {"failed_map_chance": (0.05,)}},
+    "failing page-ins": {"faults": {"failed_page_in_chance": (0.05, 0.3)}},
+    "failing look-ups": {"faults": {"failed_lookup_chance": (0.02, 0.1)}},
+    "failing removals": {"faults": {"failed_removal_chance": (0.3, 0.7)}},
+    "failing creations": {"faults": {"failed_creation_chance": (0.2,)}},
+    "failing growth": {"faults": {"failed_extend_chance": (0.1,)}},
+    "sparse files": {"faults": {"sparse": (True,)}},
+}
+"""What operations of a disk may meet. As each may end what the others would meet, few of them take part in one seed."""
+_OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
+    name: _FAILING_DISK[name]
+    for name in (
+        *("failing syncs", "failing write-back", "failing directory syncs", "failing writes", "failing maps"),
+        *("failing page-ins", "failing creations"),
+    )
+}
+"""What a machine of several may meet, and is started again after."""
+_FAILING_CHANCE = 0.2
+_LYING: Mapping[str, Mapping[str, Any]] = {
+    "late sync errors": {
+        "faults": {"failed_sync_chance": (0.05, 0.1), "lying_sync_chance": (0.0, 0.1, 0.5)},
+    },
+}
+_DYING: Mapping[str, Mapping[str, Any]] = {
+    "lost writes": {"faults": {"lost_write_chance": (0.1,)}},
+    "misdirected writes": {"faults": {"misdirected_write_chance": (0.05,)}},
+    "rotting bits": {"rot": {"bit_rot_chance": (0.1,)}},
+    "zeroed sectors": {"rot": {"zeroed_sector_chance": (0.1,)}},
+    "swapped pages": {"rot": {"swapped_pages_chance": (0.5,)}, **_LONG_UNSYNCED},
+    "unreadable sectors": {"rot": {"latent_sector_error_chance": (0.1,)}},
+}
+"""What a dying disk does beside that."""
+_GARBAGE: Mapping[str, Mapping[str, Any]] = {
+    "garbage": {"faults": {"garbage_chance": (1.0,)}, "endings": ("crash in traffic",), **_LONG_UNSYNCED}
+}
+"""Only a power cut that meets a sector in flight leaves it."""
 _ENDINGS = (
     *("crash in traffic",) * 4,
     *("crash at rest", "crash in load", "crash in persist", "stop", "stop", "stop in traffic"),
-    *("stop and strays", "stop and returned file", "stop and odd file"),
-    "crash on old blocks",
 )
+_SMALL_DISKS: Mapping[str, Mapping[str, Any]] = {
+    "small disk": {"capacity_bytes": (24_000, 40_000)},
+    "small sparse disk": {"capacity_bytes": (16_000, 24_000), "faults": {"sparse": (True,)}},
+}
+_CRASHES: Mapping[str, Mapping[str, Any]] = {
+    "crashes at rest": {"endings": (*_ENDINGS, *("crash at rest",) * 8), **_RETENTION},
+    "crashes in persist": {
+        "endings": (*_ENDINGS, *("crash in persist",) * 8),
+        "consuming": {"commits_offsets": (True,)},
+        "consumers": (1, 2),
+    },
+}
+"""What few crashes meet: queues that have just been removed, and progress as it is replaced."""
 _ALONE: Mapping[str, Mapping[str, Any]] = {
     "retention": _RETENTION,
-    "small disk": {"capacity_bytes": (24_000, 40_000)},
+    **_SMALL_DISKS,
     "second starts": {"starts": {"second": (True,)}},
 }
 _CLOCK: Mapping[str, Mapping[str, Any]] = {
     "clock steps": {"disturbances": {"clock_step_chance": (0.1,)}},
 }
+_ALTERING = (
+    *("crash in traffic", "stop and returned file", "stop and odd file"),
+    *("stop and strays",) * 4,
+    *("stop and damaged progress",) * 2,
+    *("crash on old blocks",) * 4,
+    *("crash in persist", "stop in traffic"),
+)
+"""Behind which files are not as the store left them, whatever else takes part."""
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
-    "damaged progress": {"endings": (*_ENDINGS, *("stop and damaged progress",) * 4)},
     "lost tails": {
-        "endings": (*_ENDINGS, *("stop and damage",) * 4),
+        "endings": (*_ALTERING, *("stop and damage",) * 12),
         "retention": {"deletes_segments": (False,), "deletes_queues": (False,)},
     },
     "flipped numbers": {
-        "endings": (*_ENDINGS, *("stop and flipped number",) * 4),
+        "endings": (*_ALTERING, *("stop and flipped number",) * 12, *("stop and damage",) * 4),
         "transactions": {"chance": (0.0,)},
         "light_queues": {"chance": (0.0,)},
         "retention": {"deletes_segments": (False,), "deletes_queues": (False,)},
     },
 }
 """What leaves out more than itself, for it is not judged with that: see `APART` in campaigns/pairs.py."""
+_SPOILT: Mapping[str, Mapping[str, Any]] = {
+    "garbage": {"disk": ("dying-disk",), "faults": {"garbage_chance": (1.0,)}, **_LONG_UNSYNCED},
+    "rot": {
+        "disk": ("dying-disk",),
+        "rot": {
+            "bit_rot_chance": (0.0, 0.3),
+            "zeroed_sector_chance": (0.0, 0.1),
+            "swapped_pages_chance": (0.0, 0.5),
+            "latent_sector_error_chance": (0.0, 0.3),
+        },
+    },
+    "late sync errors": {
+        "disk": ("lying-disk",),
+        "faults": {**_LYING["late sync errors"]["faults"], "garbage_chance": (0.0,)},
+        "rot": {
+            "bit_rot_chance": (0.0,),
+            "zeroed_sector_chance": (0.0,),
+            "swapped_pages_chance": (0.0,),
+            "latent_sector_error_chance": (0.0,),
+        },
+    },
+}
+"""What one kind of disk alone does, and seldom, in a store whose files are altered beside that. The last one has it."""
+_HONEST_DISKS = tuple(name for name in DISK_MODELS if name not in ("lying-disk", "dying-disk"))
 _MIX = Ranges(
     index={"slots": (0,)},
     memory={"warm_files": (False,)},
@@ -101,21 +195,80 @@ _MIX = Ranges(
 )
 """What takes part in all of them."""
 
-_LINKS: Mapping[str, Mapping[str, Any]] = {
-    name.replace("_", " "): {"network": {name: [chance for chance in options if chance]}}
-    for path, options in TROUBLED.chosen.items()
-    for name in [path.removeprefix("network.")]
-    if name.endswith("_chance")
+
+def _links(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
+    """Return each trouble of a network that there are chances of, by name; one that takes part is there."""
+    return {
+        name.replace("_", " "): {"network": {name: [chance for chance in options if chance]}}
+        for path, options in chances.items()
+        for name in [path.removeprefix("network.")]
+        if name.endswith("_chance")
+    }
+
+
+_OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
+    **{name: _FEATURES[name] for name in ("warm files", "transient pool", "delayed messages", "filters")},
+    "key index": {"index": {"slots": (5, 40)}},
+    "transactions": {"transactions": {"chance": (0.3,)}},
+    "client deaths": {"broker": {"client_death_chance": (0.1, 0.2)}},
 }
+"""What a broker's clients can ask for, and what becomes of them."""
+_SLAVES: Mapping[str, Any] = {
+    "sync_flush": (True,),
+    "memory": {"transient_pool": (False,)},
+    "transactions": {"chance": (0.0,)},
+    "cluster": {
+        "slaves": (1,),
+        "sync_master": (False, True),
+        "slave_sync_flush": (True, False),
+        "slave_timeout_ms": (200, 3_000),
+        "transfer_batch_bytes": (500, 32_768),
+    },
+    "broker": {"slaves_are_read": (True, False)},
+    "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
+}
+"""Of a broker: half messages are for one without. A master whose failed sync took what a slave has is never followed
+again, and a sync master then answers nobody SUCCESS."""
+_EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
+_ALONE_MIX = (
+    _EVERYTHING.replace(endings=_ENDINGS)
+    .with_optional(_FAILING_CHANCE, **_FAILING_DISK)
+    .with_optional(0.3, **_CRASHES, **_ALONE, **_TORN)
+)
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "any-mix-keeps-every-promise",
         "whichever features and faults a store meets together, it keeps what it promises with each of them",
-        _MIX.replace(disk=tuple(DISK_MODELS), endings=_ENDINGS)
-        .with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK, **_FAILING_DISK, **_ALONE)
-        .with_optional(0.25, **_CLOCK)
-        .with_optional(0.15, **_EXCLUDING),
+        _ALONE_MIX.replace(disk=(*_HONEST_DISKS, *("strict-posix",) * 3)),
+    ),
+    Scenario(
+        "any-mix-on-a-lying-disk-leaves-one-store",
+        "whichever features and faults meet on a lying disk, what it leaves leads to every record that is there",
+        _ALONE_MIX.replace(disk=("lying-disk",)).with_optional(**_LYING),
+    ),
+    Scenario(
+        "any-mix-never-makes-a-dying-disk-worse",
+        "whichever features meet on a dying disk, what lies in front of the first damage is there, and nothing hangs",
+        _ALONE_MIX.replace(disk=("dying-disk",)).with_optional(0.25, **_DYING).with_optional(0.4, **_GARBAGE),
+    ),
+    Scenario(
+        "any-mix-outlives-what-is-done-to-its-files",
+        "whichever features and faults meet in a store whose files are altered while it is off, it opens with all that "
+        "it had, or refuses by name",
+        _EVERYTHING.replace(
+            endings=_ALTERING,
+            disk=("strict-posix", "ext4-ordered", "full-disk", "lying-disk", "dying-disk", "dying-disk"),
+            messages={"body_bytes_max": (300, 394, 700)},
+            commit_log_bytes=(2048, 2048, 4096, 8192),
+            consumers=(1, 2),
+            consuming={"commits_offsets": (True,)},
+            lives=(2, 3),
+        )
+        .with_optional(0.15, **_FAILING_DISK)
+        .with_optional(0.3, **_ALONE, **_TORN)
+        .with_optional(0.2, **_SPOILT)
+        .with_optional(0.25, **_EXCLUDING),
     ),
     Scenario(
         "any-mix-keeps-a-cluster-whole",
@@ -124,10 +277,33 @@ SCENARIOS: tuple[Scenario, ...] = (
             memory={"transient_pool": (False,)},
             index={"slots": (0,)},
             messages={"batch_chance": (0.0,), "illegal_chance": (0.0,), "no_wait_chance": (0.0,)},
+            cluster={"flipped_bit_chance": (0.0, 0.5)},
             network={"partition_ms_max": (500, 5_000, 30_000), "split_chance": (0.0,), "late_chance": (0.0,)},
             messages_each=(3, 8),
         )
-        .with_optional(**_FEATURES, **_TROUBLES, **_LINKS)
-        .with_optional(0.25, **_CLOCK),
+        .with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK, **_links(clusters.TROUBLED.chosen))
+        .with_optional(0.25, **_CLOCK, **_ODD_DISK, **_TORN)
+        .with_optional(0.3, retention=_RETENTION)
+        .with_optional(0.15, **_OF_CLUSTERS),
+    ),
+    Scenario(
+        "any-mix-keeps-a-broker-truthful",
+        "whichever features and faults meet in a broker, its clients are answered the truth, and all is well when they "
+        "are over",
+        BROKER.replace(
+            endings=(*("crash in traffic",) * 3, "crash at rest", "crash in load", "stop", *("stop in traffic",) * 2),
+            producers=(1, 2),
+            messages_each=(2, 5),
+            messages={"body_bytes_max": (40, 300, 900)},
+            lives=(1, 2),
+            index={"slots": (0,)},
+            disturbances={"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
+            network={"partition_ms_max": (500, 5_000), "split_chance": (0.0,), "late_chance": (0.0,)},
+            broker={"client_death_chance": (0.0,)},
+        )
+        .with_optional(**_OF_BROKERS, **_TROUBLES, **_SLOW_DISK)
+        .with_optional(0.4, **_links(brokers.TROUBLED), **_CLOCK, **_SMALL_DISKS)
+        .with_optional(0.2, **_FAILING_DISK, **_TORN)
+        .with_optional(0.2, slaves=_SLAVES),
     ),
 )

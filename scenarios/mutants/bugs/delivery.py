@@ -84,8 +84,10 @@ _original_persist = ScheduleMessageService.persist
 def _persist_once(self: ScheduleMessageService) -> bool:
     try:
         return _original_persist(self)
-    finally:
+    except OSError:
         bit(not self._is_persisted)
+        raise
+    finally:
         self._is_persisted = True
 
 
@@ -153,6 +155,24 @@ HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
 )
 
 
+_EVERYBODY_PAUSED = Ranges(
+    transactions={"chance": (0.3,)},
+    retention={"deletes_segments": (True,), "deletes_queues": (True,)},
+    disturbances={"paused_task_chance": (1.0,)},
+    attribute_points=(True,),
+    commit_log_bytes=(1024,),
+    consume_queue_bytes=(100,),
+    messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+    messages_each=(24,),
+    pauses={"chance": (0.5,), "ms_max": (300,)},
+    topics=(1,),
+    queues_per_topic=(1,),
+    disk=("nothing-lost",),
+    endings=("stop",),
+    lives=(2,),
+)
+
+
 # A pass has read a half message and stands still while retention takes it out of the log, and the op behind it: nobody
 # finds that op any more, and the message seems undecided. It is put back and asked about again.
 def _never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
@@ -165,21 +185,27 @@ EXPIRED_HALF_PUT_BACK = Mutant(
     "a half message that has expired together with its decision is put back and asked about again",
     (Patch(TransactionalMessageCheckService, "_has_expired", _never_expires),),
     ("TX", "CLEAN"),
-    Ranges(
-        transactions={"chance": (0.3,)},
-        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
-        disturbances={"paused_task_chance": (0.3,)},
-        attribute_points=(True,),
-        commit_log_bytes=(1024,),
-        consume_queue_bytes=(100,),
-        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
-        messages_each=(24,),
-        pauses={"chance": (0.5,), "ms_max": (30, 100)},
-        topics=(1,),
-        disk=("nothing-lost",),
-        endings=("stop",),
-        lives=(1,),
-    ),
+    _EVERYBODY_PAUSED,
+)
+
+
+# decision-forgotten-before-dispatch: a producer was answered and decides while dispatch has not come to its half
+# message yet. The check takes the half queue's end for the end of what was put, and the decision for one about a queue
+# that was removed: it forgets it, and another decision counts.
+_original_is_settled = TransactionalMessageCheckService._is_settled
+
+
+def _settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
+    is_settled = _original_is_settled(self, half_offset)
+    return is_settled or bool(bit(half_offset >= max(self._half_end(), self._half_offset)))
+
+
+DECISION_FORGOTTEN_BEFORE_DISPATCH = Mutant(
+    "decision-forgotten-before-dispatch",
+    "a decision about a half message that is not dispatched yet is forgotten, and another one counts",
+    (Patch(TransactionalMessageCheckService, "_is_settled", _settled_by_dispatch),),
+    ("TX", "ONCE"),
+    _EVERYBODY_PAUSED,
 )
 
 

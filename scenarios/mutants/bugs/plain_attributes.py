@@ -104,14 +104,16 @@ GROUP_COMMIT_COPIES_THEN_CLEARS = Mutant(
 
 # What a group has committed goes into a new table, so that whoever persists the old one needs no lock.
 def _commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
-    key = f"{topic}@{group}"
-    self._offsets = {**self._offsets, key: {**self._offsets.get(key, {}), queue_id: offset}}
+    key, before = f"{topic}@{group}", self._offsets
+    table = {**before, key: {**before.get(key, {}), queue_id: offset}}
+    bit(self._offsets is not before)
+    self._offsets = table
 
 
 COMMIT_TO_STALE_TABLE = Mutant(
     "commit-to-stale-table",
     "of two groups that commit at once, one is in the table that the other's replaces",
     (Patch(ConsumerOffsetManager, "commit_offset", _commit_in_new_table),),
-    ("REDEL", "META"),
+    ("REDEL", "META", "QUIET"),
     Ranges(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",)),
 )

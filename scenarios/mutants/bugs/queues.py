@@ -180,7 +180,8 @@ def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: 
         gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if gone:
             self._queues.forget(queue)
-    if bit(gone):
+            bit((queue.topic, queue.queue_id) in self._commit_log.topic_queue_table)
+    if gone:
         with suppress(OSError):
             self._queues.remove_directories(queue)
 

@@ -3,6 +3,7 @@
 from ....store.config import FlushDiskType
 from ....store.errors import MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
+from ....store.log.allocate import AllocateMappedFileService
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.replication.group_transfer import GroupTransfer, Replica
 from ....store.replication.ha_client import HAClient
@@ -133,4 +134,26 @@ GONE_SLAVE_TAKES_OTHERS = Mutant(
     (Patch(GroupTransfer, "gone", _gone_with_all_others),),
     ("QUIET",),
     TROUBLED.replace(heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)}),
+)
+
+
+# early-segments-left: a slave's first beginning came to nothing, and what it had ordered for that is made all the same.
+# Where its log then begins further on, an empty file stays in front of it, which is the log's end at the next load.
+# Found by the swarm of clusters, in this store.
+def _leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
+    bit(any(early < base_offset for early in self._requests))
+    return True
+
+
+EARLY_SEGMENTS_LEFT = Mutant(
+    "early-segments-left",
+    "a slave that begins further on than it first tried leaves the segments that it had ordered for that",
+    (Patch(AllocateMappedFileService, "begin_at", _leave_early_segments),),
+    ("REP", "START"),
+    TROUBLED.replace(
+        commit_log_bytes=(1024,),
+        messages_each=(16,),
+        lives=(1, 2),
+        faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12_000,)},
+    ),
 )

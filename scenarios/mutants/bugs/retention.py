@@ -111,7 +111,7 @@ TRANSACTION_QUEUES_REMOVED = Mutant(
     (Patch(cleaning, "is_numbered_elsewhere", _only_delayed_are_numbered_elsewhere),),
     ("TX", "CLEAN"),
     Ranges(
-        transactions={"chance": (0.2,)},
+        transactions={"chance": (0.35,)},
         retention={"deletes_segments": (True,), "deletes_queues": (True,)},
         commit_log_bytes=(1024,),
         consume_queue_bytes=(100,),

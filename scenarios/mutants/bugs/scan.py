@@ -136,7 +136,7 @@ CRC_SKIPPED_ON_RECOVERY = Mutant(
     "crc-skipped-on-recovery",
     "a record whose body lost a sector is taken for whole",
     (Patch(Recovery, "_records", _records_without_crc),),
-    ("PREFIX",),
+    ("PREFIX", "CQ-VALID"),
     Ranges(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),

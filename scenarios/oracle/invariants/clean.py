@@ -1,11 +1,11 @@
 """CLEAN: retention removes the oldest segments only, as many as it was asked for, and never one that is needed.
 
 Each removal is judged as it is about to happen: that the segment is the first of the log and not the last, that its
-time is over or the disk too full, that every byte of it is durable and dispatched; of a queue's file, that all it
-leads to is gone. After a recovery the log begins no later than at what was set out to be removed, and no queue hides a
-record that is there. In time, what has expired is gone, queues begin where the log does, and whoever asks for what is
-gone is answered so; a queue that leads nowhere goes when that is asked for. Not judged here: that a queue goes on
-counting, which is QOFF's.
+time is over or the disk too full, that every byte of it is durable and dispatched; of a queue's file, that all it leads
+to is gone, and of the last of a queue, that nothing else goes by its numbers. After a recovery the log begins no later
+than at what was set out to be removed, and no queue hides a record that is there. In time, what has expired is gone,
+queues begin where the log does, and whoever asks for what is gone is answered so; a queue that leads nowhere goes when
+that is asked for. Not judged here: that a queue goes on counting, which is QOFF's.
 """
 
 from collections.abc import Iterator
@@ -105,9 +105,15 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
         )
 
 
-def check_queue_removal(store: MessageStore, disk: Disk, path: str) -> Iterator[Violation]:
-    """Yield the first record of the log that a queue's file leads to which is about to go."""
+def check_queue_removal(store: MessageStore, disk: Disk, path: str, *, is_last: bool) -> Iterator[Violation]:
+    """Yield the first record of the log that a queue's file leads to which is about to go; is_last: no other is left.
+
+    A queue without a file counts from 0 again, and what goes by its numbers would take new messages for old ones.
+    """
     tried("CLEAN")
+    topic = path.split("/")[-3]
+    if is_last and topic in _NUMBERED_ELSEWHERE:
+        yield _broken("a queue goes that others know by its numbers", path, "removal", "none", "one")
     raw = disk.content(path)
     for at in range(0, len(raw), ENTRY_BYTES):
         entry = decode_entry(raw, at)

@@ -94,12 +94,13 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
     """CQ-VALID: yield every entry that leads to no record of its topic and queue, or has another size or tag.
 
     Entries in front of the log's first segment lead to what has expired, and blank ones there stand for it; behind it
-    a blank entry, which stands for a record that is gone, is a violation too, but where there is known to be none. A
-    record is of each light queue that it has a place in, as of its own. A delayed message's tag is the time it is
+    a blank entry, which stands for a record that is gone, is a violation too, but where there is known to be none. So
+    is one that was made anew for a record that was damaged by then. A record is of each light queue that it has a place
+    in, as of its own. A delayed message's tag is the time it is
     due, that of its copy its own.
     """
     store, ledger = evidence.store, evidence.ledger
-    found_at, put_of = store.by_offset.get, ledger.by_properties.get
+    found_at, put_of, unfit = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.unfit
     for (topic, queue_id), queue in store.queues.items():
         holes = ledger.holes.get((topic, queue_id), ())
         file = f"consumequeue/{topic}/{queue_id}"
@@ -122,6 +123,16 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                     str(physical_offset),
                 )
                 continue
+            if physical_offset in unfit:
+                yield Violation(
+                    "CQ-VALID",
+                    "an entry that was made for a damaged record",
+                    file,
+                    number * 20,
+                    "phyOffset",
+                    "a whole record's",
+                    str(physical_offset),
+                )
             _, record_bytes, record_topic, record_queue_id, _, _, _, properties, _ = found.record
             is_own = record_queue_id == queue_id and record_topic == topic
             if not is_own and (topic, queue_id) not in light_places(found.record):

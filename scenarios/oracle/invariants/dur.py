@@ -41,7 +41,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 found.record.properties.decode(errors="replace"),
             )
         elif not put.is_kept_by(found.record) or put.stored_ms != found.record.store_timestamp_ms:
-            for offset, field, expected, there in put.differences(found.record):
+            for offset, field, expected, there in put.differences(found.record, tears=evidence.ledger.tears):
                 yield Violation(
                     "DUR",
                     f"{put.name} was promised and is not what was put",

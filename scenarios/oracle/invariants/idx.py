@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from ....faults.disk.disk import Disk
 from ....store.index.index_service import QueryMessageResult
 from ....store.message_store import MessageStore
+from ....store.running_flags import Refusal
 from ..evidence import Evidence, Violation, tried
 from ..index_model import (
     ENTRY,
@@ -191,17 +192,17 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
     places: dict[tuple[str, bytes], list[tuple[int, int]]] = {}
     for one in found.records:
         record = one.record
-        for key in dict.fromkeys(indexed_keys(record)):
+        for raw_key in dict.fromkeys(indexed_keys(record)):
             place = (record.physical_offset, record.store_timestamp_ms)
-            places.setdefault((record.topic, key), []).append(place)
-    for (topic, key), there in places.items():
+            places.setdefault((record.topic, raw_key), []).append(place)
+    for (topic, raw_key), there in places.items():
         tried("IDX")
-        newest_ms = there[-1][1]
+        key, newest_ms = raw_key.decode(errors="surrogateescape"), there[-1][1]  # no checksum covers keys
         for begin_ms, end_ms in (ALWAYS_MS, (newest_ms, newest_ms)):
-            result = store.query_message(topic, key.decode(), ANSWERS_MAX, begin_ms, end_ms)
+            result = store.query_message(topic, key, ANSWERS_MAX, begin_ms, end_ms)
             wanted = [offset for offset, stored_ms in there if stored_ms >= begin_ms][-ANSWERS_MAX:]
             if result.physical_offsets != wanted:
-                yield _wrong_answer(topic, key.decode(), wanted, result.physical_offsets)
+                yield _wrong_answer(topic, key, wanted, result.physical_offsets)
 
 
 def check_answer(
@@ -211,10 +212,13 @@ def check_answer(
     window_ms: tuple[int, int],
     result: QueryMessageResult,
     dispatched_to: int,
+    *,
+    may_miss: bool = False,
 ) -> Iterator[Violation]:
     """Yield what is wrong with the answer to a look-up, asked by topic and key, in the midst of traffic.
 
-    dispatched_to: log offset up to which everything had been dispatched before it was asked.
+    dispatched_to: log offset up to which everything had been dispatched before it was asked. may_miss: whether the disk
+    has taken back what had been put.
     """
     tried("IDX")
     (topic, key), offsets = asked, result.physical_offsets
@@ -222,7 +226,7 @@ def check_answer(
         yield _wrong_answer(topic, key, sorted(set(offsets)), offsets)
     for offset, raw in zip(offsets, result.records, strict=True):
         yield from _check_record(ledger, asked, window_ms, offset, raw)
-    if window_ms == ALWAYS_MS:
+    if window_ms == ALWAYS_MS and not may_miss:
         missed = _must_be_found(store, ledger, topic, key, dispatched_to).difference(offsets)
         if len(offsets) == ANSWERS_MAX:
             missed = {offset for offset in missed if offset > offsets[0]}
@@ -253,6 +257,10 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
     """Return where the own records are of answered puts with a key that are dispatched, and still there."""
     if store.index is None:
         return set()
+    if (
+        store.flags.bits & Refusal.WRITE_INDEX_FILE_ERROR
+    ):  # files could not be made: what it has is all that it will have
+        dispatched_to = min(dispatched_to, store.index.last_update[1])
     min_offset = store.min_phy_offset
     return {
         put.physical_offset

@@ -123,7 +123,7 @@ def pauses_ms_max(plan: Plan) -> int:
     faults, disturbances = plan.faults, plan.disturbances
     return int(
         (faults.slow_sync_chance and faults.slow_sync_ms_max)
-        + 10 * (faults.slow_io_chance and faults.slow_io_ms_max)
+        + 10 * (max(faults.slow_io_chance, faults.slow_page_in_chance) and faults.slow_io_ms_max)
         + 3 * (faults.stall_chance and faults.stall_ms_max)
         + 3 * (disturbances.paused_task_chance and disturbances.paused_task_ms_max)
         + 3 * (disturbances.paused_machine_chance and disturbances.paused_machine_ms_max)

@@ -36,7 +36,9 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if put is None and (copied := ledger.copied_by(found.record)) is not None and copied.body == found.body:
             is_committed = copied.delay_ms is None
             if is_committed or not copied.is_kept_by(found.record):
-                yield from _changed(found, copied.differences(found.record, is_committed=is_committed))
+                yield from _changed(
+                    found, copied.differences(found.record, is_committed=is_committed, tears=ledger.tears)
+                )
             continue
         if put is None or put.body != found.body or put.place != (topic, queue_id):
             wanted = "one that was put" if put is None else put.name
@@ -44,7 +46,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown)
             continue
         if not put.is_kept_by(found.record) or put.stored_ms != stored_ms:
-            yield from _changed(found, put.differences(found.record))
+            yield from _changed(found, put.differences(found.record, tears=ledger.tears))
         at_home = put.physical_offset == found.record.physical_offset
         if not at_home and (put.name in elsewhere or _is_at_home(evidence, put)):
             yield Violation(
@@ -80,7 +82,7 @@ def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDiffer
     if found.record.topic == OP_TOPIC:
         return differences_of_op(found.record, found.body)
     put = evidence.ledger.named_by(found.record)
-    return () if put is None else put.differences(found.record)  # without one it is TX's
+    return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)  # without one it is TX's
 
 
 def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:

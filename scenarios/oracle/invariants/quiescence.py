@@ -203,6 +203,8 @@ def following(
 ) -> Iterator[Cursor]:
     """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard."""
     end = master.log.max_offset
+    if master.log.min_offset == end and not slave.log.segments:
+        return  # where a log begins in which nothing is left, only the next put says
     yield Cursor(f"log of {host}", service, slave.log.max_offset, end, within_ms)
     yield Cursor(f"report of {host}", service, end if end in reports else -1, end, within_ms)
 

@@ -20,7 +20,7 @@ from ..evidence import Violation, tried
 from ..ledger import Ledger
 from ..put_entry import Knowledge, PutEntry
 from ..recovered import RecoveredStore
-from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes
+from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes, whole_log
 
 
 def check_answer(
@@ -32,6 +32,8 @@ def check_answer(
     tried("REP")
     start = result.append.wrote_offset
     wanted = log_bytes(master.log, start, start + result.append.wrote_bytes)
+    if start < max(master.log.min_offset, 0):
+        return ()  # retention has removed it meanwhile
     is_readable = len(wanted) == result.append.wrote_bytes  # else any slave has what there is of it
     if is_readable and replicas.have_had(start, wanted):
         return ()
@@ -92,10 +94,13 @@ def check_settled(host: str, slave: MessageStore, master: MessageStore, diverged
     diverged: why it follows no master any more; None if it follows.
     """
     tried("REP")
-    first, end = max(slave.log.min_offset, 0), slave.log.max_offset
-    found, own = log_bytes(slave.log, first, end), log_bytes(master.log, 0, master.log.max_offset)
-    fits = common_bytes(own, first, found) == len(found)
-    if found == own[first:end] and diverged is not None:
+    first, end = max(slave.log.min_offset, master.log.min_offset, 0), slave.log.max_offset
+    found, own = log_bytes(slave.log, first, end), whole_log(master.log)
+    # Retention has removed at the master what comes next at the slave; what is there may end in a blank that its own
+    # recovery did not count.
+    is_left_behind, may_be_left_behind = 0 < end < first, 0 < end <= first
+    fits = common_bytes(own, first, found) == len(found) and not is_left_behind
+    if found == own[first:end] and not may_be_left_behind and diverged is not None:
         summary = f"{host} takes its log for another than its master's"
         yield Violation("REP", summary, "commitlog", end, "divergence", "none", diverged)
     elif not fits and diverged is None:
@@ -112,7 +117,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
         if (put := ledger.put_of(record.record)) is not None
     }
     for put in ledger.puts:
-        if put.knowledge is not Knowledge.ACKNOWLEDGED or not put.wait:
+        if put.knowledge is not Knowledge.ACKNOWLEDGED or not put.wait or ledger.may_be_removed(put):
             continue
         tried("DUR")
         if found.get(put.name) != put.body:

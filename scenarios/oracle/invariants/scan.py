@@ -7,8 +7,8 @@
     an index, too      with the record that the last of the files ends with which are kept, if that is further in front:
                        all of them after a clean exit, after a crash those at the front that are full and vouched for
 
-Entries that are missing in front of that are a reason to read all, and so is what somebody did to files while the
-store was off: whether there was any such thing is for whoever asks to know.
+Entries that are missing in front of that are a reason to read all, so is a queue's first file, and so is what somebody
+did to files while the store was off: whether there was any such thing is for whoever asks to know.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,14 @@ from ....store.formats.checkpoint import (
     decode_checkpoint,
     is_unborn,
 )
+from ....store.formats.consume_queue import ENTRY_BYTES, is_blank
+from ....store.log.segment_queue import directory_of
 from ....store.message_store import MessageStore
+from ...claims.disk_models import DISK_MODELS
+from ...claims.plan import DAMAGING, Plan
 from ..evidence import Violation, tried
 from ..reader import UnreadableError, walk
+from . import live
 
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
 
@@ -36,6 +41,19 @@ class Vouched(NamedTuple):
     is_clean: bool
     """Whether the last life has ended with a clean exit."""
     checkpoint: CheckpointValues
+    queue_files: frozenset[str]
+    """Paths of the files of its queues."""
+
+
+def is_to_be_checked(plan: Plan) -> bool:
+    """Return whether nothing but crashes and stops has ever been done to the files of a run.
+
+    Numbers that a queue skips leave a hole, too, and one in front of what is read is a reason to read all.
+    """
+    if plan.starts.skipped_numbers_max:
+        return False
+    is_left_alone = not any(life.ending in DAMAGING for life in plan.lives)
+    return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow(plan)
 
 
 def vouched(disk: Disk, config: StoreConfig) -> Vouched:
@@ -45,7 +63,8 @@ def vouched(disk: Disk, config: StoreConfig) -> Vouched:
     if len(raw) >= CHECKPOINT_BYTES and not is_unborn(raw):
         checkpoint = decode_checkpoint(raw, file=config.checkpoint_path)
     is_running = disk.is_durable(config.abort_path, 0, 0)  # of no bytes that says that there is a file
-    return Vouched(not is_running, checkpoint)
+    queue_files = frozenset(path for path in disk.paths if path.startswith(f"{config.consume_queue_directory}/"))
+    return Vouched(not is_running, checkpoint, queue_files)
 
 
 def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
@@ -53,8 +72,8 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
     report, segments = store.last_recovery, store.log.segments
     if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
         return
-    if segments[0].base_offset > 0 and not store.config.clean_file_forcibly_enable:
-        return  # a slave that began with its master's last segments: what is in front of its queues is missing
+    if _has_begun_in_the_middle(store) or _has_lost_a_front(store, before):
+        return
     tried("SCAN")
     wanted = _first_segment(store, before)
     begin = segments[wanted].base_offset
@@ -64,11 +83,29 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f">= {begin}", str(report.start_offset))
 
 
+def _has_begun_in_the_middle(store: MessageStore) -> bool:
+    """Return whether a queue begins with a blank: a slave began with its master's last segments, and has none before.
+
+    What retention takes from the log's front, entries still lead to.
+    """
+    rows = [(queue, queue.queue.segments) for queue in store.queues.all() if queue.queue.segments]
+    fronts = [queue.entry(segments[0].base_offset // ENTRY_BYTES) for queue, segments in rows]
+    return any(front is not None and is_blank(front) for front in fronts)
+
+
+def _has_lost_a_front(store: MessageStore, before: Vouched) -> bool:
+    """Return whether a queue had files, but not the one that it begins with now: a crash has taken the name of that."""
+    fronts = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.queue.segments]
+    made = {directory_of(path) for path in fronts if path not in before.queue_files}
+    return any(directory_of(path) in made for path in before.queue_files)
+
+
 def _first_segment(store: MessageStore, before: Vouched) -> int:
     """Return the number of the segment that the scan may begin with at the earliest."""
     segments, number = store.log.segments, 0
     if before.is_clean:
-        number = max(0, len(segments) - _SEGMENTS_AFTER_CLEAN_EXIT)
+        begun = sum(segment.wrote.get() > 0 for segment in segments)  # not those made ahead of use
+        number = max(0, begun - _SEGMENTS_AFTER_CLEAN_EXIT)
     else:
         vouched_ms = min(before.checkpoint[:2]) - SAFETY_MARGIN_MS
         for each in range(len(segments)):

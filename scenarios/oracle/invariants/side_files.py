@@ -158,7 +158,9 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
                 yield _ahead("logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms)
     for file in () if store.index is None else store.index.table.files:
         path, end, claimed_ms = file.file.path, file.file.size_bytes, claimed.index_msg_timestamp_ms
-        if file.end_timestamp_ms <= claimed_ms and file.is_full and not disk.is_durable(path, 0, end):
+        may_be_going = ledger is not None and file.end_physical_offset < ledger.expired_to
+        is_claimed = file.end_timestamp_ms <= claimed_ms and file.is_full and not may_be_going
+        if is_claimed and not disk.is_durable(path, 0, end):
             yield _ahead("indexMsgTimestamp", path, end, claimed_ms)
 
 

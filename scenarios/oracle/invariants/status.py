@@ -1,8 +1,9 @@
 """STATUS: the answer to a put is truthful at the moment it is given, and a store that must refuse puts does.
 
-OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk is asked at once; a time-out means
-that the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too. A store
-that was stopped cleanly gives no answers at all, and leaves no marker of an unclean exit.
+OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk is asked at once; a time-out means that
+the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too, and who refuses
+puts for good has met an error that is no want of room. A store that was stopped cleanly gives no answers at all, and
+leaves no marker of an unclean exit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -107,6 +108,14 @@ def check_taking(store: MessageStore) -> Sequence[Violation]:
         return ()
     summary = "puts are refused although the disk has room again"
     return (Violation("STATUS", summary, "", -1, "flags", "writeable", "DISK_FULL"),)
+
+
+def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """Yield a refusal that only a restart ends, if no operation of the disk has failed but for want of room."""
+    tried("STATUS")
+    if store.flags.has_failed and not allowances.errors(disk) and not disk.damage:
+        reasons = str(Refusal(store.flags.bits))
+        yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:

@@ -94,7 +94,8 @@ def _check_times(name: str, found: FoundTransaction) -> Iterator[Violation]:
 
 
 def _times_of(found: FoundRecord) -> int:
-    return int(decode_properties(found.record.properties.decode(errors="surrogateescape")).get(_CHECK_TIMES, "0"))
+    text = decode_properties(found.record.properties.decode(errors="surrogateescape")).get(_CHECK_TIMES, "0")
+    return int(text) if text.isdecimal() else 0  # a disk may have changed it
 
 
 def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
@@ -148,11 +149,12 @@ def check_answer(
     in_this_life: list[TransactionDecision],
     disk: Disk,
     *,
+    now_ns: int,
     can_be_found: bool,
     is_of_earlier_life: bool = False,
     may_be_slow: bool = False,
 ) -> Iterator[Violation]:
-    """Yield what is wrong with the answer to a decision, just given.
+    """Yield what is wrong with the answer to a decision, given at now_ns.
 
     can_be_found: whether the half message was in the log, for everyone to see, when the decision was asked for.
     is_of_earlier_life: whether its half message is: once the check has passed a decision, another counts again, for
@@ -167,7 +169,7 @@ def check_answer(
         others = [one for one in in_this_life if one.transaction is decision.transaction and one is not decision]
         pass_ns = TRANSACTIONS.transaction_check_interval_ms * 1_000_000
         if is_of_earlier_life:
-            others = [one for one in others if decision.asked_ns - one.asked_ns < pass_ns]
+            others = [one for one in others if now_ns - one.asked_ns < pass_ns]
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:

@@ -25,11 +25,12 @@ from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of, wo
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.evidence import Violation, place_of, tried
-from ...oracle.invariants import quiescence, rep
+from ...oracle.invariants import quiescence, rep, scan
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.judge import Judge
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
+from ...workload.mishaps import SERVICES
 from ..settling import Settling
 from .client_ledger import ClientLedger, topic_of_users
 from .routes import BROKER, BrokerAddress
@@ -108,7 +109,13 @@ class BrokerNode:
             for pool, limits in POOL_LIMITS.items()
         }
         self._limits = ServerLimits(pools)
+        self.died_ns = 0
+        """When its newest life has ended, if it has; who looks after it comes to know later."""
+        self.is_put_away = True
+        """Whether what its newest life left has been kept, if it had any."""
         self._life: tuple[Machine, Disk, HostNetwork] | None = None
+        self._has_shut_down = False
+        """Whether the newest life's store has given its files back."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
 
@@ -169,8 +176,15 @@ class BrokerNode:
 
     def power_on(self, machine: Machine, disk: Disk, endpoint: HostNetwork) -> None:
         """Begin a life."""
+        assert self.is_put_away, f"{self.identity.name}: what its last life left is kept"
+        self.is_put_away = False
         self._life = (machine, disk, endpoint)
         self.store = None
+        machine.at_death.append(self._note_death)
+        self._has_shut_down = False
+
+    def _note_death(self) -> None:
+        self.died_ns = self._kernel.now_ns
 
     # -- tasks of its machine ----------------------------------------------------------------------
 
@@ -209,6 +223,7 @@ class BrokerNode:
             self._judge.broken("LIVE", summary, "server", "all done", "some not")
         self.note_log()
         plan, clean = self._plan, self._broker.shutdown()
+        self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
         self._settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
@@ -269,8 +284,8 @@ class BrokerNode:
         return self._broker, self.loaded
 
     def note_log(self) -> None:
-        """Note all that its log holds, so that slaves may have it."""
-        if self.store is not None and not self.is_slave:
+        """Note all that its log holds, so that slaves may have it. What has shut down is not read any more."""
+        if self.store is not None and not self.is_slave and not self._has_shut_down:
             self._history.extend(self.store.log)
 
     @property
@@ -294,8 +309,11 @@ class BrokerNode:
 
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
         broker = Broker(world, self._config, self._broker_config)
+        vouched = scan.vouched(disk, self._config) if scan.is_to_be_checked(self._plan) else None
         try:
-            broker.load()
+            disk.strike_page_ins_of(SERVICES)
+            with disk.with_page_ins():
+                broker.load()
         except Exception as error:
             if isinstance(error, OSError):
                 self._die_excused(disk, machine, error)
@@ -303,6 +321,8 @@ class BrokerNode:
             invariant = "META" if is_progress else "START"
             summary = f"the broker cannot be opened: {type(error).__name__}: {error}"
             self._judge.broken(invariant, summary, "load", "", "", detail=f"raised in {place_of(error)}")
+        if vouched is not None:
+            self._judge.report(scan.check(broker.own_store, vouched))
         return broker
 
     def _die_excused(self, disk: Disk, machine: Machine, error: OSError) -> None:

@@ -3,8 +3,6 @@
     a send                     answered SUCCESS: it is where the answer says; answered otherwise: as the code says;
                                not answered: nobody knows, it may be there once for each time it was sent
     a message that was shown   it is where it was shown; it is shown again if the consumer died before dealing with it
-    a commit                   the group is there, or where it has committed since; it may be elsewhere while a commit
-                               that is not answered may still arrive, and after a crash
     a recovery                 what it has found is there for good
     a message that is to wait  as a half message; it is delivered when its time has come, in each life once at most
     a half message             it is there, in one form or another; once committed, it may be there once for each time
@@ -18,7 +16,6 @@ ASYNC_FLUSH nothing.
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -29,6 +26,7 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...oracle.evidence import Violation, tried
 from ...oracle.put_entry import PLAIN, PutContent, differences
 from ...oracle.recovered import FoundRecord
+from .group_commits import GroupCommits
 from .message_options import EVERYTHING, PLAIN_OPTIONS, MessageOptions, Subscription
 from .pull_times import PullTimes, Queue
 
@@ -91,18 +89,6 @@ class Send:
     """Whether it was answered when all was well again, so that nothing excuses giving it up."""
 
 
-@dataclass(slots=True, eq=False)
-class Commit:
-    """One request of a consumer to keep an offset."""
-
-    queue: Queue
-    offset: int
-    asked_in: int
-    is_answered: bool = False
-    given_up_in: int | None = None
-    """The life in which nobody waited for its answer any more; None: somebody does."""
-
-
 @dataclass(slots=True)
 class ClientLedger:
     """Invariant: `durable` is there after every recovery to come, `expected` too if the end of this life leaves it."""
@@ -111,10 +97,13 @@ class ClientLedger:
     subscription: Subscription = EVERYTHING
     """What the group of consumers wants."""
     pull_times: PullTimes = field(default_factory=PullTimes)
+    commits: GroupCommits = field(default_factory=GroupCommits)
     has_steady_clock: bool = True
     """Whether no machine's clock steps, so that nothing may be delivered before its time."""
     store_hosts: tuple[tuple[bytes, int], ...] = (PLAIN.store_host,)
     """Who has stored messages, as their records have it: the broker, and a slave that has taken its place."""
+    tears: bool = False
+    """Whether a power cut may tear records where no recovery can see it."""
     hits: Counter[str] = field(default_factory=Counter)
     """What was met of scenarios.marks; brokers of one run have it in common, as they have what is sent."""
     life: int = 0
@@ -134,18 +123,10 @@ class ClientLedger:
     """Behind what has ever been shown of a queue."""
     excused_until: dict[Queue, int] = field(default_factory=dict)
     """Offsets of a queue that consumers were past when a crash took them, and others came in their place."""
-    committed: dict[Queue, int] = field(default_factory=dict)
-    """The greatest offset that the group has ever asked to be kept."""
-    answered_commits: dict[Queue, int] = field(default_factory=dict)
-    """The newest one of this life whose request was answered in it."""
-    unanswered_commits: list["Commit"] = field(default_factory=list)
-    """Those that may be carried out at any time: somebody waits for the answer, or has given up in this life."""
     topics: dict[str, int] = field(default_factory=dict)
     """Topics that were put to and answered, with the greatest number of a queue: they are durable before."""
     groups: set[str] = field(default_factory=set)
     """Groups that were pulled for and answered: likewise."""
-    kept_commits: dict[Queue, int] = field(default_factory=dict)
-    """The least that a clean stop has kept, and every end since."""
     _last_sent: dict[tuple[int, Queue], int] = field(default_factory=dict)
     """Of each producer and queue, the offset of its newest answered message."""
 
@@ -224,50 +205,6 @@ class ClientLedger:
         """Note that a consumer wants what is before an offset no more, whether or not it was given any of that."""
         self.seen_until[queue] = max(self.seen_until.get(queue, 0), until)
 
-    @contextmanager
-    def committing(self, queue: Queue, offset: int) -> Iterator["Commit"]:
-        """Note that an offset is being committed, and in the end what came of it; its consumer may die meanwhile."""
-        commit = Commit(queue, offset, self.life)
-        self.committed[queue] = max(self.committed.get(queue, 0), offset)
-        if queue in self.kept_commits:
-            self.kept_commits[queue] = min(self.kept_commits[queue], offset)
-        self.unanswered_commits.append(commit)
-        try:
-            yield commit
-        finally:
-            commit.given_up_in = self.life
-            if commit.is_answered:
-                self.unanswered_commits.remove(commit)
-                if commit.asked_in == self.life:
-                    self.answered_commits[queue] = offset
-            else:
-                self._forget_commits()
-
-    def _forget_commits(self) -> None:
-        """Forget those that nobody waits for and that a life which has ended took with it."""
-        left = self.unanswered_commits
-        self.unanswered_commits = [each for each in left if each.given_up_in in (None, self.life)]
-
-    def _least_commit(self, queue: Queue) -> int:
-        """Return the least offset at which a group may be in this life."""
-        least = self.answered_commits.get(queue, self.kept_commits.get(queue, 0))
-        return min([least, *(each.offset for each in self.unanswered_commits if each.queue == queue)])
-
-    def check_commit(self, queue: Queue, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
-        """Yield what is wrong with a committed offset that is answered.
-
-        asked_in: in which life the broker was asked; None: a slave was, which may be behind any time.
-        """
-        tried("META")
-        low, high = self.kept_commits.get(queue, 0), self.committed.get(queue, 0)
-        if asked_in is None:
-            low = 0
-        if asked_in == self.life:
-            low = self._least_commit(queue)
-        if not low <= offset <= high:
-            summary = f"the group's offset in {queue[0]}/{queue[1]} is none that was committed"
-            yield Violation("META", summary, field="offset", expected=f"{low} to {high}", found=str(offset))
-
     def check_topic(self, topic: str) -> Iterator[Violation]:
         """Yield what is wrong with the answer that there is no such topic: it is made before anything is put to it."""
         tried("META")
@@ -302,18 +239,13 @@ class ClientLedger:
         self.durable |= self.expected
         self.expected.clear()
         if keeps_progress:
-            self.note_progress_kept()
+            self.commits.note_kept()
         self._end_life()
-
-    def note_progress_kept(self) -> None:
-        """Note that what the group has committed is durable, or that a slave has it which is about to take over."""
-        self.kept_commits |= {queue: self._least_commit(queue) for queue in self.answered_commits}
 
     def _end_life(self) -> None:
         self.life += 1
         self.pull_times.begin_life()
-        self.answered_commits.clear()
-        self._forget_commits()
+        self.commits.end_life()
 
     def note_crash(
         self,
@@ -322,12 +254,15 @@ class ClientLedger:
         flushed_where: int,
         committed_where: int | None = None,
         cache_is_whole: bool = True,
+        persisted_within_ms: int | None = None,
+        died_ns: int = 0,
     ) -> None:
         """Note a crash, and what it may not take.
 
         committed_where: how far the page cache has the log, if puts went to a buffer first. cache_is_whole: not so if a
-        failed sync has taken back what readers had seen in it.
+        failed sync has taken back what readers had seen in it. persisted_within_ms, died_ns: as `GroupCommits` has it.
         """
+        self.commits.note_crash(persisted_within_ms, died_ns)
         self._end_life()
         keeps_cache = profile.page_cache_survives and cache_is_whole
         if not keeps_cache:
@@ -401,18 +336,10 @@ class ClientLedger:
         ends: dict[Queue, int] = {}
         for place in found:
             ends[place[:2]] = max(ends.get(place[:2], 0), place.queue_offset + 1)
-        for queue in self.committed:  # the start has taken the group back to there, durably
-            self._take_back(queue, ends.get(queue, 0))
+        self.commits.take_back(ends)
         for queue, seen_until in self.seen_until.items():
             if seen_until > ends.get(queue, 0):
                 self._excuse(queue, seen_until)
-
-    def _take_back(self, queue: Queue, end: int) -> None:
-        """Note that a group is at the end of a queue at most, but for what may still be committed."""
-        coming = [each.offset for each in self.unanswered_commits if each.queue == queue]
-        self.committed[queue] = min(self.committed[queue], max([end, *coming]))
-        if queue in self.kept_commits:
-            self.kept_commits[queue] = min(self.kept_commits[queue], end)
 
     def check_shown(self, records: list[FoundRecord]) -> Iterator[Violation]:
         """Yield every message that is there, and that consumers are past who have never dealt with it."""
@@ -465,7 +392,9 @@ class ClientLedger:
         is_committed = send.is_half and record.topic not in _OF_HALVES
         summary = f"{send.name} is not stored as it was sent"
         head = given.head(send.body)
-        for offset, name, expected, there in differences(record, given, head, is_committed=is_committed):
+        for offset, name, expected, there in differences(
+            record, given, head, is_committed=is_committed, tears=self.tears
+        ):
             yield Violation("PREFIX", summary, found.file, found.position + offset, name, expected, there)
 
     def _excuse(self, queue: Queue, until: int) -> None:

@@ -51,15 +51,16 @@ class ClientMachine:
         self._name = name
         self._death_chance = death_chance
         self._disk = Disk(kernel, stream.within("disk"))
-        self._lives = 0
+        self.lives = 0
+        """How often it has been switched on."""
         self._life: tuple[Machine, HostNetwork] | None = None
         self._death: SimTask | None = None
         """What kills it, and begins it again: under way, or over."""
 
     def switch_on(self) -> None:
         """Have the client run on a new machine."""
-        self._lives += 1
-        machine = self._kernel.machine(self._name if self._lives == 1 else f"{self._name}#{self._lives}")
+        self.lives += 1
+        machine = self._kernel.machine(self._name if self.lives == 1 else f"{self._name}#{self.lives}")
         endpoint = self._network.join(machine, self.host)
         self._life = machine, endpoint
         self.begin(world_of(machine, self._disk, endpoint))

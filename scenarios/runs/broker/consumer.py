@@ -31,8 +31,8 @@ from .pull_times import Queue
 from .routes import BROKER, BrokerAddress, Routes
 
 _RETRY_MS = 100
-_BREATH_MS = 10
-"""Between two pulls that find nothing, so that time passes."""
+_IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
+"""Between two pulls that bring nothing: the longer nothing has come, the longer, for idle turns are most of a run."""
 PATIENCE_MS = 3_000
 """How much longer than a pull may be held its answer may take."""
 _PULLED = (
@@ -83,6 +83,8 @@ class BrokerConsumer:
         self._ledgers = ledgers
         self._wanted = next(iter(ledgers.values())).subscription
         self._report = report
+        self._pulling_in = 0
+        """In which of its machine's lives it pulls; one that has only just begun comes to its queues by itself."""
         machine.begin = self._begin
         machine.switch_on()
 
@@ -93,9 +95,12 @@ class BrokerConsumer:
         self._routes.start([topic_of_users(number) for number in range(self._plan.topics)])
         self._suggested: dict[BrokerQueue, int] = {}
         """By the last answer, the id of whom to pull a queue from: the master or a slave."""
+        self._idle_ms: dict[BrokerQueue, int] = {}
+        """How long it rests before the next pull of a queue in which nothing came."""
         self.restart()
         for queue in self.positions:
             self._start(queue)
+        self._pulling_in = self._machine.lives
         if self._plan.broker.client_death_chance:
             world.tasks.spawn("heartbeat", self._beat)
 
@@ -124,7 +129,7 @@ class BrokerConsumer:
         self.positions.clear()
         for queue in queues:
             other.positions[queue] = None
-            if other._machine.is_on:
+            if other._machine.is_on and other._pulling_in == other._machine.lives:
                 other._start(queue)
 
     def _consume(self, queue: BrokerQueue) -> None:
@@ -144,7 +149,7 @@ class BrokerConsumer:
                 return 0
             if asked is not None and response is not None and response.code == ResponseCode.SUCCESS:
                 offset = int(response.ext_fields["offset"])
-                self._report(ledger.check_commit(queue.queue, offset, asked_in=None if asked.is_slave else asked_in))
+                self._report(ledger.commits.check(queue.queue, offset, asked_in=None if asked.is_slave else asked_in))
                 return offset
             self._world.tasks.sleep(_RETRY_MS)
 
@@ -156,7 +161,7 @@ class BrokerConsumer:
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = ledger.life, queue.topic in ledger.topics
-        with ledger.committing(queue.queue, position) if commits else nullcontext() as commit:
+        with ledger.commits.committing(queue.queue, position) if commits else nullcontext() as commit:
             response, sent_ns = self._timed(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in _PULLED
@@ -177,13 +182,16 @@ class BrokerConsumer:
             return
         if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # when that was asked
             self._report(ledger.check_topic(queue.topic))
-        tasks.sleep(_BREATH_MS if response.code == ResponseCode.PULL_NOT_FOUND else _RETRY_MS)
+        idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
+        self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
+        tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, _RETRY_MS))
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             self._move(queue, position, int(response.ext_fields["nextBeginOffset"]))
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
         ledger, following, given = self._ledgers[queue.broker], position, []
+        self._idle_ms.pop(queue, None)
         passes_over = self._wanted is not EVERYTHING
         for record in pulled_records(response.body):
             place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
@@ -204,7 +212,7 @@ class BrokerConsumer:
         ledger.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
-            with ledger.committing(queue.queue, following) as commit:
+            with ledger.commits.committing(queue.queue, following) as commit:
                 kept_by = self._routes.for_progress(queue.broker, queue.topic)
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has

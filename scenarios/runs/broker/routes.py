@@ -25,7 +25,7 @@ from .commands import route_command
 
 BROKER = "broker-a"
 """The name of the first broker."""
-ROUTES_MS = 1_000
+ROUTES_MS = 3_000
 """Between two times that a client asks for routes; RocketMQ's clients take 30 s."""
 NAME_SERVER_MS = 3_000
 
@@ -132,8 +132,11 @@ class Routes:
             self._world.tasks.sleep(ROUTES_MS)
 
     def _ask(self, topic: str) -> None:
-        """Ask a name server for a topic's route, and where new topics may be made if none has it."""
-        found = self._answer(topic) or (None if self._writeable.get(topic) else self._answer(AUTO_CREATE_TOPIC))
+        """Ask a name server for a topic's route, and where new topics may be made if no master has it.
+
+        One may have had it: a slave keeps for a while what its master has lost in a crash, as nobody was answered yet.
+        """
+        found = self._answer(topic) or (None if self._masters(topic) else self._answer(AUTO_CREATE_TOPIC))
         if found is None:
             return
         for each in found["brokerDatas"]:

@@ -18,7 +18,6 @@ from ....faults.crashes.profiles import PROFILES, CrashProfile
 from ....faults.disk.disk import Disk
 from ....faults.kinds import FaultKind
 from ....faults.network import NetworkFaults
-from ....sim.disturbances import Disturbances
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.broker.remoting_client import CONNECT_MS
@@ -27,9 +26,10 @@ from ....store.log.transient_pool import BufferedSegmentQueue
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
 from ....store.world import World
-from ...claims.machine import DELAYS_MS, config_of
+from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
+from ...oracle.invariants import live
 from ...oracle.replicas import MasterHistory
 from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
@@ -38,6 +38,7 @@ from .broker_node import REGISTER_MS, TRANSACTION_MS, BrokerNode, identities_of
 from .client_ledger import ClientLedger, Send, topic_of_users
 from .client_machine import ClientMachine
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
+from .group_commits import GroupCommits
 from .message_options import draw_subscription
 from .producer import Producer
 from .pull_times import PullTimes
@@ -51,6 +52,7 @@ DECIDED_MS = 20 * TRANSACTION_MS
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
+_LOOK_CLOSELY_MS = 10
 _DELAYING = (FaultKind.LATE_DELIVERY, FaultKind.PARTITION, FaultKind.ONE_WAY_LINK, FaultKind.SLOW_LINK)
 _OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
@@ -78,7 +80,6 @@ class BrokerRun(Execution):
         plan, choices = self._plan, self._choices
         self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
         self._network = SimNetwork(self._kernel, self._links, buffer_bytes=plan.broker.buffer_bytes)
-        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._director = self._kernel.machine("director")
         subscription = draw_subscription(choices.stream("group"), plan)
         has_steady_clock = not plan.disturbances.clock_step_chance
@@ -90,9 +91,10 @@ class BrokerRun(Execution):
         for identity in self._identities:
             if not identity.address.is_slave:
                 host, name = Host.of_address(identity.address.address), identity.address.broker
-                times = PullTimes(plan, self._held_up_until_ns)
+                times, commits = PullTimes(plan, self._held_up_until_ns), GroupCommits(lambda: self._kernel.now_ns)
+                tears = plan.faults.torn_bytes_chance > 0.0
                 ledger = ClientLedger(
-                    plan.sync_flush, subscription, times, has_steady_clock, (host,), hits, sends=sends
+                    plan.sync_flush, subscription, times, commits, has_steady_clock, (host,), tears, hits, sends=sends
                 )
                 self._ledgers[name], histories[name] = ledger, MasterHistory()
         self._nodes = [
@@ -204,15 +206,34 @@ class BrokerRun(Execution):
                 self._set_death_mode(node, life)
                 self._arm(node.running[1])
         self._give(number, life.messages_each)
+        if life.ending is LifeEnding.STOP_IN_TRAFFIC:
+            self._wait_for_a_send(victim)
+        else:
+            self._wait_for_clients(victim)
+        for node in self._nodes:
+            if node is victim or not node.is_alive:
+                self._finish(node, life if node is victim else _OFF)
+
+    def _wait_for_a_send(self, victim: BrokerNode) -> None:
+        """Wait until producers are at a drawn one of their messages, or a broker has died."""
+        stream, given = self._choices.stream("stops"), self._waiting
+        left = stream.between(1, given, "messages left at a stop") if given else 0
+        while victim.is_alive and self._waiting > left:
+            self._director.tasks.sleep(_LOOK_CLOSELY_MS)
+
+    def _wait_for_clients(self, victim: BrokerNode) -> None:
+        """Wait until producers are done and a rest is over, or a broker has died."""
         while victim.is_alive and self._unanswered():
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
         due_ns = self._kernel.now_ns + rest.between(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
         while victim.is_alive and self._kernel.now_ns < due_ns:
             self._director.tasks.sleep(_LOOK_MS)
-        for node in self._nodes:
-            if node is victim or not node.is_alive:
-                self._finish(node, life if node is victim else _OFF)
+
+    @property
+    def _waiting(self) -> int:
+        """Return how many messages producers have yet to be answered."""
+        return sum(producer.waiting for producer in self._producers)
 
     def _give(self, number: int, messages_each: int) -> None:
         skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
@@ -222,6 +243,8 @@ class BrokerRun(Execution):
 
     def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
         """Switch a broker's machine on and start it; life: what it is to end in."""
+        if not node.is_put_away:  # it has died of its disk between two lives of others
+            self._finish(node, _OFF)
         prefix = "" if node.identity.is_first else f"{node.identity.name}/"
         disk = node.lasting.find(f"{prefix}disk-{number}", faulty=life is not None)
         machine = self._kernel.machine(f"{prefix}life-{number}")
@@ -249,6 +272,8 @@ class BrokerRun(Execution):
 
     def _finish(self, node: BrokerNode, life: Life) -> None:
         """End a broker that has not died of itself, and keep what it leaves."""
+        assert not node.is_put_away, f"{node.identity.name} has ended"
+        node.is_put_away = True
         machine, disk, endpoint = node.running
         if node.is_alive and life.is_stop:
             self._run_on(machine, "stop", node.stop)
@@ -287,7 +312,16 @@ class BrokerRun(Execution):
             flushed_where=flushed_where,
             committed_where=committed_where,
             cache_is_whole=not allowances.has_reverted(disk),
+            persisted_within_ms=self._persisted_within_ms,
+            died_ns=node.died_ns,
         )
+
+    @property
+    def _persisted_within_ms(self) -> int | None:
+        """Return how long after its answer a commit is durable at the latest; None if something may hold that up."""
+        if not live.is_calm(self._plan) or self._plan.capacity_bytes:
+            return None
+        return CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
 
     # -- in the end --------------------------------------------------------------------------------
 
@@ -303,8 +337,8 @@ class BrokerRun(Execution):
                 self._take_over(number)
                 self._see_all_done(number + 1)
         for node in self._nodes:
-            if node.is_alive:
-                self._finish(node, HEAL if self._plan.heals else _OFF)
+            if not node.is_put_away:
+                self._finish(node, HEAL if self._plan.heals and node.is_alive else _OFF)
         settled = self._plan.heals
         shown = settled and self._plan.consumers > 0
         for node in self._nodes:
@@ -333,7 +367,7 @@ class BrokerRun(Execution):
     def _take_over(self, number: int) -> None:
         """Lose the first master for good, and have its first slave, which has all of it, restarted as master."""
         lost, heir, *others = self._nodes
-        lost.clients.note_progress_kept()
+        lost.clients.commits.note_kept()
         lost.running[2].dies_silently = False
         self._finish(lost, _OFF)
         self._finish(heir, HEAL)
@@ -349,15 +383,22 @@ class BrokerRun(Execution):
     def _let_all_be_well(self, number: int) -> None:
         """Start whoever is off, on sound disks, and have nobody die any more, nor give anything up."""
         for node in self._nodes:
+            if node.is_alive and self._has_bad_disk(node):
+                self._finish(node, _OFF)
             if not node.is_alive:
                 self._boot(node, number, None)
             node.running[1].disarm()
+            node.running[1].heal()
         for client_machine in self._client_machines:
             client_machine.spare()
         for producer in self._producers:
             producer.insists = True
         for consumer in self._consumers:
             consumer.insists = True
+
+    def _has_bad_disk(self, node: BrokerNode) -> bool:
+        """Return whether a machine that is on has to have its disk exchanged: it has failed, or holds too little."""
+        return allowances.has_met_any(node.running[1]) or self._plan.capacity_bytes > 0
 
     def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
         """Wait until nothing is left; a broken promise if what is left stays the same for longer than a step takes."""
@@ -370,9 +411,13 @@ class BrokerRun(Execution):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _come_to_rest(self) -> None:
-        """Wait until brokers have nothing left to do, and slaves all that their master has."""
+        """Wait until brokers have nothing left to do, and slaves all that their master has.
+
+        The first slave comes last: it may take over then, and while others are waited for, consumers go on to commit.
+        """
         sleep = self._director.tasks.sleep
-        for node in self._nodes:
+        master, *others = self._nodes
+        for node in (master, *reversed(others)):
             store, (_, disk, _) = node.store, node.running
             assert store is not None, "it has been loaded"
             beside = partial(node.following, self._nodes[0]) if node.is_slave else node.cursors

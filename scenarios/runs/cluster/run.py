@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
 from ....faults.network import NetworkFaults
 from ....sim.choices import Stream
-from ....sim.disturbances import Disturbances
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.config import BrokerRole
@@ -25,10 +25,11 @@ from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.queues.dispatch import Dispatcher, DispatchService
 from ....store.replication.ha_service import HAService
-from ....store.world import World
+from ....store.world import Files, World
 from ...claims.machine import world_of
 from ...claims.plan import Life, LifeEnding
-from ...oracle import guarantees
+from ...oracle import allowances, guarantees
+from ...oracle.disk_space import Room, WatchedRemovals
 from ...oracle.invariants import quiescence, rep
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import RecoveredStore, read_store
@@ -38,6 +39,8 @@ from .witness import ReplicationWitness
 
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 _GATHER_MS_MAX = 8_000
+_DISPATCH_MS_MAX = 20_000
+"""Of dispatch that is held up for longer, those who decide begin beside queues that are behind."""
 _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
 _FLIPPED_BIT = "flipped bit"
@@ -55,9 +58,8 @@ class ClusterRun(Execution):
         self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
         self._network = SimNetwork(self._kernel, self._links)
         self._referee = self._kernel.machine("referee")
-        self._witness = ReplicationWitness(self._judge)
+        self._witness = ReplicationWitness(self._judge, self._ledger)
         self._master, *self._slaves = nodes_of(plan, self.simulation)
-        self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._ledger.clock_set_back = self._disturbances.set_back
 
     def _play(self) -> None:
@@ -86,6 +88,7 @@ class ClusterRun(Execution):
         """Let whoever is off start, users do their work, and one machine end."""
         victim = self._nodes[life.node % len(self._nodes)]
         self._number = number
+        self._switch_off_the_failed()
         for node in self._nodes:
             if node.is_alive:
                 node.life.disk.disarm()
@@ -99,6 +102,9 @@ class ClusterRun(Execution):
         self._let_users_work(number, life, victim)
         self._disturbances.stop()
         self._finish(victim, life)
+        for node in self._nodes:
+            if node is not victim and not node.is_alive:
+                self._note_end(node, _OFF)  # its disk has failed it as it was loaded
 
     def _arm_crash(self, node: Node, life: Life) -> None:
         """Have a machine that is on die where, and as, a life says."""
@@ -122,6 +128,8 @@ class ClusterRun(Execution):
         if not self._master.is_alive:
             return
         store, disk, machine = self._master.running
+        if self._plan.transactions.chance:
+            self._await_dispatch(store)
         traffic = self._users(number, store, disk)
         if self._plan.cluster.sync_master:
             traffic.on_answer = partial(rep.check_answer, store, self._witness.replicas)
@@ -133,14 +141,29 @@ class ClusterRun(Execution):
             if traffic.transactions is not None:
                 traffic.transactions.shutdown()
             self._settling.catch_up(store, disk)
+            if self._plan.retention.deletes_segments:
+                self._settling.clean(store, disk)
             self._judge.claims(store, disk)
 
-        users = self._kernel.spawn(machine, "users", work)
+        users, starts = self._kernel.spawn(machine, "users", work), 0
         while not users.join(_LOOK_MS):
             if victim in self._slaves and not victim.is_alive:
+                starts += 1
                 self._note_end(victim, life)
-                self._boot(victim, number, None, again="-again")
+                self._boot(victim, number, None, again="-again" if starts == 1 else f"-again-{starts}")
                 self._set_death_mode(victim, life)
+
+    def _await_dispatch(self, store: MessageStore) -> None:
+        """Wait until queues have all that was put: whoever begins to decide reads in them what was decided before.
+
+        Beside a store that has just been loaded they do. A master that has outlived its last users may be behind.
+        """
+        due_ns = self._kernel.now_ns + _DISPATCH_MS_MAX * 1_000_000
+        while self._kernel.now_ns < due_ns and self._master.is_alive:
+            with self._kernel.at_one_moment():
+                if store.dispatch.reput_from.get() >= store.log.put_offset:
+                    return
+            self._referee.tasks.sleep(_LOOK_MS)
 
     def _finish(self, node: Node, life: Life) -> None:
         """End a machine that has not died of itself, and keep what it leaves."""
@@ -166,7 +189,8 @@ class ClusterRun(Execution):
             node.service.shutdown()
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
-        self._kernel.spawn(machine, "stop", stop).join(None)
+        with disk.with_faults(failed_creation_chance=0.0):  # what waits for a file gets it
+            self._kernel.spawn(machine, "stop", stop).join(None)
         if not machine.alive:
             return False
         node.life.endpoint.dies_silently = False
@@ -218,6 +242,11 @@ class ClusterRun(Execution):
             world = world_of(machine, disk, network)
         else:
             world = World(machine.clock, machine.tasks, disk.mount(machine), network)
+        removals = None
+        if node.is_master and self._plan.retention.deletes_segments:  # on slaves nothing is ever old enough
+            room = Room(self._kernel, disk)
+            removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+            world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, node.config)
         if node.is_master:
             self._progress.attach(store)
@@ -225,6 +254,8 @@ class ClusterRun(Execution):
         else:
             self._load_store(store, disk, machine)
         node.store = store
+        if removals is not None:
+            removals.store = store
         if network is not None and not node.is_master and self._plan.recover_whole_log:
             # the next load finds the record's place again; one that trusts the checkpoint would not look
             stream = self._choices.stream(f"{machine.name}/flipped bit")
@@ -247,16 +278,28 @@ class ClusterRun(Execution):
                     self._finish(node, _OFF)
             return
         self._network.heal()
+        for node in self._nodes:
+            node.life.disk.heal()
+            node.life.disk.disarm()
+        slow_until_ns = max(node.life.disk.slow_until_ns for node in self._nodes)
+        under_way_ms = max(slow_until_ns - self._kernel.now_ns, 0) // 1_000_000 + self._plan.sync_ms_max
+        self._referee.tasks.sleep(under_way_ms + 1)  # what has begun may still fail
+        self._switch_off_the_failed()
         number = len(self._plan.lives)
         for node in self._nodes:
             if not node.is_alive:
                 self._boot(node, number, None)
-            node.life.disk.disarm()
         self._let_users_work(number, HEAL, self._master)
         for slave in self._slaves:
             self._await_settled(slave)
         for node in self._nodes:
             self._finish(node, HEAL)
+
+    def _switch_off_the_failed(self) -> None:
+        """Switch every machine off whose disk has failed an operation: some of that only another start gets over."""
+        for node in self._nodes:
+            if node.is_alive and allowances.has_met_any(node.life.disk):
+                self._finish(node, _OFF)
 
     def _await_settled(self, slave: Node) -> None:
         """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""

@@ -12,6 +12,7 @@ from ...oracle import allowances
 from ...oracle.evidence import Violation
 from ...oracle.invariants import rep
 from ...oracle.judge import Judge
+from ...oracle.ledger import Ledger
 from ...oracle.replicas import MasterHistory, Replicas
 from .node import Node
 
@@ -22,9 +23,10 @@ _Sending = Callable[[bytes], None]
 class ReplicationWitness:
     """Keeps what was said, and has the judge hear of what was untrue."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, ledger: Ledger) -> None:
         self.replicas = Replicas()
         self._judge = judge
+        self._ledger = ledger
         self._history = MasterHistory()
 
     def network_of(self, node: Node, endpoint: Network) -> Network:
@@ -41,7 +43,8 @@ class ReplicationWitness:
                 frame = decode_frame_header(
                     data[:FRAME_HEADER_BYTES], node.config.mapped_file_size_commit_log, stream=node.name, position=0
                 )
-                self._judge.report(rep.check_sent(store, disk, frame))
+                if frame.log_offset >= self._ledger.expired_to:  # else retention has it in hand: it was durable
+                    self._judge.report(rep.check_sent(store, disk, frame))
 
     def _reports_of(self, node: Node) -> _Sending:
         """Judge each report on a new connection of a slave; the first only says where to begin."""
@@ -69,9 +72,10 @@ class ReplicationWitness:
         self.replicas.recovered(node.host, store)
 
     def slave_crashed(self, node: Node, profile: CrashProfile, *, sync_flush: bool) -> None:
-        """Note the end of a slave's machine."""
+        """Note the end of a slave's machine: a power cut, or a failed write, takes what was never promised to stay."""
         flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
-        self.replicas.crashed(node.host, profile, sync_flush=sync_flush, flushed_where=flushed_where)
+        cache_survives = profile.page_cache_survives and not allowances.has_reverted(node.life.disk)
+        self.replicas.crashed(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
 
     def check_settled(self, slave: Node, master: Node) -> Iterator[Violation]:
         """Return what is wrong with how a slave stands to its master, now that it will not change."""

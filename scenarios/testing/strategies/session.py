@@ -137,9 +137,10 @@ class StoreSession:
         stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
 
         def pull() -> None:
-            Consumer(self._plan, self._kernel, self._opened(), self.ledger, stream, self._judge.report, "G0").walk(
-                None, lambda: False
-            )
+            assert self._disk is not None, "it is running"
+            store, report = self._opened(), self._judge.report
+            consumer = Consumer(self._plan, self._kernel, store, self._disk, self.ledger, stream, report, "G0")
+            consumer.walk(None, lambda: False)
 
         return self._step(pull)
 
@@ -156,7 +157,8 @@ class StoreSession:
         life, stream = self.lives - 1, self._choices.stream(f"life-{self.lives - 1}/seeker-0")
 
         def query() -> None:
-            seeker = Seeker(self._plan, life, self._opened(), self.ledger, stream, self._judge.report)
+            assert self._disk is not None, "it is running"
+            seeker = Seeker(self._plan, life, self._opened(), self._disk, self.ledger, stream, self._judge.report)
             seeker.seek_one(max(self._puts, 1))
 
         return self._step(query)

@@ -43,6 +43,16 @@ def test_every_name_of_a_rule_is_a_feature_or_a_fault() -> None:
         (("bit rot", "lying sync"), False),
         (("bit rot", "slaves"), False),
         (("partition", "second start"), False),
+        (("batches", "broker"), False),
+        (("client death", "stop under load"), True),
+        (("client death", "second start"), False),
+        (("failed read", "flipped bit"), False),
+        (("flipped bit", "slow IO"), True),
+        (("failed sync", "slaves"), True),
+        (("failed removal", "slaves"), True),
+        (("lost sector", "removal undone"), False),
+        (("late sync error", "power cut after a stop"), True),
+        (("lying sync", "power cut after a stop"), False),
     ],
 )
 def test_a_pair_can_meet_where_both_have_a_place(pair: tuple[str, str], can: bool) -> None:

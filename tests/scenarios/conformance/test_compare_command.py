@@ -48,10 +48,13 @@ def test_several_processes_come_to_the_same(program: JavaProgram) -> None:
 
 
 def test_stores_may_write_with_the_bugs_of_a_version(program: JavaProgram) -> None:
-    result = tornlog("compare", "--seeds", "51:52", "--written-by", "ours", "--as", "rocketmq-4.9.8")
+    def records(*more: str) -> int:
+        """Return how many records there are in all stores: a run that a bug ends leaves none to be compared."""
+        result = tornlog("compare", "--seeds", "40:52", "--written-by", "ours", "--json", "-", *more)
+        assert result.exit_code == 0, result.output
+        return int(json.loads(result.stdout)["records"])
 
-    assert result.exit_code == 0, result.output
-    assert "queue-shifted" in result.stdout
+    assert 0 < records("--as", "rocketmq-4.9.8") < records()
 
 
 def test_what_nothing_explains_is_kept_and_ends_with_1(

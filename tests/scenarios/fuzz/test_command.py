@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.reports.cli import fuzz as command
+from tornlog.reports.cli import fuzzing as command
 from tornlog.scenarios.fuzz.coverage import is_installed
 from tornlog.scenarios.fuzz.targets import TARGETS
 

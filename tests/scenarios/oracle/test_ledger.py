@@ -98,3 +98,26 @@ def test_what_was_seen_is_as_durable_as_the_record_it_was_seen_in(
     put.is_durable = own
     assert ConsumedMessage("T", 0, 0, put, None, copied).is_durable is own
     assert ConsumedMessage("T", 0, 0, put, 400, copied).is_durable is copied
+
+
+def test_where_a_message_lies_that_was_given_and_never_answered_its_record_says(
+    make_put: Callable[..., PutEntry],
+) -> None:
+    put = make_put("m")
+    put.physical_offset = None
+    assert ConsumedMessage("T", 0, 0, put).physical_offset is None
+    assert ConsumedMessage("T", 0, 0, put, given_at=300).physical_offset == 300
+    assert ConsumedMessage("T", 0, 0, put, 400, given_at=300).physical_offset == 399
+    put.physical_offset = 100
+    assert ConsumedMessage("T", 0, 0, put, given_at=300).physical_offset == 100
+
+
+def test_a_walk_that_is_over_begins_again_where_its_queue_ends_and_one_that_goes_on_does_so_itself() -> None:
+    ledger = Ledger()
+    over, going, other = (Pull(topic, 0, None, [], 0, 2) for topic in ("T", "T", "U"))
+    over.is_over = other.is_over = True
+    ledger.pulls += [over, going, other]
+    ledger.end_queue(("T", 0))
+
+    assert [pull.end_offset for pull in ledger.pulls] == [0, 2, 2]
+    assert ledger.queue_ends["T", 0] == 1

@@ -8,7 +8,7 @@ from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 
 def record(names: str, offsets: str = "", topic: str = "T0") -> LogRecord:
     text = f"KEYS\1m\2INNER_MULTI_DISPATCH\1{names}" + (f"\2INNER_MULTI_QUEUE_OFFSET\1{offsets}" if offsets else "")
-    return LogRecord(0, 200, topic, 1, 7, 0, 0, text.encode(), PLAIN.head(b""))
+    return LogRecord(0, 200, topic, 1, 7, 0, 0, text.encode(errors="surrogateescape"), PLAIN.head(b""))
 
 
 def test_a_record_has_the_places_that_it_carries() -> None:
@@ -23,6 +23,11 @@ def test_a_record_without_places_has_none() -> None:
 def test_neither_a_name_that_comes_twice_nor_the_own_queue_is_another_place() -> None:
     assert light_places(record("M,T0,M", "3,7,3")) == {("M", 1): 3}
     assert missing_places(record("M,T0,M", "3,7,3"), ("M", "T0", "M")) == []
+
+
+@pytest.mark.parametrize("offsets", ["3,x", "3,", "-1,2", "0\0\0,1", "\udc80,1"])
+def test_a_record_whose_offsets_a_disk_has_changed_has_no_place(offsets: str) -> None:
+    assert light_places(record("%LMQ%a,M", offsets)) == {}
 
 
 def test_a_place_that_is_not_carried_is_missing() -> None:

@@ -50,7 +50,9 @@ def test_a_crash_takes_no_copy_that_is_promised(
     expected: dict[str, list[int]],
 ) -> None:
     transactions = committed.evidence.ledger.transactions
-    transactions.note_crash(profile, flushed_where, committed_where, sync_flush=sync_flush)
+    transactions.note_crash(
+        flushed_where, committed_where, sync_flush=sync_flush, cache_survives=profile.page_cache_survives
+    )
     assert kept(committed) == expected
 
 

@@ -15,6 +15,7 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.options import DELAYS_MS, draw_level, draw_patience_ms, redirect
+from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.message_store import MessageStore
@@ -22,14 +23,14 @@ from tornlog.store.message_store import MessageStore
 
 def test_levels_are_drawn_as_often_as_the_plan_says_and_every_one_of_them(quiet_plan: Plan) -> None:
     stream = Choices("levels").stream("levels")
-    drawn = [draw_level(stream, quiet_plan.replace(delay={"chance": 0.5})) for _ in range(200)]
+    drawn = [draw_level(stream, quiet_plan.replace(delay={"chance": 0.5}), EVEN) for _ in range(200)]
     assert set(drawn) == {0, *DELAYS_MS}
     assert 70 < drawn.count(0) < 130
 
 
 def test_nothing_is_drawn_for_a_plan_without_delayed_messages(quiet_plan: Plan) -> None:
     stream = Choices("levels").stream("levels")
-    assert draw_level(stream, quiet_plan) == 0
+    assert draw_level(stream, quiet_plan, EVEN) == 0
     assert stream.drawn == 0
 
 

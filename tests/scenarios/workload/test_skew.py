@@ -1,6 +1,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from tornlog.scenarios.claims.machine import DELAYS_MS
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.workload.options import SHARED_KEYS
 from tornlog.scenarios.workload.skew import EVEN, Skew, draw_skew
@@ -73,3 +74,14 @@ def test_all_who_share_a_key_share_the_same_one() -> None:
 
     assert {Skew(same_key=7).key(stream, SHARED_KEYS) for _ in range(50)} == {SHARED_KEYS[7 % len(SHARED_KEYS)]}
     assert {EVEN.key(stream, SHARED_KEYS) for _ in range(200)} == set(SHARED_KEYS)
+
+
+def test_all_who_are_delayed_are_delayed_for_as_long(quiet_plan: Plan) -> None:
+    stream, levels = Choices("levels").stream("producer"), list(DELAYS_MS)
+
+    assert {Skew(same_level=7).level(stream, levels) for _ in range(50)} == {levels[7 % len(levels)]}
+    assert {EVEN.level(stream, levels) for _ in range(50)} == set(levels)
+    assert {skew.same_level for skew in skews(quiet_plan)} == {-1}
+    drawn = [skew.same_level for skew in skews(quiet_plan.replace(delay={"chance": 0.5}))]
+    assert {level % len(levels) for level in drawn if level >= 0} == set(range(len(levels)))
+    assert 200 < drawn.count(-1) < 280

@@ -225,8 +225,8 @@ add = QueueReplay.add
 
 
 @wraps(create)
-def _init(self: Recovery, *given: Any, clean_exit: bool) -> None:
-    create(self, *given, clean_exit=clean_exit)
+def _init(self: Recovery, *given: Any, clean_exit: bool, **others: Any) -> None:
+    create(self, *given, clean_exit=clean_exit, **others)
     if not clean_exit:
         self._delays_ms = {}
 

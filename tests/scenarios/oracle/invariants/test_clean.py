@@ -191,7 +191,7 @@ def test_the_removal_of_a_queues_file_that_leads_to_a_record_is_found(
     def body(store: MessageStore, disk: Disk) -> list[str]:
         filled(store)
         (queue,) = store.queues.all()
-        return summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path))
+        return summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, is_last=False))
 
     assert on_a_store(body) == ["a queue's file goes that leads to a record"]
 
@@ -212,9 +212,26 @@ def test_a_queues_file_of_which_all_is_gone_may_go(on_a_store: Callable[..., obj
         (queue,) = store.queues.all()
         first = queue.queue.segments[0].file.path
         store.log.segments = store.log.segments[5:]
-        return summaries(clean.check_queue_removal(store, disk, first))
+        return summaries(clean.check_queue_removal(store, disk, first, is_last=True))
 
     assert on_a_store(body) == []
+
+
+def test_the_last_file_of_a_queue_that_others_know_by_its_numbers_may_not_go(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
+        store.put_message(Message.of("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
+        filled(store, 30)
+        paths = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.topic != "T0"]
+        store.log.segments = store.log.segments[5:]
+        return [
+            summaries(clean.check_queue_removal(store, disk, path, is_last=is_last))
+            for path in paths
+            for is_last in (False, True)
+        ]
+
+    assert on_a_store(body) == [[], ["a queue goes that others know by its numbers"]]
 
 
 def test_the_longer_the_log_the_more_passes_may_it_take_until_all_that_expired_is_gone(
@@ -268,6 +285,64 @@ def test_a_queue_that_still_leads_to_what_is_gone_is_found(on_a_store: Callable[
         return summaries(clean.check_queues(store))
 
     assert on_a_store(body) == ["a queue leads to what was removed"]
+
+
+def with_a_log_that_begins_at(store: MessageStore, position: int) -> list[str]:
+    """Return what is said of files that lead to nothing if the log began with so many of its segments gone."""
+    segments = store.log.segments
+    store.log.segments = segments[position:]
+    found = summaries(clean.check_leading(store))
+    store.log.segments = segments
+    return found
+
+
+def test_a_queues_file_stays_as_long_as_it_or_the_next_one_leads_to_what_is_there(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
+        filled(
+            store, 30
+        )  # a segment has three: the first file leads to four of them, the next one begins in the fourth
+        return [with_a_log_that_begins_at(store, gone) for gone in (0, 3, 4)]
+
+    stays = "a queue's file stays that leads to nothing any more"
+    assert on_a_store(body) == [[], [], [stays]]
+
+
+def test_the_last_file_of_a_queue_stays_whatever_has_left_the_log(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store, 10)
+        assert [len(queue.queue.segments) for queue in store.queues.all()] == [1]
+        return with_a_log_that_begins_at(store, 3)
+
+    assert on_a_store(body) == []
+
+
+def test_a_queues_file_that_is_not_durable_stays_until_it_is(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        filled(store, 30)
+        (queue,) = store.queues.all()
+        queue.queue.flushed_where.set(queue.queue.segments[0].end_offset - 1)
+        return with_a_log_that_begins_at(store, 4)
+
+    assert on_a_store(body) == []
+
+
+def test_an_index_file_goes_when_it_and_the_one_behind_it_lead_to_what_is_gone(
+    on_an_indexed_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[int]:
+        filled(store, 30)
+        assert store.index is not None
+        first, second, *_ = store.index.table.files
+        segments = [segment.base_offset for segment in store.log.segments]
+        behind = [sum(base <= file.end_physical_offset for base in segments) for file in (first, second)]
+        assert behind[0] < behind[1]
+        counts = (behind[0], behind[1] - 1, behind[1])
+        stays = "an index file stays that leads to nothing any more"
+        return [with_a_log_that_begins_at(store, gone).count(stays) for gone in counts]
+
+    assert on_an_indexed_store(body) == [0, 0, 1]
 
 
 def test_answers_that_lead_to_what_is_gone_are_found(

@@ -1,7 +1,9 @@
 import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.guarantees import note_unreadable
 from tornlog.scenarios.oracle.invariants import consume_queues
+from tornlog.scenarios.oracle.known_damage import Flaw
 from tornlog.scenarios.oracle.recovered import FoundQueue
 from tornlog.store.formats.consume_queue import BLANK_ENTRY, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -48,6 +50,19 @@ def test_an_entry_for_a_record_of_another_queue_is_found(evidence: Evidence) -> 
     evidence.store.queues["T0", 1] = evidence.store.queues.pop(("T0", 0))
 
     assert [violation.found for violation in consume_queues.check_cq_valid(evidence)] == ["T0/0"] * 3
+
+
+def test_an_entry_that_was_made_anew_for_a_damaged_record_is_found_and_one_that_was_kept_is_not(
+    evidence: Evidence,
+) -> None:
+    put = evidence.ledger.puts[1]
+    flaw = Flaw((put.physical_offset or 0) + 90, b"a", b"b", put)
+    note_unreadable(evidence.ledger, flaw, unfit=False)
+    assert list(consume_queues.check_cq_valid(evidence)) == []
+
+    note_unreadable(evidence.ledger, flaw, unfit=True)
+    (violation,) = consume_queues.check_cq_valid(evidence)
+    assert (violation.summary, violation.offset) == ("an entry that was made for a damaged record", 20)
 
 
 def test_the_tag_of_a_delayed_message_is_its_time_and_that_of_its_copy_its_own(

@@ -42,6 +42,17 @@ def test_a_key_that_is_not_found_is_named(on_an_indexed_store: OnAStore, monkeyp
     assert summaries == [f"a look-up of m{number} in T0" for number in range(3) for _ in range(2)]
 
 
+def test_a_key_that_a_damaged_disk_has_changed_is_asked_for_as_it_is(on_an_indexed_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        found = read_store(store)
+        first = found.records[0]
+        damaged = first.record._replace(properties=first.record.properties.replace(b"m0", b"\xf00"))
+        found.records[0] = replace(first, record=damaged)
+        return [violation.summary for violation in idx.check_lookups(store, found)]
+
+    assert on_an_indexed_store(body) == ["a look-up of \udcf00 in T0"] * 2
+
+
 def answer(
     store: MessageStore,
     unasked: Callable[[int], PutEntry],

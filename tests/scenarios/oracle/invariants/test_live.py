@@ -7,9 +7,10 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import live
-from tornlog.scenarios.oracle.put_entry import PutEntry
+from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan
+from tornlog.store.message import AppendMessageResult, PutMessageResult, PutMessageStatus
 
 
 @pytest.fixture
@@ -130,3 +131,67 @@ def test_a_pause_that_was_going_on_counts_for_what_a_stop_left_waiting(plan: Pla
     assert left_over(paused, put, STOPPED_MS + 760) == []
     assert left_over(paused, put, STOPPED_MS + 761) == [("<= 760 ms", "761 ms")]
     assert left_over(stepped, put, STOPPED_MS + 261) == [("<= 260 ms", "261 ms")]
+
+
+# -- how long a put waits for its flush --------------------------------------------------------------
+
+
+def flush_wait(plan: Plan, put: PutEntry, took_ms: int, wrote_offset: int = 300) -> list[tuple[str, str]]:
+    """Return what is said of a put that is answered so long after its record was stored, at 5000 ms by the clock."""
+    append = AppendMessageResult(wrote_offset, 100, 0, 5_000, PLAIN.store_host)
+    result = PutMessageResult(PutMessageStatus.FLUSH_DISK_TIMEOUT, append)
+    found = live.check_flush_wait(plan, put, result, 5_000 + took_ms)
+    return [(violation.expected, violation.found) for violation in found]
+
+
+@pytest.fixture
+def impatient(plan: Plan) -> Plan:
+    """Return a plan in which puts wait for 200 ms for a disk that may take far longer."""
+    return plan.replace(
+        sync_flush=True,
+        commit_log_bytes=2048,
+        flush={"sync_timeout_ms": 200},
+        faults=FaultPlan(slow_sync_chance=0.4, slow_sync_ms_max=3_000),
+    )
+
+
+def test_a_put_waits_for_its_flush_as_long_as_settings_say_however_slow_the_disk_is(
+    impatient: Plan, evidence: Evidence
+) -> None:
+    put = evidence.ledger.puts[0]
+
+    assert flush_wait(impatient, put, 220) == []
+    assert flush_wait(impatient, put, 221) == [("<= 220 ms", "221 ms")]
+
+
+def test_a_put_that_waits_for_a_slave_too_has_the_time_of_both(impatient: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+    of_two = impatient.replace(cluster={"slaves": 1, "sync_master": True, "slave_timeout_ms": 1_000})
+
+    assert flush_wait(of_two, put, 1_220) == []
+    assert flush_wait(of_two, put, 1_221) == [("<= 1220 ms", "1221 ms")]
+
+
+def test_a_put_that_opens_a_segment_has_waited_for_that_as_well(impatient: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+
+    assert flush_wait(impatient, put, 9_000, wrote_offset=4096) == []
+    assert flush_wait(impatient, put, 9_000, wrote_offset=4097) != []
+
+
+def test_who_waits_for_no_flush_is_not_judged_by_it(impatient: Plan, evidence: Evidence) -> None:
+    put = evidence.ledger.puts[0]
+
+    assert flush_wait(impatient.replace(sync_flush=False), put, 9_000) == []
+    assert flush_wait(impatient, replace(put, wait=False), 9_000) == []
+    refused = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+    assert live.check_flush_wait(impatient, put, refused, 9_000) == ()
+
+
+@pytest.mark.parametrize("trouble", [{"clock_step_chance": 0.1}, {"paused_task_chance": 0.1}])
+def test_where_tasks_pause_or_clocks_step_nobody_knows_how_long_a_flush_took(
+    impatient: Plan, evidence: Evidence, trouble: dict[str, float]
+) -> None:
+    disturbed = impatient.replace(disturbances=trouble)
+
+    assert flush_wait(disturbed, evidence.ledger.puts[0], 9_000) == []

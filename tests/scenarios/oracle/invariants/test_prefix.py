@@ -76,3 +76,19 @@ def test_an_appended_record_that_others_stand_around_is_a_hole(evidence: Evidenc
     del evidence.store.by_offset[gone.record.physical_offset]
 
     assert summaries(evidence) == ["a hole below the log's end"]
+
+
+@pytest.mark.parametrize(
+    ("tears", "address", "fields"),
+    [(True, b"\0\0\0\1", []), (True, b"\x7f\0\0\2", ["bornHost"]), (False, b"\0\0\0\1", ["bornHost"])],
+)
+def test_a_field_that_nothing_checks_may_have_zeros_where_power_cuts_tear_sectors(
+    evidence: Evidence, tears: bool, address: bytes, fields: list[str]
+) -> None:
+    found = evidence.store.records[2]
+    host = found.record.head.born_host
+    assert host[:4] == b"\x7f\0\0\1"
+    found.record = found.record._replace(head=found.record.head._replace(born_host=address + host[4:]))
+    evidence.ledger.tears = tears
+
+    assert [violation.field for violation in prefix.check(evidence)] == fields

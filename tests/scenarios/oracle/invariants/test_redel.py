@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import delivery
+from tornlog.scenarios.oracle.invariants import delivery, quiescence
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -152,6 +152,7 @@ def test_a_stop_that_keeps_progress_to_itself_is_found(
     monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "persist", lambda self: False)
+    monkeypatch.setattr(quiescence, "delivering", lambda *_: iter(()))  # which sees it earlier
     violation = execute(delayed_plan).violations[0]
 
     assert violation.invariant == "REDEL"

@@ -1,18 +1,20 @@
 """REP, check by check, on stores that were never near a network."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import rep
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.oracle.replicas import MasterHistory, Replicas, ReportedRange, log_bytes
-from tornlog.store.config import StoreConfig
+from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.message import encode_blank
+from tornlog.store.formats.replication import FrameHeader
 from tornlog.store.message import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
@@ -38,9 +40,10 @@ class Stores:
         self._made.append(store)
         return store
 
-    def slave(self, data: bytes) -> MessageStore:
+    def slave(self, data: bytes, first: int = 0) -> MessageStore:
+        """Return a store whose log has that data from an offset on."""
         store = self._open(f"slave-{len(self._made)}")
-        assert not data or store.commit_log.append_replicated(0, data, 0)
+        assert not data or store.commit_log.append_replicated(first, data, 0)
         return store
 
     def end_of(self, number: int) -> int:
@@ -76,7 +79,7 @@ def test_an_answer_that_a_slave_stands_behind_holds(stores: Stores) -> None:
 
 def test_what_a_slave_lost_later_was_an_answer_all_the_same(stores: Stores) -> None:
     replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
-    replicas.crashed("s", PROFILES["strict-posix"], sync_flush=False, flushed_where=0)
+    replicas.crashed("s", keeps_all=False, flushed_where=0)
 
     assert replicas.held["s"].data == b""
     assert not rep.check_answer(stores.master, replicas, entry(stores.results[0]), stores.results[0])
@@ -118,6 +121,17 @@ def test_a_prefix_is_one_and_anything_else_is_found_where_it_differs(stores: Sto
     assert not list(rep.check_prefix("s", good, stores.history))
     (violation,) = rep.check_prefix("s", bad, stores.history)
     assert violation.offset == 200
+
+
+@pytest.mark.parametrize(("field", "is_seen"), [(range(16, 20), False), (range(36, 84), False), (range(8, 12), True)])
+def test_zeros_in_what_no_recovery_checks_are_no_other_history(stores: Stores, field: range, is_seen: bool) -> None:
+    log = bytearray(stores.data)
+    log[16:20] = b"\xff" * 4  # the first record's flag
+    history = MasterHistory()
+    history.logs = [bytes(log)]
+    log[field.start : field.stop] = bytes(len(field))
+
+    assert (history.differs_at(0, bytes(log)) is not None) is is_seen
 
 
 def test_what_the_master_lost_is_a_prefix_of_what_it_was(stores: Stores) -> None:
@@ -167,6 +181,27 @@ def test_a_slave_that_fits_must_follow_and_one_that_does_not_must_say_so(stores:
     assert list(rep.check_settled("s", differs, stores.master, None))
 
 
+def test_a_slave_must_say_so_once_retention_has_taken_what_it_needs_next(stores: Stores) -> None:
+    master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data[: stores.end_of(2)])
+
+    assert list(rep.check_settled("s", slave, master, None))
+    assert not list(rep.check_settled("s", slave, master, "because"))
+
+
+def test_nobody_has_to_stand_behind_what_retention_has_removed_meanwhile(stores: Stores) -> None:
+    master, result = stores.slave(stores.data, 4096), stores.results[0]
+
+    assert not rep.check_answer(master, Replicas(), entry(result), result)
+
+
+def test_what_retention_has_removed_belongs_to_a_masters_history(stores: Stores) -> None:
+    master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data)
+    stores.history.begin(master.log)
+
+    assert not list(rep.check_prefix("s", slave, stores.history))
+    assert len(stores.history.logs) == 1
+
+
 def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
     has, has_not = stores.slave(stores.data), stores.slave(b"")
     ledger = Ledger()
@@ -178,3 +213,47 @@ def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
     assert not list(rep.check_takeover(ledger, [read_store(has_not), read_store(has)]))
     (violation,) = rep.check_takeover(ledger, [read_store(has_not)])
     assert violation.invariant == "DUR"
+    put.physical_offset, ledger.expired_to = 0, 1
+    assert not list(rep.check_takeover(ledger, [read_store(has_not)]))
+
+
+# -- what is sent ------------------------------------------------------------------------------------
+
+
+def test_only_what_is_durable_at_a_master_under_sync_flush_may_be_sent(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
+        sizes = []
+        for number in range(2):
+            append = store.put_message(Message.of("T0", b"x" * 100, keys=f"k{number}")).append
+            assert append is not None
+            sizes.append(append.wrote_bytes)
+        end = sum(sizes)
+        store.log.segments[0].file.store(end, b"not synced")
+        frames = [FrameHeader(0, end), FrameHeader(sizes[0], sizes[1]), FrameHeader(end, 1), FrameHeader(0, end + 1)]
+        return [[found.found for found in rep.check_sent(store, disk, frame)] for frame in frames]
+
+    assert on_a_store(body) == [[], [], ["before it"], ["before it"]]
+
+
+def test_a_heartbeat_and_what_retention_has_removed_show_nothing_that_a_crash_could_take(
+    on_a_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
+        store.log.segments[0].file.store(1_000, b"not synced")
+        frames = [FrameHeader(1_000, 0), FrameHeader(9 * 2048, 10)]
+        return [found.summary for frame in frames for found in rep.check_sent(store, disk, frame)]
+
+    assert on_a_store(body) == []
+
+
+def test_a_master_that_does_not_sync_each_put_sends_what_it_has(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
+        store.log.segments[0].file.store(1_000, b"not synced")
+        under_sync = [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
+        assert under_sync == ["a slave is sent what is not durable at its master"]
+        store.config = replace(store.config, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
+        return [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
+
+    assert on_a_store(body) == []

@@ -18,17 +18,21 @@ _LATER_MS = 5_000
 """Longer than the margin of the checkpoint."""
 
 
-def loaded_again(store: MessageStore, disk: Disk, *, stops: bool, whole: bool = False) -> list[Violation]:
+def loaded_again(
+    store: MessageStore, disk: Disk, *, stops: bool, whole: bool = False, lost: str = ""
+) -> list[Violation]:
     """Fill a store, end it and load another on its files; return what is wrong with how that has read the log."""
-    for _ in range(2):
+    for topic in ("T0", "T1"):
         for _ in range(MESSAGES // 2):
-            assert store.put_message(Message("T0", bytes(100), 0, "KEYS\1k")).append is not None
+            assert store.put_message(Message(topic, bytes(100), 0, "KEYS\1k")).append is not None
         store.world.tasks.sleep(_LATER_MS)
     store.flush_queues.flush_thoroughly()
     if stops:
         assert store.shutdown()
     else:
         store.close()
+    if lost:
+        store.world.files.unlink(lost)
     config = replace(store.config, recover_whole_log=whole)
     again = MessageStore(store.world, config)
     before = scan.vouched(disk, config)
@@ -55,3 +59,11 @@ def test_a_start_that_reads_all_is_found(
 
 def test_a_start_that_is_to_read_all_may(on_a_store: Callable[..., object]) -> None:
     assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=False, whole=True)) == []
+
+
+def test_a_queue_that_has_lost_its_first_file_is_a_reason_to_read_all(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> None:
+        front = f"{store.config.consume_queue_directory}/T1/0/{0:020}"
+        assert loaded_again(store, disk, stops=False, lost=front) == []
+
+    on_a_store(body)

@@ -247,3 +247,15 @@ def test_a_store_that_takes_puts_on_a_disk_that_is_too_full_is_found(on_a_store:
         assert list(status.check_refusing(store)) == []
 
     on_a_store(body)
+
+
+@pytest.mark.parametrize("error", ["failed write", "disk full", ""])
+def test_puts_that_are_refused_for_good_need_an_error_that_is_no_want_of_room(on_a_store: OnAStore, error: str) -> None:
+    def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
+        disk.injected[error] += 1
+        before = [found.summary for found in status.check_lasting(store, disk)]
+        store.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+        return before, [found.summary for found in status.check_lasting(store, disk)]
+
+    lasting = [] if error == "failed write" else ["puts are refused for good without an error"]
+    assert on_a_store(body) == ([], lasting)

@@ -164,74 +164,16 @@ def test_everything_is_shown_but_what_took_the_place_of_something_lost() -> None
     assert "m2" in missing[0].summary
 
 
-def commit(ledger: ClientLedger, queue: tuple[str, int], offset: int, *, is_answered: bool = True) -> None:
-    with ledger.committing(queue, offset) as one:
-        one.is_answered = is_answered
-
-
-def found_offsets(ledger: ClientLedger, queue: tuple[str, int], offset: int) -> list[str]:
-    return [found.expected for found in ledger.check_commit(queue, offset, asked_in=ledger.life)]
-
-
-def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_the_newest_answer() -> None:
-    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    assert not found_offsets(ledger, queue, 0)
-    assert found_offsets(ledger, queue, 1) == ["0 to 0"]
-    commit(ledger, queue, 3)
-    assert found_offsets(ledger, queue, 2) == ["3 to 3"]
-    commit(ledger, queue, 1)
-    assert not found_offsets(ledger, queue, 1), "the group has gone back itself"
-
-
-def test_a_commit_that_nobody_has_an_answer_to_may_arrive_as_long_as_its_life_lasts() -> None:
-    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    commit(ledger, queue, 1, is_answered=False)
-    commit(ledger, queue, 3)
-    assert not found_offsets(ledger, queue, 1)
-    ledger.note_stop()
-    assert found_offsets(ledger, queue, 0) == ["1 to 3"]
-    commit(ledger, queue, 3)
-    assert found_offsets(ledger, queue, 1) == ["3 to 3"]
-
-
-def test_an_answer_of_a_life_that_has_ended_says_of_progress_what_that_life_has_kept() -> None:
-    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    commit(ledger, queue, 3)
-    ledger.note_crash(KILL, flushed_where=0)
-    commit(ledger, queue, 2)
-    assert not list(ledger.check_commit(queue, 0, asked_in=0)), "it may not have been persisted yet"
-
-
-def test_what_a_stop_has_kept_of_commits_is_kept_by_later_ends_too() -> None:
-    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    commit(ledger, queue, 5)
-    ledger.note_stop()
-    ledger.note_crash(KILL, flushed_where=0)
-    ledger.note_stop()
-
-    assert found_offsets(ledger, queue, 0) == ["5 to 5"]
-    assert not found_offsets(ledger, queue, 5)
-
-
 def test_a_start_takes_a_group_back_to_where_its_queue_ends_for_good() -> None:
     ledger, queue = ClientLedger(sync_flush=False), ("T0", 0)
     found = answered(ledger, "m0", 0)
-    commit(ledger, queue, 5)
+    with ledger.commits.committing(queue, 5) as commit:
+        commit.is_answered = True
     ledger.note_crash(POWER, flushed_where=0)
     ledger.note_recovery([found])
 
-    assert found_offsets(ledger, queue, 5) == ["0 to 1"]
-    assert not found_offsets(ledger, queue, 1)
-
-
-def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
-    ledger, queue = ClientLedger(sync_flush=True), ("T0", 0)
-    commit(ledger, queue, 5)
-    commit(ledger, queue, 3, is_answered=False)
-    ledger.note_stop()
-
-    assert not found_offsets(ledger, queue, 3)
-    assert found_offsets(ledger, queue, 2) == ["3 to 5"]
+    assert [one.expected for one in ledger.commits.check(queue, 5, asked_in=ledger.life)] == ["0 to 1"]
+    assert not list(ledger.commits.check(queue, 1, asked_in=ledger.life))
 
 
 def test_a_message_that_is_to_wait_is_there_is_not_shown_early_and_is_delivered_once_by_each_life() -> None:
