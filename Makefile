@@ -7,15 +7,16 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # `run` needs the package alone, everything else what developers need beside it; whoever has the second has the first.
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
+BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h)
 
-.PHONY: run check test test-slow coverage lint bench peers mutation compare calibrate conformance soak docs pictures clean
+.PHONY: run check test test-slow coverage lint sanitize bench peers mutation compare calibrate conformance soak docs pictures clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
 
 # Tests run in random order, another one each time; `make test ORDER=N` repeats one.
 ORDER := $(shell date +%s)
-TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r s --randomly-seed=$(ORDER)
+TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r fEs --randomly-seed=$(ORDER)
 QUICK := tests/packaging/test_imports.py tests/packaging/test_vocabulary.py tests/sim tests/faults tests/store/formats \
 	tests/store/log tests/store/queues $(wildcard tests/store/test_golden_*.py)
 
@@ -32,13 +33,30 @@ test: $(DEV)  ## the tests but the slow ones, on all cores; a failure in one hal
 test-slow: $(DEV)  ## the slow ones: Spark clusters, the real store beside ours, pages run command by command
 	$(TESTS) -m slow --durations=15
 
+# Under Python 3.11 a thread dies in its first line if another one is being traced at that very moment: not of the code.
+# And on a loaded machine a recorder has once been seen not to end, which nobody has explained yet.
+TRACED := --reruns 2 --only-rerun "Exception ignored in thread started by" --only-rerun "the recorder has not ended within"
+
 coverage: $(DEV)  ## those of store/ and faults/, with the line coverage of both
-	$(TESTS) -m "not slow" tests/store tests/faults --cov --cov-report=term --cov-fail-under=90
+	$(TESTS) -m "not slow" tests/store tests/faults $(TRACED) --cov --cov-report=term --cov-fail-under=90
 
 lint: $(DEV)  ## style, then types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p tornlog
+
+# Python allocates by malloc here, so that a byte beside any object is one that the sanitizer knows.
+SANITIZED := build/sanitized
+NATIVE := store/formats/native
+
+sanitize: $(DEV)  ## the core in C under the sanitizers for addresses and undefined behaviour, by the tests that use it
+	mkdir -p $(SANITIZED)
+	$(CC) -g -O1 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -fvisibility=hidden -shared -fPIC \
+		$$($(BIN)/python -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
+		$(NATIVE)/*.c -o $(SANITIZED)/_records.abi3.so
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+		SANITIZED_CORE=$(SANITIZED)/_records.abi3.so $(BIN)/pytest -p no:cacheprovider \
+		tests/store/formats/test_columns.py tests/store/test_core.py
 
 bench: $(DEV)  ## what one second buys on this machine
 	$(BIN)/tornlog bench
@@ -78,11 +96,11 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("tornlog needs Python 3.11 or newer; run make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 
-$(CORE): pyproject.toml | $(BIN)/python
+$(CORE): $(BUILT_FROM) | $(BIN)/python
 	$(BIN)/pip install --editable .
 	touch $@
 
-$(DEV): pyproject.toml | $(BIN)/python
+$(DEV): $(BUILT_FROM) | $(BIN)/python
 	@echo "Installing Spark, a Java for it and the tools of the tests: some 1.6 GB, once"
 	$(BIN)/pip install --editable '.[dev]'
 	touch $(CORE) $@
