@@ -9,7 +9,7 @@ from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...store.errors import StoreNotReadableError
 from ...store.formats.batch import BatchUnit, encode_batch
-from ...store.formats.message import BLANK_BYTES
+from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
 from ...store.message import MessageBatch, PutMessageResult
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
@@ -31,7 +31,9 @@ TAGS = ("", "TagA", "TagB", "TagC")
 _BATCH_UNITS_MAX = 4
 _LOOK_MS = 50
 _SECOND_START_MS_MAX = 100
-_ILLEGAL_TOPIC = "no/topic"
+ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOGRAPH-4E3B}" * 43)
+"""Of a character that no path may have, too long by a byte, and too long in bytes though not in characters."""
+LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 
 Report = Callable[[Iterable[Violation]], None]
 
@@ -214,11 +216,15 @@ class Traffic:
         with self.kernel.at_one_moment():
             busy = status.check_busy(self.store)
         self.report(busy)
-        legal = not stream.chance(plan.messages.illegal_chance, "illegal")
+        is_odd = stream.chance(plan.messages.illegal_chance, "illegal")
         topic_number, queue_id = self._skew.place(stream, plan)
-        topic = f"T{topic_number}" if legal else _ILLEGAL_TOPIC
-        if place is not None and legal:
+        topic = f"T{topic_number}"
+        if is_odd:
+            longest = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
+            topic = stream.pick(ILLEGAL_TOPICS + longest, "odd topic")
+        elif place is not None:
             topic, queue_id = place
+        legal = topic not in ILLEGAL_TOPICS
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
         about = self.streams(f"{stream.name}/headers").within(name)
         now_ms = self.store.world.clock.now_ms()
@@ -235,11 +241,14 @@ class Traffic:
             self.transactions.decide(half)
             return
         if stream.chance(plan.messages.batch_chance, "batch"):
-            names = [f"{name}.{unit}" for unit in range(stream.between(1, _BATCH_UNITS_MAX, "units"))]
-            entries = [
-                self._entry(stream.within(unit), about.within(unit), unit, topic, queue_id, given, wait=wait)
-                for unit in names
-            ]
+            log_end, entries = self._log_end, []
+            for number in range(stream.between(1, _BATCH_UNITS_MAX, "units")):
+                unit = f"{name}.{number}"
+                within = stream.within(unit), about.within(unit)
+                entries.append(self._entry(*within, unit, topic, queue_id, given, wait=wait))
+                if self._log_end is not None:
+                    self._log_end += entries[-1].record_bytes  # a batch's records are one run
+            self._log_end = log_end
             for number, entry in enumerate(entries):  # each has a flag of its own
                 if given is not PLAIN and number:
                     entry.given = given._replace(flag=options.draw_flag(about.within(entry.name)))

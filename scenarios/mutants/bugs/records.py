@@ -7,6 +7,7 @@ from typing import Any
 
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records
 from ....store.formats.host import Host
+from ....store.formats.message import MAX_TOPIC_BYTES
 from ....store.log import commit_log
 from ....store.log.commit_log import CommitLog, EncodedPut, _encode_one
 from ....store.message import Message, PutMessageStatus
@@ -97,4 +98,22 @@ LONGEST_BODY_REFUSED = Mutant(
     (Patch(CommitLog, "_encode_single", _encode_shorter),),
     ("STATUS",),
     Ranges(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)}),
+)
+
+
+# longest-topic-refused: the longest topic that a record can hold is taken for one that is too long.
+_original_topic_bytes = commit_log._topic_bytes
+
+
+def _bytes_of_shorter_topic(topic: str) -> bytes | None:
+    raw = _original_topic_bytes(topic)
+    return None if bit(raw is not None and len(raw) == MAX_TOPIC_BYTES) else raw
+
+
+LONGEST_TOPIC_REFUSED = Mutant(
+    "longest-topic-refused",
+    "a message whose topic is as long as a record can hold is refused",
+    (Patch(commit_log, "_topic_bytes", _bytes_of_shorter_topic),),
+    ("STATUS",),
+    Ranges(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)}),
 )

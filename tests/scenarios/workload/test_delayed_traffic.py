@@ -85,7 +85,7 @@ def test_a_copy_is_known_by_its_place_and_its_properties(make_put: Callable[...,
 
 
 def test_illegal_messages_are_refused_before_they_wait(delayed_plan: Plan) -> None:
-    plan = delayed_plan.replace(messages={"illegal_chance": 1.0})
+    plan = delayed_plan.replace(messages={"illegal_chance": 1.0, "equal_sizes": True})
     run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
     assert run._ledger.puts

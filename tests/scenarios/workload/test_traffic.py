@@ -15,7 +15,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.policies import policy_of
-from tornlog.scenarios.workload.traffic import TAGS, Traffic
+from tornlog.scenarios.workload.traffic import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS, Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.store.message import PutMessageResult, PutMessageStatus
@@ -86,7 +86,7 @@ def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
         assert found == []
         ledgers.append(ledger)
     puts = [put for ledger in ledgers for put in ledger.puts]
-    assert {put.topic for put in puts} == {"T0", "T1", "no/topic"}
+    assert {put.topic for put in puts} == {"T0", "T1", *ILLEGAL_TOPICS, LONGEST_TOPIC}
     assert {put.queue_id for put in puts} == {0, 1}
     assert {put.tags for put in puts} > set(TAGS)  # some have odd ones
     assert len({put.given for put in puts}) > 5
@@ -99,8 +99,9 @@ def test_users_do_some_of_everything_that_the_plan_allows(lively: Plan) -> None:
 
 def test_what_cannot_be_stored_is_refused(lively: Plan) -> None:
     ledger, _ = traffic_of(lively)
-    illegal = [put for put in ledger.puts if put.topic == "no/topic"]
+    illegal = [put for put in ledger.puts if put.topic in ILLEGAL_TOPICS]
     assert illegal
+    assert any(put.physical_offset for put in ledger.puts if put.topic == LONGEST_TOPIC)
     assert all(put.knowledge is Knowledge.REFUSED for put in illegal)
     assert all(put.physical_offset is None for put in illegal)
 

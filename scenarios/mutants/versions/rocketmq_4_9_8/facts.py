@@ -164,6 +164,7 @@ FACTS: tuple[Fact, ...] = (
         "gone-group-loses-progress",
         "group-commit-copies-then-clears", "hold-without-second-look", "hot-queue-flushed-in-part",
         "index-rebuilt-after-clean-stop", "levels-behind-one-that-waits", "longest-body-refused",
+        "longest-topic-refused",
         "look-up-ends-a-file-early", "no-match-skips-to-end", "no-match-waits", "offset-committed-at-delivery",
         "offsets-persisted-ten-times-too-seldom", "op-progress-stays",
         "puts-return-late-after-full", "question-before-commit", "queue-flush-ten-times-too-slow",
