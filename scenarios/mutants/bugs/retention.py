@@ -57,7 +57,9 @@ CLEAN_PASS_NEVER_REPEATED = Mutant(
     "queues and index that failed to lose what expired are not tried again",
     (Patch(CleanConsumeQueue, "run", _run_once),),
     ("CLEAN",),
-    SCENARIOS["retention-takes-only-the-oldest"].ranges.replace(heals=(True,), faults={"failed_removal_chance": (0.1,)}),
+    SCENARIOS["retention-takes-only-the-oldest"].ranges.replace(
+        heals=(True,), faults={"failed_removal_chance": (0.1,)}
+    ),
 )
 
 
