@@ -103,7 +103,7 @@ class Consumer:
             if not allowances.errors(self._disk):
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
-            return True
+            return not allowances.sync_errors(self._disk)  # what one may have taken does not come back in this life
         ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
         if ends != self._queue_ends:
             self._queue_ends = ends

@@ -68,7 +68,8 @@ class RemotingClient:
         self._lock = world.tasks.lock(f"client of {address}")
         self._opaques = world.tasks.cell(f"opaques of {address}")
         self._link: _Link | None = None
-        self._receiver: Task | None = None
+        self._receivers: list[Task] = []
+        """Who receives, and who did over connections that have broken and is yet to end."""
         self._closed = False
 
     def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
@@ -101,10 +102,9 @@ class RemotingClient:
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
-            receiver = self._receiver
         if link is not None:
             link.close()
-        if receiver is not None:
+        for receiver in self._receivers:
             receiver.join(CONNECT_MS)  # it has nothing to wait for any more
 
     def _frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
@@ -120,7 +120,8 @@ class RemotingClient:
                 assert network is not None, "a client needs a network"
                 connection = network.connect(self.address, CONNECT_MS)
                 self._link = _Link(self._world, self.address, connection, self._on_request)
-                self._receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
+                receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
+                self._receivers = [*(each for each in self._receivers if not each.join(0)), receiver]
             return self._link
 
 

@@ -91,6 +91,22 @@ class RequestPool:
         ended = [task.join(max((until_ns - now_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
 
+    def refuse_rest(self) -> None:
+        """Refuse what still waits."""
+        now_ns = self._world.clock.monotonic_ns()
+        with self._lock:
+            rest = [queue.take() for queue in (self._awaited, self._pipelined) for _ in range(len(queue))]
+            if self._ages is not None:
+                for request in rest:
+                    self._ages.drop(request)
+        for request in rest:
+            self._refuse_old(request, now_ns)
+
+    def join(self) -> None:
+        """Wait for the tasks to end, however long what they are at may take."""
+        for task in self._tasks:
+            task.join(None)
+
     def offer(self, request: PooledRequest) -> None:
         """Queue a request until `wake`, or refuse it for there are too many."""
         with self._lock:

@@ -23,8 +23,7 @@ from .session import Session
 REMARK_CHARACTERS_MAX = 1_000
 
 DRAIN_MS = 10_000
-"""How long requests that have come may take when the server ends, all kinds together."""
-
+"""How long requests that have come are answered when the server ends, all kinds together."""
 
 AccessCheck = Callable[[RemotingCommand, Channel], None]
 """Raises AccessDeniedError if a request is not allowed."""
@@ -93,15 +92,25 @@ class RemotingServer:
         self.connections.start()
 
     def shutdown(self) -> bool:
-        """Take no more requests, answer those that have come, and end all connections; False if some took too long."""
+        """Take no more requests, answer those that have come, and end all connections; False if some took too long.
+
+        Those are no longer answered, but waited for: what they do to the store's directory must not come after another
+        process may have it.
+        """
         self.connections.drain()
         for pool in self._pools.values():
             pool.end()
         until_ns = self._world.clock.monotonic_ns() + DRAIN_MS * 1_000_000
-        ended = [pool.await_end(until_ns) for pool in self._pools.values()]
+        late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
+        if late:
+            self._emit(f"requests are not done {DRAIN_MS // 1_000} s after the stop: those under way are waited for")
+        for pool in late:
+            pool.refuse_rest()
         self.connections.shutdown()
+        for pool in late:
+            pool.join()
         self._closed.shutdown()
-        return all(ended)
+        return not late
 
     @property
     def pools(self) -> Iterable[RequestPool]:

@@ -122,6 +122,8 @@ class SegmentQueue:
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
         """Store time of the newest record that the last flush is known to have covered."""
+        self.sync_has_failed = False
+        """Whether a sync has failed in this life, so that readers may see older bytes again."""
         self.strays: list[CorruptFileError] = []
         """What the last load found among the files that is none of them, and left alone."""
         self.lost_data = False
@@ -219,7 +221,11 @@ class SegmentQueue:
         """Make name and size of the segment behind the first durable, whatever there is in it."""
         assert len(self.segments) > 1, "there is no second segment"
         path = self.segments[1].file.path
-        self._world.files.sync(path)
+        try:
+            self._world.files.sync(path)
+        except OSError:
+            self.sync_has_failed = True
+            raise
         self._world.files.sync_directory(directory_of(path))
 
     def remove_in_use(self) -> None:
@@ -255,7 +261,11 @@ class SegmentQueue:
         if segment is None:
             return False
         store_timestamp_ms = segment.readable_store_timestamp_ms
-        flushed = segment.base_offset + segment.flush(least_pages)
+        try:
+            flushed = segment.base_offset + segment.flush(least_pages)
+        except OSError:
+            self.sync_has_failed = True
+            raise
         if flushed == where:
             return False
         assert where < flushed <= segment.end_offset, (where, flushed, segment.end_offset)

@@ -1,10 +1,15 @@
 """Reads through consume queues: records from a queue offset on, and the queue offset that is nearest to a store time.
 
+A sync that fails may take out of the page cache what readers have seen there. From then on a pull gives of the log only
+what is durable. What else there is, and entries that are zeros now, it neither gives nor passes over: a restart finds
+out what the disk has of it.
+
 The search by time is RocketMQ's getOffsetInQueueByTime, to the letter. It finds the *nearest* message, not the first at
 or after the time, and the segment is picked by the file's mtime. An entry without a record, which ends RocketMQ's
 search at 0, is passed over, and so is a file that holds none yet.
 """
 
+import errno
 from collections.abc import Callable
 
 from ..config import StoreConfig
@@ -19,6 +24,8 @@ from ..world import Files
 from .consume_queue import ConsumeQueue
 
 _SCAN_BYTES_MIN = 16_000
+_FAR = 1 << 63
+"""Behind every log offset."""
 
 _GONE = -1
 
@@ -37,7 +44,10 @@ class Puller:
     def get_message(
         self, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
     ) -> GetMessageResult:
-        """Return up to max_messages records from a queue offset on."""
+        """Return up to max_messages records from a queue offset on.
+
+        Raises OSError if only a restart can say what is there.
+        """
         low, high = queue.min_offset, queue.max_offset
         refused = _refusal(offset, low, high)
         if refused is not None:
@@ -49,8 +59,13 @@ class Puller:
             next_segment = (offset // per_segment + 1) * per_segment
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
+        log = self._commit_log.queue
+        has_failed = log.sync_has_failed
         # Asked after the entries were read: what they point at is below it, however far the log has grown since.
-        self._scan(result, queue, raw, max_messages, wanted, self._readable_limit())
+        self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
+        if log.sync_has_failed and not has_failed:  # what was read may have been taken back before
+            result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
+            self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
         return result
 
     def _scan(
@@ -61,14 +76,21 @@ class Puller:
         max_messages: int,
         wanted: MessageFilter,
         log_limit: int,
+        *,
+        has_failed: bool,
     ) -> None:
         """Walk the entries of one segment, at least 800 of them, until the answer is full.
+
+        has_failed: whether a sync of the log has.
 
         An entry without a record, be it blank or one whose record is gone, costs nothing but itself: what lies behind
         it in the same segment of the log is there. Only of what retention has removed, all that the log no longer
         begins with is passed over without a look.
         """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
+        row, unsure_from = queue.queue, _FAR
+        if has_failed:
+            unsure_from = log_limit = min(log_limit, self._commit_log.queue.flushed_where.get())
         begin, removed_to, total_bytes, last = result.next_begin_offset, 0, 0, 0
         matches_queue, reads_records = wanted.matches_queue, wanted.reads_records
         scan_bytes = min(len(raw), max(_SCAN_BYTES_MIN, ENTRY_BYTES * max_messages))
@@ -77,7 +99,13 @@ class Puller:
             scanned, total_bytes, last = self._take_plain(result, raw[:scan_bytes], max_messages, wanted, log_limit)
         for at in range(scanned * ENTRY_BYTES, scan_bytes, ENTRY_BYTES):
             physical_offset, size_bytes, tags_code = decode_entry(raw, at)
-            if not 0 < size_bytes < BLANK_ENTRY.size_bytes:
+            is_real = 0 < size_bytes < BLANK_ENTRY.size_bytes
+            if physical_offset + size_bytes > unsure_from if is_real else size_bytes <= 0 and row.sync_has_failed:
+                if not scanned:
+                    place = f"{queue.topic}/{queue.queue_id} @ {begin}"
+                    raise OSError(errno.EIO, "a sync has failed: only a restart can say what is there", place)
+                break
+            if not is_real:
                 if not result.records:
                     result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
             elif physical_offset >= removed_to:

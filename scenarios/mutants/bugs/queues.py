@@ -223,6 +223,8 @@ def _scan_over_holes(
     max_messages: int,
     wanted: MessageFilter,
     log_limit: int,
+    *,
+    has_failed: bool,
 ) -> None:
     segment_bytes = self._commit_log.queue.segment_bytes
     shown, skip_until = bytearray(raw), 0
@@ -234,7 +236,7 @@ def _scan_over_holes(
             skip_until = (entry.physical_offset // segment_bytes + 1) * segment_bytes
         else:
             skip_until = 0
-    _original_scan(self, result, queue, memoryview(shown), max_messages, wanted, log_limit)
+    _original_scan(self, result, queue, memoryview(shown), max_messages, wanted, log_limit, has_failed=has_failed)
 
 
 HOLE_HIDES_SEGMENT = Mutant(

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
+from ....store.errors import CorruptFileError
+from ....store.formats.message import MessageRecord
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
@@ -193,7 +195,7 @@ class BrokerConsumer:
         ledger, following, given = self._ledgers[queue.broker], position, []
         self._idle_ms.pop(queue, None)
         passes_over = self._wanted is not EVERYTHING
-        for record in pulled_records(response.body):
+        for record in self._records_in(response):
             place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
             is_behind = passes_over and place[:2] == queue.queue and place.queue_offset > following
             if place != (*queue.queue, following) and not is_behind:
@@ -217,6 +219,14 @@ class BrokerConsumer:
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
+
+    def _records_in(self, response: RemotingCommand) -> list[MessageRecord]:
+        try:
+            return list(pulled_records(response.body))
+        except CorruptFileError as error:
+            summary, place = "a pull is answered with what is no record", (error.file, error.offset)
+            self._report([Violation("READ", summary, *place, error.field, error.expected, error.found)])
+            raise
 
     def _move(self, queue: BrokerQueue, before: int, after: int) -> None:
         """Go on elsewhere, unless it was restarted meanwhile."""

@@ -149,3 +149,29 @@ def test_a_closed_client_sends_nothing_and_leaves_no_connection(serve: Serve, co
     with pytest.raises(ConnectionError, match="closed"):
         client.invoke(RemotingCommand(served.ECHO, 0), 5_000)
     served.until_ended(Ending.BY_CLIENT)
+
+
+def test_a_closed_client_leaves_no_task_of_a_connection_that_broke_before(serve: Serve, connect: Connect) -> None:
+    served = serve()
+    entered, gate = threading.Event(), threading.Event()
+
+    def hold_up(_: RemotingCommand) -> None:
+        entered.set()
+        assert gate.wait(60)
+
+    client = connect(served.address, on_request=hold_up)
+    client.send_one_way(RemotingCommand(served.LATER, 0))
+    served.until(lambda: bool(served.held))
+    channel = served.held[0][1]
+    channel.send(RemotingCommand(40, 1, ONE_WAY_FLAG))
+    assert entered.wait(60)
+    link = client._link
+    assert link is not None
+    link.close()  # as one that could not send
+    assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"again"), 5_000).body == b"again"
+
+    threading.Timer(0.2, gate.set).start()
+    client.close()
+
+    assert gate.is_set()
+    assert [each.name for each in threading.enumerate() if each.name == f"client of {client.address}"] == []

@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.config import StoreConfig
+from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
+from tornlog.store.log.segment_queue import SegmentQueue
 from tornlog.store.message import GetMessageResult, GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
@@ -144,3 +145,98 @@ def test_a_file_missing_from_the_queue_is_passed_over(asked: Make) -> None:
         queue.queue.segments = segments
 
     asked(check)
+
+
+@pytest.fixture
+def reverted(lab: Make, small: Make) -> Callable[..., None]:
+    """Check pulls from a store whose queue T/0 holds eight messages, all but the last four durable; `fail` fails one.
+
+    `fail` has a sync of a row of files fail as on btrfs: readers see again what is durable, here zeros.
+    """
+
+    def ask(check: Callable[[MessageStore, Callable[[SegmentQueue], None]], None]) -> None:
+        bench = lab()
+
+        def fail(row: SegmentQueue) -> None:
+            bench.failures.plan("msync", row.directory)
+            with pytest.raises(OSError, match="Input/output"):
+                row.flush()
+            for segment in row.segments:
+                durable, wrote = segment.flushed.get(), segment.wrote.get()
+                segment.file.store(durable, bytes(wrote - durable))
+
+        def body(world: World) -> None:
+            store = MessageStore(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
+            store.load()
+            store.start()
+            for _ in range(2):
+                store.log.flush_all()
+                for queue in store.queues.all():
+                    queue.flush(0)
+                for number in range(4):
+                    store.put_message(Message.of("T", bytes(20), tags="AB"[number % 2]))
+                world.tasks.sleep(1)
+            check(store, fail)
+            store.shutdown()
+
+        bench.run(body)
+
+    return ask
+
+
+def refused(store: MessageStore, offset: int, **wanted: Any) -> bool:
+    with pytest.raises(OSError, match="only a restart can say"):
+        store.get_message("T", 0, offset, **wanted)
+    return True
+
+
+def test_a_pull_gives_what_is_durable_of_a_log_whose_sync_has_failed_and_passes_nothing_over(reverted: Make) -> None:
+    def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
+        assert outcome(store.get_message("T", 0, 0)) == (FOUND, 8, list(range(8)))
+        fail(store.log)
+        assert outcome(store.get_message("T", 0, 0)) == (FOUND, 4, [0, 1, 2, 3])
+        assert outcome(store.get_message("T", 0, 3, tags="A")) == (GetMessageStatus.NO_MATCHED_MESSAGE, 4, [])
+        assert refused(store, 4)
+        assert refused(store, 4, tags="C")
+
+    reverted(check)
+
+
+def test_a_pull_passes_no_entry_over_that_a_failed_sync_of_its_queue_took(reverted: Make) -> None:
+    def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
+        fail(store.queues.find_or_create("T", 0).queue)
+        store.put_message(Message.of("T", b"behind them"))
+        store.world.tasks.sleep(1)
+        assert outcome(store.get_message("T", 0, 0)) == (FOUND, 4, [0, 1, 2, 3])
+        assert refused(store, 4)
+        assert outcome(store.get_message("T", 0, 8)) == (FOUND, 9, [8])
+
+    reverted(check)
+
+
+def test_blanks_that_fill_a_hole_are_passed_over_whatever_has_failed(reverted: Make) -> None:
+    def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
+        row = store.queues.find_or_create("T", 0).queue
+        row.segments[0].file.store(0, BLANK_ENTRY_BYTES)
+        fail(store.log)
+        fail(row)
+        assert outcome(store.get_message("T", 0, 0)) == (FOUND, 4, [1, 2, 3])
+
+    reverted(check)
+
+
+def test_what_a_failed_sync_took_while_a_pull_read_it_is_not_given(reverted: Make) -> None:
+    def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
+        class Failing:
+            """A filter at whose first look the sync fails: the pull has begun in a log that was well."""
+
+            reads_records = False
+
+            def matches_queue(self, tags_code: int | None, unit: object) -> bool:
+                if not store.log.sync_has_failed:
+                    fail(store.log)
+                return True
+
+        assert outcome(store.get_message("T", 0, 2, wanted=Failing())) == (FOUND, 4, [2, 3])
+
+    reverted(check)
