@@ -351,7 +351,7 @@ class Kernel:
             return
         task.refusals += 1
         if task.refusals > REFUSALS_MAX and self._hub is not None:
-            self._hub.switch()  # for good: MachineDied once more would be swallowed like those before
+            self._hub.switch(None)  # for good: MachineDied once more would be swallowed like those before
         raise MachineDied(machine.name)
 
     # -- who runs next -----------------------------------------------------------------------------
@@ -394,16 +394,20 @@ class Kernel:
         self._horizon = step + quantum
         return chosen
 
-    def _switch_to(self, chosen: SimTask | None) -> None:
-        """Go on in another task, or in the hub. Returns when the current task is chosen again."""
-        if chosen is None:
-            assert self._hub is not None, "a task runs only under a hub"
-            self._hub.switch()
-            return
-        if self.trace is not None:
-            self.trace.add("switch", chosen.name)
-        self.current = chosen
-        chosen.switch()  # from task to task: half the price of a detour through the hub
+    def _switch_to(self, chosen: SimTask | None) -> Any:
+        """Go on in another task, or in the hub. Returns when the current task is chosen again.
+
+        A task that was not started yet is handed to the hub, which starts it: a greenlet's calls are counted from the
+        depth at which it was started, and one that is started by a task, which another had started, has fewer left.
+        """
+        if chosen is not None:
+            if self.trace is not None:
+                self.trace.add("switch", chosen.name)
+            self.current = chosen
+            if chosen:
+                return chosen.switch()  # from task to task: half the price of a detour through the hub
+        assert self._hub is not None, "a task runs only under a hub"
+        return self._hub.switch(chosen)
 
     def _run_current(self) -> None:
         """Run the body of the task that was just switched to for the first time; its greenlet's entry."""
@@ -480,7 +484,9 @@ class Kernel:
             if chosen is None:
                 self._raise_failure()
                 raise self._stalled()
-            self._switch_to(chosen)
+            unstarted = self._switch_to(chosen)
+            while unstarted is not None:
+                unstarted = unstarted.switch()
             label = "~end" if self.current.ended else "~kill"
 
     def _raise_failure(self) -> None:

@@ -228,9 +228,10 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw how long something takes, in ns; least_ns is the plain one."""
+        """Draw how long something takes, in ns, from when the device does anything; least_ns is the plain one."""
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
-        self.slow_until_ns = max(self.slow_until_ns, self.kernel.now_ns + lasts_ns)
+        begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
+        self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
         return lasts_ns
 
     def wall_ns(self, machine: Machine) -> int:

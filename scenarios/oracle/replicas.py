@@ -110,8 +110,8 @@ _HEAD = Struct(">ii")
 class MasterHistory:
     """The log of one master through all its lives. Invariant: the last of `logs` is a prefix of the present one.
 
-    Of a log that begins later, it has what was in front once, before retention took it; zeros if nothing ever was: the
-    first segment could not be made, the second could.
+    Of a log that begins later, it has what was in front once, before retention took it; zeros of what was gone before
+    anybody looked.
     """
 
     def __init__(self) -> None:

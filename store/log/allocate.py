@@ -4,6 +4,9 @@ A put that reaches the end of a segment must not pay for creating, extending and
 names the segment after it. A segment is handed out only when its name and size are durable: records acknowledged in
 it would otherwise vanish with the name.
 
+Segments are made in their order, and none behind one that could not be: a crash would leave it without what belongs in
+front of it, and a log that has never held anything would seem to begin there.
+
 The first store to a page that is not in memory waits for the system to find one, and under memory pressure for the
 disk. With `warm_mapped_file_enable` the allocating task therefore touches every page of a new segment and asks the
 system to keep them: RocketMQ's warmMappedFile, and munlock when the segment is full. The system may refuse, for want
@@ -192,12 +195,22 @@ class AllocateMappedFileService(Service):
             return
         try:
             request.segment = self.make(request.base_offset)
-            self.failure = None
         except OSError as error:
             hit("segment not made")
-            request.error = error
             self.failure = self._queue.path(request.base_offset), self._queue.segment_bytes, error
-        request.done.notify()
+            self._fail_from(request.base_offset, error)
+        else:
+            self.failure = None
+            request.done.notify()
+
+    def _fail_from(self, base_offset: int, error: OSError) -> None:
+        """Fail the request for a segment, and those for all behind it: whoever needs one of them asks anew."""
+        with self._lock:
+            failed = [request for request in self._waiting() if request.base_offset >= base_offset]
+            for request in failed:
+                request.error = error
+        for request in failed:
+            request.done.notify()
 
     def make(self, base_offset: int) -> Segment:
         """Make one segment, zeroed and durable, or nothing: a half made file goes away before its error is raised."""

@@ -333,3 +333,42 @@ def test_a_closed_kernel_is_garbage_however_often_the_collector_looked_while_its
 
     machines = [found for found in gc.get_objects() if isinstance(found, Machine)]
     assert not any(machine.name == "to be forgotten" for machine in machines)
+
+
+def test_a_task_has_as_many_calls_left_as_those_before_it_however_long_the_chain_of_starts() -> None:
+    kernel = Kernel(walk(mean=1))
+    machine = kernel.machine("m")
+    left = []
+
+    def calls_left(made: int = 0) -> int:
+        try:
+            return calls_left(made + 1)
+        except RecursionError:
+            return made
+
+    def start_another(number: int) -> None:
+        left.append(calls_left())
+        if number:
+            machine.tasks.spawn("next", lambda: start_another(number - 1)).join(None)
+
+    kernel.run(machine, lambda: start_another(400), time_limit_ns=0)
+    assert set(left[1:]) == {left[1]}
+    assert len(left) == 401
+
+
+def test_runs_take_no_calls_from_their_process() -> None:
+    def calls_left(made: int = 0) -> int:
+        try:
+            return calls_left(made + 1)
+        except RecursionError:
+            return made
+
+    before = calls_left()
+    for seed in range(100):
+        with Kernel(walk(seed)) as kernel:
+            machine, other = kernel.machine("m"), kernel.machine("other")
+            for _ in range(3):
+                kernel.spawn(other, "sleeper", lambda tasks=other.tasks: tasks.sleep(1_000))
+            kernel.run(machine, lambda tasks=machine.tasks: tasks.sleep(1), time_limit_ns=SECOND_NS)
+            kernel.kill(other)
+    assert calls_left() == before

@@ -383,18 +383,28 @@ class BrokerRun(Execution):
     def _let_all_be_well(self, number: int) -> None:
         """Start whoever is off, on sound disks, and have nobody die any more, nor give anything up."""
         for node in self._nodes:
+            node.running[1].disarm()
+            node.running[1].heal()
+        self._let_trouble_end()
+        for node in self._nodes:
             if node.is_alive and self._has_bad_disk(node):
                 self._finish(node, _OFF)
             if not node.is_alive:
                 self._boot(node, number, None)
-            node.running[1].disarm()
-            node.running[1].heal()
         for client_machine in self._client_machines:
             client_machine.spare()
         for producer in self._producers:
             producer.insists = True
         for consumer in self._consumers:
             consumer.insists = True
+
+    def _let_trouble_end(self) -> None:
+        """Wait for what has begun on disks that are well again, and may yet be slow or fail, and for pauses."""
+        if not (live.may_slow(self._plan) or live.may_disturb(self._plan)):
+            return
+        slow_until_ns = (node.running[1].slow_until_ns for node in self._nodes)
+        left_ns = max(self._disturbances.paused_until_ns, *slow_until_ns) - self._kernel.now_ns
+        self._director.tasks.sleep(max(left_ns, 0) // 1_000_000 + self._plan.sync_ms_max + 1)
 
     def _has_bad_disk(self, node: BrokerNode) -> bool:
         """Return whether a machine that is on has to have its disk exchanged: it has failed, or holds too little."""

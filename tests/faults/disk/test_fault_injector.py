@@ -99,6 +99,14 @@ def test_a_sync_waits_for_the_end_of_a_stall_and_then_takes_its_own_time(
     assert rig.kernel.now_ns == 100 * MS + 7
 
 
+def test_what_is_slow_behind_a_stall_is_known_to_be_over_when_it_is(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=100, slow_io_chance=1.0))
+
+    rig.run(lambda: rig.files.read("/a"))
+    assert rig.injected["stalled device"] == rig.injected["slow IO"] == 1
+    assert rig.disk.slow_until_ns == rig.kernel.now_ns
+
+
 def test_stores_and_views_need_no_device(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
 

@@ -49,6 +49,29 @@ def test_a_put_whose_segment_cannot_be_made_is_refused_and_the_next_one_is_store
 
 
 @pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
+def test_no_segment_is_made_behind_one_that_could_not_be(step: str, lab: Make, small: Make) -> None:
+    bench = lab()
+    bench.failures.plan(step, "commitlog")
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        refused = store.put_message(Message.of("T", BODY))
+        assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+        world.tasks.sleep(1)  # the segment ahead would be made by now
+
+    bench.run(body)
+    image = bench.switch_off()
+    assert log_files(image) == []
+
+    def again(world: World) -> None:
+        store = started(world, small())
+        assert (store.log.min_offset, store.max_phy_offset) == (-1, 0), "a log that never held anything is empty"
+        store.close()
+
+    lab(image).run(again)
+
+
+@pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
 def test_a_failure_to_make_the_segment_ahead_is_mended_when_that_is_needed(step: str, lab: Make, small: Make) -> None:
     bench = lab()
 

@@ -6,6 +6,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.campaigns.seeds import draw
+from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.catalogue.brokers import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle import allowances
@@ -62,3 +63,37 @@ def test_a_recovered_broker_is_asked_what_its_checkpoint_claims(monkeypatch: pyt
     monkeypatch.setattr(side_files, "check_checkpoint", lying)
 
     assert [violation.invariant for violation in outcome_of(0).violations] == ["CKPT"]
+
+
+def test_what_had_begun_in_the_trouble_is_over_before_all_has_to_be_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    healed_disks: list[Disk] = []
+    left_ns: list[int] = []
+    heal, see_all_done = Disk.heal, BrokerRun._see_all_done
+
+    def healed(disk: Disk) -> None:
+        heal(disk)
+        healed_disks.append(disk)
+
+    def seen(run: BrokerRun, number: int) -> None:
+        left_ns.extend(disk.slow_until_ns - run._kernel.now_ns for disk in healed_disks)
+        see_all_done(run, number)
+
+    monkeypatch.setattr(Disk, "heal", healed)
+    monkeypatch.setattr(BrokerRun, "_see_all_done", seen)
+    stalling = Scenario(
+        "stalling",
+        "a master's device stands still while its slave dies",
+        SCENARIOS["slaves-give-what-their-master-has"].ranges.replace(
+            endings=("crash at rest",),
+            lives=(1,),
+            heals=(True,),
+            broker={"rest_ms_max": (0,), "off_ms_max": (1,)},
+            faults={"stall_chance": (1.0,), "stall_ms_max": (60_000,)},
+        ),
+    )
+    for seed in range(5):
+        healed_disks.clear()
+        choices, plan = draw(stalling, seed)
+        assert BrokerRun(plan, simulation_of(plan, choices)).execute().violations == []
+    assert left_ns
+    assert max(left_ns) < 0
