@@ -228,6 +228,7 @@ class MessageStore:
         except BlockingIOError as error:
             hit("start on a live directory")
             raise StoreLockedError(f"{self.config.lock_path}: held by another live store") from error
+        files.sync_directory(root.rpartition("/")[0] or "/")  # before anything below it is taken for durable
         files.write(self.config.lock_path, b"lock")
 
     def start(self) -> None:
@@ -241,7 +242,6 @@ class MessageStore:
             files.make_directories(self.queues.ext_directory)
         self.checkpoint.log_ends_at(self.commit_log.last_store_timestamp_ms)
         self.mark_running()
-        files.sync_directory(root.rpartition("/")[0] or "/")
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
             service.start()
