@@ -213,7 +213,7 @@ class MessageStore:
         times = SegmentTimes(self.world.files, [log, *(queue.queue for queue in queues.all())])
         report = recovery.run()
         times.put_back(self.commit_log, queues.all())
-        self.commit_log.last_store_timestamp_ms = report.last_store_timestamp_ms
+        self.commit_log.begin_at(report.last_store_timestamp_ms)
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
         self.commit_log.topic_queue_table = counted
         self.dispatch.reput_from.set(report.end_offset)
