@@ -52,7 +52,7 @@ MARKS: dict[str, str] = {
     "slave begins empty": "a slave without a log began where its master's last file does",
     "slave diverged": "a slave found that its log is not what its master's is",
     "report beyond the master's end": "a slave asked for what its master's log does not have any more",
-    "clock fell": "the clock was behind the newest message, and its store time was taken",
+    "clock fell": "the clock was behind the time of the log, which was taken instead",
 }
 """Every mark in the store: what it means to have hit it."""
 

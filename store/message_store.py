@@ -213,7 +213,7 @@ class MessageStore:
         times = SegmentTimes(self.world.files, [log, *(queue.queue for queue in queues.all())])
         report = recovery.run()
         times.put_back(self.commit_log, queues.all())
-        self.commit_log.last_store_timestamp_ms = report.last_store_timestamp_ms
+        self.commit_log.begin_at(report.last_store_timestamp_ms)
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
         self.commit_log.topic_queue_table = counted
         self.dispatch.reput_from.set(report.end_offset)
@@ -228,6 +228,7 @@ class MessageStore:
         except BlockingIOError as error:
             hit("start on a live directory")
             raise StoreLockedError(f"{self.config.lock_path}: held by another live store") from error
+        files.sync_directory(root.rpartition("/")[0] or "/")  # before anything below it is taken for durable
         files.write(self.config.lock_path, b"lock")
 
     def start(self) -> None:
@@ -241,7 +242,6 @@ class MessageStore:
             files.make_directories(self.queues.ext_directory)
         self.checkpoint.log_ends_at(self.commit_log.last_store_timestamp_ms)
         self.mark_running()
-        files.sync_directory(root.rpartition("/")[0] or "/")
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
             service.start()

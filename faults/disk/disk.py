@@ -123,6 +123,10 @@ class Disk:
         """Return what its files take."""
         return self._volume.space().used_bytes
 
+    def take_used_extremes(self) -> tuple[int, int]:
+        """Return the least and the most that its files took, now and whenever anybody asked since the last call."""
+        return self._volume.take_used_extremes()
+
     @property
     def directories(self) -> list[str]:
         """Return its directories, sorted."""

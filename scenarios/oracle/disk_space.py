@@ -1,7 +1,7 @@
 """Disk space: how much room a store's disk has while there is traffic, and what retention removes to make some."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import FileImage
@@ -19,6 +19,15 @@ _PASS_NS_MAX = 5_000_000_000
 """How long one pass may take, which looks at the disk but once."""
 
 
+class Filling(NamedTuple):
+    """How full a disk was all the time."""
+
+    too_full: bool
+    """Whether so little was left that a store must not take any more: RocketMQ's default mark is 90 %."""
+    enough: bool
+    """Whether a store must take puts: no more was used than RocketMQ's 85 %, and a few segments would fit."""
+
+
 class Room:
     """The capacity of one life's disk: there is plenty, but for as long as somebody limits it."""
 
@@ -33,19 +42,21 @@ class Room:
         """Return whether there is an end to the room."""
         return self._disk.capacity_bytes is not None
 
-    @property
-    def is_too_full(self) -> bool:
-        """Return whether so little is left that a store must not take any more: RocketMQ's default mark is 90 %."""
-        capacity_bytes = self._disk.capacity_bytes
-        return capacity_bytes is not None and self._disk.used_bytes * 10 > capacity_bytes * 9
+    def look(self, segment_bytes: int) -> Filling:
+        """Return how full the disk has been since the last look.
 
-    def is_enough(self, segment_bytes: int) -> bool:
-        """Return whether a store must take puts: no more is used than RocketMQ's 85 %, and a few segments fit."""
-        capacity_bytes, used_bytes = self._disk.capacity_bytes, self._disk.used_bytes
+        What a store goes by is what it was told when it asked. Between two looks it may have removed a segment, found
+        that there is room, and made another one.
+        """
+        least_bytes, most_bytes = self._disk.take_used_extremes()
+        capacity_bytes = self._disk.capacity_bytes
         if capacity_bytes is None:
-            return True
-        fits = capacity_bytes - used_bytes >= _SEGMENTS_FREE * segment_bytes
-        return fits and used_bytes * 100 <= capacity_bytes * _TAKEN_BACK_PERCENT
+            return Filling(too_full=False, enough=True)
+        fits = capacity_bytes - most_bytes >= _SEGMENTS_FREE * segment_bytes
+        return Filling(
+            too_full=least_bytes * 10 > capacity_bytes * 9,
+            enough=fits and most_bytes * 100 <= capacity_bytes * _TAKEN_BACK_PERCENT,
+        )
 
     def ease(self, used_percent: int) -> None:
         """Let the disk hold more than it does now, so that so much of it is used."""

@@ -132,12 +132,6 @@ class Versions:
         """Return whether the last version that was begun is durable."""
         return not self.begun
 
-    def doubt(self) -> None:
-        """Note that a start has failed, maybe before the store's directory was durable: what it wrote may be gone."""
-        if self.durable is not None and self.durable != self.loaded:
-            self.begun.append(self.durable)
-        self.durable, self.kept = self.loaded, None
-
     def settle(self) -> None:
         """Note that a start has found `loaded`, which is durable from then on."""
         if self.begun or self.loaded != self.durable:

@@ -107,11 +107,6 @@ class GroupProgress:
         if self.manager is not None:
             self.manager.start()
 
-    def note_failed_start(self) -> None:
-        """Note that the store's services could not be started beside it."""
-        self._ledger.delay_progress.doubt()
-        self._ledger.group_progress.doubt()
-
     def shutdown(self) -> None:
         """End the manager as a broker does in a stop: what was committed is persisted."""
         if self.manager is not None:

@@ -164,7 +164,6 @@ class Execution(ABC):
         except OSError as error:
             if not allowances.has_met_any(disk):
                 raise
-            self._progress.note_failed_start()
             self._kernel.kill(machine)
             raise MachineDied(machine.name) from error
 

@@ -133,10 +133,11 @@ def room_operator(
         while left_ms > 0:
             store.world.tasks.sleep(min(left_ms, _LOOK_MS))
             left_ms -= _LOOK_MS
-            too_full_ms = too_full_ms + _LOOK_MS if room.is_too_full else 0
+            filling = room.look(store.log.segment_bytes)
+            too_full_ms = too_full_ms + _LOOK_MS if filling.too_full else 0
             if too_full_ms > status.LOOK_MS_MAX:
                 report(status.check_refusing(store))
-            is_refusing = room.is_enough(store.log.segment_bytes) and store.flags.bits & Refusal.DISK_FULL
+            is_refusing = filling.enough and store.flags.bits & Refusal.DISK_FULL
             refusing_ms = refusing_ms + _LOOK_MS if is_refusing else 0
             if refusing_ms > status.LOOK_MS_MAX:
                 report(status.check_taking(store))

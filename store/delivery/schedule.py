@@ -6,8 +6,8 @@ queue it was meant for, as any message is. Progress, a queue offset per level, i
     {"offsetTable": {<level>: <offset of the next entry to deliver>}}
 
 Delivery is at least once and never early. Progress moves when a copy is stored, and is persisted only as far as the
-copies are durable, so that a power cut cannot take a copy and leave the progress. The time is the log's: never behind
-the newest store time, as a copy is stored under no earlier one. One task serves all levels and sleeps until the first
+copies are durable, so that a power cut cannot take a copy and leave the progress. The time is the log's (`log_time`),
+as a copy is stored under no earlier one than it was due at. One task serves all levels and sleeps until the first
 of their entries is due, or dispatch shows it a new one. Pipelined delivery (`enable_schedule_async_deliver`) is not
 needed here, since a copy's put waits for no disk.
 Source: RocketMQ ScheduleMessageService and its DeliverDelayedMessageTimerTask.
@@ -200,7 +200,7 @@ class ScheduleMessageService(Service):
         if deliver_at_ms < 0:  # leads to an extension of the queue; the record knows it as well
             record = self._record_of(entry)
             deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
-        now_ms = max(self.world.clock.now_ms(), self._commit_log.last_store_timestamp_ms)
+        now_ms = self._commit_log.time.now_ms()
         # What lies further ahead is no time that this level gives.
         if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:
             return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)

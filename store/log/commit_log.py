@@ -32,6 +32,7 @@ from ..stats import TopicTotals
 from ..world import World
 from .allocate import AllocateMappedFileService
 from .flush import FlushCommitLogService
+from .log_time import LogTime
 from .segment import Segment
 from .segment_queue import SegmentQueue
 
@@ -78,6 +79,7 @@ class CommitLog:
         """What was put per topic, as it is stored. Belongs to whoever holds the put lock."""
         self.puts_failed = 0
         """Puts that were not refused up front and are not in the log."""
+        self.time = LogTime(world.clock)
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
         """When the put that holds the lock got it, 0 if none does. Read without the lock, to notice a stall."""
@@ -218,13 +220,9 @@ class CommitLog:
         with self._put_lock:
             if self._closed:
                 return PutMessageStatus.SERVICE_NOT_AVAILABLE
-            now_ms = self._world.clock.now_ms()
-            self.begin_time_in_lock_ms = now_ms
+            self.begin_time_in_lock_ms = self._world.clock.now_ms()
             try:
-                if now_ms < self.last_store_timestamp_ms:
-                    hit("clock fell")
-                    now_ms = self.last_store_timestamp_ms
-                return self._append_locked(encoded, now_ms)
+                return self._append_locked(encoded, self.time.take_ms())
             finally:
                 self.begin_time_in_lock_ms = 0
 
@@ -289,6 +287,11 @@ class CommitLog:
             return None
         assert size_bytes + record_format.BLANK_BYTES <= made.size_bytes, (size_bytes, made.size_bytes)
         return self.queue.add(made), 0
+
+    def begin_at(self, last_store_timestamp_ms: int) -> None:
+        """Let store times go on from that of the last record that recovery has found."""
+        self.last_store_timestamp_ms = last_store_timestamp_ms
+        self.time.begin_at(last_store_timestamp_ms)
 
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
         """Place whole records that a master has at offset, all of one segment, in the page cache.

@@ -4,6 +4,7 @@ from weakref import WeakKeyDictionary
 
 from ....store.log.commit_log import CommitLog, EncodedPut
 from ....store.log.flush import GroupCommitService
+from ....store.log.log_time import LogTime
 from ....store.message import AppendMessageResult, PutMessageStatus
 from ....store.replication.group_transfer import GroupTransfer, GroupTransferRequest
 from ...claims.catalogue.clusters import TROUBLED
@@ -42,6 +43,26 @@ STORE_TIME_FALLS_WITH_THE_CLOCK = Mutant(
         flush={"thorough_interval_ms": (2000,)},
         lives=(1, 2),
     ),
+)
+
+
+# log-time-stands-still: while the wall clock is behind the newest record, the log's time is that record's store time.
+# Nothing becomes due until the wall clock has caught up: never, if a time in the future has rotted into a record.
+_original_least_ms = LogTime._least_ms
+
+
+def _least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
+    since_ms, _ = self._since
+    bit(since_ms > self._clock.now_ms() and _original_least_ms(self, now_ns) > since_ms)
+    return since_ms
+
+
+LOG_TIME_STANDS_STILL = Mutant(
+    "log-time-stands-still",
+    "while the wall clock is behind the newest record, the log's time stands still, and nothing that is delayed comes",
+    (Patch(LogTime, "_least_ms", _least_ms_of_the_newest),),
+    ("QUIET",),
+    Ranges(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2)),
 )
 
 

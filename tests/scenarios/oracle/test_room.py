@@ -43,16 +43,39 @@ def test_a_disk_is_too_full_when_more_than_nine_tenths_of_it_are_used() -> None:
         files = disk.mount(machine)
         room = Room(kernel, disk)
         files.write("/file", b"x" * 900)
-        assert not room.is_too_full, "there is no end to the room"
+        assert not room.look(10).too_full, "there is no end to the room"
         room.limit(1000)
-        assert not room.is_too_full
+        assert not room.look(10).too_full
         files.write("/other", b"x")
-        assert room.is_too_full
+        assert not room.look(10).too_full, "who wrote that has asked before"
+        assert room.look(10).too_full
         files.unlink("/other")
-        assert not room.is_too_full
+        assert not room.look(10).too_full
         room.limit(999)
-        assert room.is_too_full
+        assert room.look(10).too_full
         room.give_back()
-        assert not room.is_too_full
+        assert not room.look(10).too_full
+
+    kernel.run(machine, main, time_limit_ns=10**9)
+
+
+def test_what_a_disk_was_between_two_looks_is_what_somebody_was_told_of_it() -> None:
+    choices = Choices("room")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    machine, disk = kernel.machine("one"), Disk(kernel, choices.stream("disk"))
+
+    def main() -> None:
+        files = disk.mount(machine)
+        room = Room(kernel, disk)
+        files.write("/file", b"x" * 950)
+        room.limit(1000)
+        assert room.look(10) == (True, False)
+        files.unlink("/file")
+        assert files.space("/").used_bytes == 0
+        files.write("/file", b"x" * 950)
+        assert room.look(10) == (False, False), "a store that asked has seen room, and that there is none"
+        assert room.look(10) == (True, False)
+        files.unlink("/file")
+        assert room.look(10) == (False, True)
 
     kernel.run(machine, main, time_limit_ns=10**9)

@@ -387,13 +387,16 @@ def test_a_clock_that_steps_back_delivers_nothing_early_and_one_that_steps_forwa
     def body(world: World) -> None:
         store = started(world, config)
         store.put_message(delayed(2, b"before"))
-        bench.machine.wall_offset_ms = -60_000
+        world.tasks.sleep(1_000)
+        bench.machine.wall_offset_ms = -3_600_000
         store.put_message(delayed(2, b"after"))
-        world.tasks.sleep(30_000)
+        world.tasks.sleep(900)
         assert bodies(store) == []
-        bench.machine.wall_offset_ms = 0
-        world.tasks.sleep(1_100)
+        world.tasks.sleep(2_200)
+        assert bodies(store) == [b"before"]
+        world.tasks.sleep(1_000)
         assert bodies(store) == [b"before", b"after"]
+        bench.machine.wall_offset_ms = 0
 
         store.put_message(delayed(3, b"forward"))
         world.tasks.sleep(10)
@@ -401,6 +404,26 @@ def test_a_clock_that_steps_back_delivers_nothing_early_and_one_that_steps_forwa
         world.tasks.sleep(1_100)
         assert bodies(store)[2:] == [b"forward"]
         assert store.shutdown()
+
+    bench.run(body)
+
+
+def test_a_record_that_was_stored_in_the_future_holds_no_level_back(lab: Make, config: StoreConfig) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        bench.machine.wall_offset_ms = 49 * 86_400_000
+        store = started(world, config)
+        store.put_message(delayed(2, b"of the future"))
+        assert store.shutdown()
+        bench.machine.wall_offset_ms = 0
+        again = started(world, config)
+        again.put_message(delayed(1, b"of now"))
+        world.tasks.sleep(2_100)
+        assert bodies(again) == [b"of now"]
+        world.tasks.sleep(2_000)
+        assert bodies(again) == [b"of now", b"of the future"]
+        assert again.shutdown()
 
     bench.run(body)
 

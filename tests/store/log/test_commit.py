@@ -9,6 +9,7 @@ import pytest
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
+from tornlog.store.log.log_time import LogTime
 from tornlog.store.log.transient_pool import BufferedSegment
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
@@ -533,7 +534,7 @@ def test_a_cleanly_stopped_store_has_the_same_bytes_with_and_without_a_pool(
         )
         store = started(config)
         clock = iter(range(1_700_000_000_000, 1_800_000_000_000))
-        monkeypatch.setattr(store.commit_log, "_world", replace(store.world, clock=Ticking(clock)))
+        monkeypatch.setattr(store.commit_log, "time", LogTime(Ticking(clock)))
         for message in messages(200):
             assert store.put_message(replace(message, born_timestamp_ms=1)).status is OK
         assert store.shutdown()
@@ -557,6 +558,12 @@ class Ticking:
 
     def now_ms(self) -> int:
         return int(next(self._values))
+
+    def monotonic_ns(self) -> int:
+        return 0
+
+    def utc_offset_ms(self) -> int:
+        return 0
 
 
 def test_a_killed_pool_of_rocketmqs_goes_on_with_a_pool_here(golden: Make, started: Make) -> None:

@@ -153,6 +153,23 @@ def test_a_loaded_store_says_where_its_queues_end(lab: Make, small: Make) -> Non
     lab().run(body)
 
 
+def test_what_is_persisted_beside_a_store_that_is_loaded_has_a_durable_directory_above_it(
+    lab: Make, small: Make
+) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        offsets = ConsumerOffsetManager(world, store.config.config_directory)
+        offsets.commit_offset("g", "T", 0, 0)
+        offsets.persist()
+        store.close()
+
+    bench = lab()
+    bench.run(body)
+    unsure = {change.path for change in bench.disk._names.journal if not change.synced}
+    assert not unsure & {"/store", CONFIG, PATH}
+
+
 def test_light_groups_have_a_table_and_a_file_of_their_own(lab: Make) -> None:
     def body(world: World) -> None:
         offsets = ConsumerOffsetManager(world, CONFIG, light_queues=True)

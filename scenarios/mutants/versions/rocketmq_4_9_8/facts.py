@@ -152,6 +152,8 @@ FACTS: tuple[Fact, ...] = (
          "checkMessageAndReturnSize catches Exception; the JVM's InternalError is an Error, and ends the load"),
     Fact("unreadable-record-is-missing", _HAS_NOT,
          "nothing in getMessage or queryMessage catches an InternalError: the request is answered SYSTEM_ERROR"),
+    Fact("log-time-stands-still", _HAS_NOT,
+         "CommitLog.asyncPutMessage and ScheduleMessageService take the wall clock, whatever was stored before"),
     *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
         "allocate-table-without-lock", "arrival-one-short", "asked-once-too-often", "checkpoint-ahead-of-log",
         "checkpoint-in-memory",

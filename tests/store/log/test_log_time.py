@@ -1,0 +1,63 @@
+"""The time that is stored: it never falls, and goes on whatever the wall clock does."""
+
+from tornlog.store.log.log_time import LogTime
+
+
+class SetClock:
+    """A clock that is set by hand."""
+
+    wall_ms = 1_000_000
+    passed_ms = 0
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def monotonic_ns(self) -> int:
+        return self.passed_ms * 1_000_000
+
+    def utc_offset_ms(self) -> int:
+        return 0
+
+    def pass_ms(self, ms: int) -> None:
+        self.wall_ms += ms
+        self.passed_ms += ms
+
+
+def test_it_is_the_wall_clock_which_nothing_has_set_back() -> None:
+    clock = SetClock()
+    time = LogTime(clock)
+    time.begin_at(clock.wall_ms)
+    for _ in range(3):
+        clock.pass_ms(700)
+        assert time.now_ms() == time.take_ms() == clock.wall_ms
+
+
+def test_behind_what_was_stored_it_goes_on_at_half_the_pace_until_the_clock_has_caught_up() -> None:
+    clock = SetClock()
+    time = LogTime(clock)
+    assert time.take_ms() == 1_000_000
+    clock.wall_ms -= 500
+    seen = []
+    for _ in range(1_200):  # as often as it is taken: what is less than a ms is not lost with each
+        clock.pass_ms(1)
+        seen.append(time.take_ms())
+    assert seen == sorted(seen)
+    assert (seen[0], seen[1], seen[999], seen[-1]) == (1_000_000, 1_000_001, 1_000_500, clock.wall_ms)
+
+
+def test_what_was_only_looked_at_may_be_taken_back_by_the_clock_and_no_further_than_its_half() -> None:
+    clock = SetClock()
+    time = LogTime(clock)
+    time.take_ms()
+    clock.pass_ms(1_000)
+    assert time.now_ms() == 1_001_000
+    clock.wall_ms -= 3_600_000
+    assert time.now_ms() == 1_000_500
+
+
+def test_the_greatest_time_that_a_record_can_hold_is_not_passed() -> None:
+    clock = SetClock()
+    time = LogTime(clock)
+    time.begin_at((1 << 63) - 1)
+    clock.pass_ms(10_000)
+    assert time.take_ms() == (1 << 63) - 1
