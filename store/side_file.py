@@ -41,6 +41,11 @@ class SideFile:
         """Return where the next version is written. What a crash leaves there counts for nothing."""
         return f"{self.path}.tmp"
 
+    @property
+    def is_current(self) -> bool:
+        """Return whether the current version is what was loaded or stored last, and not the one before or a failure."""
+        return self._content is not None
+
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
         """Return what parse makes of the current version, or else of the one before; None if there is neither.
 

@@ -250,7 +250,7 @@ class TransactionTraffic:
             decision.copy_end = made.wrote_offset + made.wrote_bytes
             decision.is_acknowledged = put.wait and result.put.status is PutMessageStatus.PUT_OK
             self._judge_put(decision, put, result.put)
-        found = found and request.commit_log_offset >= self.ledger.expired_to  # it may have gone meanwhile
+        found = found and not self._may_have_gone(request.commit_log_offset)
         may_be_slow = allowances.delays(self.disk, self.plan) > 0
         self.report(
             tx.check_answer(
@@ -266,6 +266,13 @@ class TransactionTraffic:
         if result.status is EndTransactionStatus.DECIDED:
             # Not where readers are: what the check has put back before may wait in a buffer yet.
             transaction.settled_at = self.store.log.put_offset
+
+    def _may_have_gone(self, physical_offset: int) -> bool:
+        """Return whether what was found in the log may be gone by now: expired, or reverted by a sync that failed."""
+        if physical_offset < self.ledger.expired_to:
+            return True
+        segment = self.store.log.find(physical_offset)
+        return segment is not None and allowances.has_reverted(self.disk, segment.file.path)
 
     @property
     def _may_fail_to_commit(self) -> bool:

@@ -90,12 +90,14 @@ class ScheduleMessageService(Service):
 
     def load(self) -> None:
         """Read the progress, brought into what recovery left of the queues. CorruptFileError if it cannot be read."""
-        offsets = self.file.load(decoded_offsets) or {}
+        loaded = self.file.load(decoded_offsets)
+        offsets = loaded or {}
         self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
             hit("delivery progress clamped")
         self._durable = dict(self.offsets)
+        self._is_persisted = loaded is None or self.file.is_current  # what only the backup has is to be in both again
 
     def _within_queue(self, level: int, offset: int) -> int:
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)

@@ -482,6 +482,34 @@ def with_progress(image: Image, content: bytes) -> Image:
     return Image(files, tuple({*image.directories, "/store/config"}))
 
 
+def test_progress_that_only_the_backup_had_is_written_again_though_nothing_is_delivered(
+    lab: Make, config: StoreConfig
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(1))
+        world.tasks.sleep(2_000)
+        assert store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+    content = image.files[PATH].content
+    for current in (bytes(len(content)), None):
+        files = {**image.files, f"{PATH}.bak": FileImage(content, 0), PATH: FileImage(current or b"", 0)}
+        if current is None:
+            del files[PATH]
+
+        def again(world: World) -> None:
+            store = started(world, config)
+            world.tasks.sleep(2 * config.flush_delay_offset_interval_ms)
+            assert world.files.read(PATH) == content
+            assert store.shutdown()
+
+        lab(Image(files, image.directories)).run(again)
+
+
 def three_due(lab: Make, config: StoreConfig) -> Image:
     """Return a store that stopped before it could deliver three messages of level 1."""
     bench = lab()
