@@ -15,7 +15,7 @@ from ...disk.image import Image
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, unlike
 from .control import AS_IT_IS, RunControl
-from .machines import MACHINES, X86_64, this_machine
+from .machines import MACHINES, this_machine
 from .process import TracedProgram, TraceRequest, stand_beside
 from .source_lines import TOOL, is_there, source_lines
 
@@ -92,9 +92,6 @@ def run_traced(
 
 def _require_stacks() -> None:
     """Raise ProgramError if places in the source cannot be found here."""
-    machine = this_machine()
-    if machine is not X86_64:
-        raise ProgramError("places in the source are found on x86-64 only")
     if not is_there():
         raise ProgramError(f"places in the source are found by {TOOL}, which is not there: binutils has it")
 
