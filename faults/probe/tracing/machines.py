@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 NT_PRSTATUS, NT_ARM_SYSTEM_CALL, NT_ARM_SVE = 1, 0x404, 0x405
 _ARM_EXCLUSIVE_MASK, _ARM_EXCLUSIVE = 0x3F00_0000, 0x0800_0000
+_ARM_JUMPED = 0xC00
 _ARM_IS_ORDERED = 1 << 23
 """Set in a load-acquire, a store-release and a compare-and-swap, which share the encoding but are no exclusives."""
 
@@ -52,6 +53,8 @@ class Architecture(NamedTuple):
     """How much of a return address is an address: above it may be signed."""
     has_vectors_apart: bool = False
     """Whether there may be registers that a call takes away: NT_ARM_SVE."""
+    state: int | None = None
+    """The register of the processor's state where that says what kind of instruction a jump has to lead to."""
     mark: int | None = None
     """The register that holds a mark of the kernel's at a stop behind a call."""
 
@@ -60,6 +63,10 @@ class Architecture(NamedTuple):
         if self.takes_number_apart:
             return {self.number: number}
         return {self.result: number, self.number: 2**64 - 1}  # no call is under way that could be begun again
+
+    def without_jump(self, state: int) -> int:
+        """Return the state of a thread as if it had not just jumped: guarded code lets no jump lead to a call."""
+        return state & ~_ARM_JUMPED
 
     def is_undecided(self, result: int) -> bool:
         """Return whether a call that has come to this may yet begin again, and would not behind calls of ours.
@@ -153,6 +160,7 @@ AARCH64 = Architecture(
     return_address_in_dwarf=30,
     address_bits=48,
     has_vectors_apart=True,
+    state=33,
     mark=7,
 )
 MACHINES = {machine.name: machine for machine in (X86_64, AARCH64)}

@@ -17,6 +17,7 @@ from ..recording.run import ProgramError, unlike
 from .control import AS_IT_IS, RunControl
 from .machines import MACHINES, this_machine
 from .process import TracedProgram, TraceRequest, stand_beside
+from .shadows import PAGE_BYTES
 from .source_lines import TOOL, is_there, source_lines
 
 _FORK = get_context("fork")
@@ -72,6 +73,8 @@ def run_traced(
         raise ProgramError(
             f"programs are recorded on Linux on {known}: this is {platform.system()} on {platform.machine()}"
         )
+    if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
+        raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
     if takes_stacks:
         _require_stacks()
     executable = shutil.which(program[0])

@@ -129,6 +129,8 @@ class CallInjector:
         machine = self.machine
         changed = dict(zip(machine.arguments, arguments, strict=False)) | machine.set_call(machine.calls[name])
         changed[machine.program_counter] = thread.memory.call_at
+        if machine.state is not None:
+            changed[machine.state] = machine.without_jump(register(before, machine.state))
         self.registers.set(thread.id, before, changed)
         self.step(thread.id)
         found = register(self.registers.get(thread.id), machine.result)

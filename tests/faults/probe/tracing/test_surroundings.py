@@ -119,6 +119,45 @@ def test_a_call_changes_no_register_of_a_program_but_its_result(tmp_path: Path) 
     assert in_short(steps_of(record_traced([program], EMPTY, 60.0))) == ["create /files/f #0"]
 
 
+@pytest.mark.skipif(os.uname().machine != "aarch64", reason="other processors guard no jumps, or Linux does not")
+def test_a_store_that_was_jumped_to_is_recorded_though_calls_are_made_in_guarded_code(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    (tmp_path / "guarded.c").write_text(
+        """
+        #include <fcntl.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        void sync_guarded(int), store(volatile char *, int);
+        asm(".globl sync_guarded, store");
+        asm("sync_guarded: hint 34; mov x8, 82; svc 0; ret");
+        asm("store: strb w1, [x0]; ret");
+        int main(void) {
+            int file = open("f", O_CREAT | O_RDWR, 0600);
+            ftruncate(file, 4096);
+            char *code = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            memcpy(code, sync_guarded, 16);
+            __builtin___clear_cache(code, code + 16);
+            if (mprotect(code, 4096, PROT_READ | PROT_EXEC | 16) && mprotect(code, 4096, PROT_READ | PROT_EXEC))
+                return 3;
+            void (*volatile sync_it)(int) = (void *)code;
+            void (*volatile store_it)(volatile char *, int) = store;
+            char *map = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            sync_it(file);
+            store_it(map, 'B');
+            return 0;
+        }
+        """
+    )
+    program = str(tmp_path / "guarded")
+    subprocess.run(["gcc", "-O1", "-o", program, str(tmp_path / "guarded.c")], check=True)
+
+    steps = steps_of(record_traced([program], EMPTY, 60.0))
+
+    assert in_short(steps) == ["create /files/f #0", "truncate #0 @4096", "sync #0", "store #0 'B'"]
+
+
 def test_a_program_finds_what_it_is_given_and_its_files_have_numbers() -> None:
     start = Image({f"{FILES}/a": FileImage(b"A", 0), f"{FILES}/b": FileImage(b"B", 0)}, (FILES, TEMPORARY))
 
@@ -327,6 +366,13 @@ def test_another_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.platform, "machine", lambda: "arm64")
 
     with pytest.raises(ProgramError, match="on Linux on x86_64 or aarch64: this is Darwin on arm64"):
+        record_traced(["true"], EMPTY, 1.0)
+
+
+def test_pages_of_another_size_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run.os, "sysconf", lambda name: 65536)
+
+    with pytest.raises(ProgramError, match="where pages have 4096 bytes: here they have 65536"):
         record_traced(["true"], EMPTY, 1.0)
 
 
