@@ -1,7 +1,7 @@
 """Call frame information: where a function, at each of its instructions, keeps what its caller goes on with.
 
-Compilers leave it in `.eh_frame`, in which C++ looks for handlers of exceptions and which C has on x86-64, too, whether
-functions have frame pointers or not; Go leaves it in `.debug_frame`. Both are a run of entries, little-endian:
+Compilers leave it in `.eh_frame`, in which C++ looks for handlers of exceptions and which C has, too, whether functions
+have frame pointers or not; Go leaves it in `.debug_frame`. Both are a run of entries, little-endian:
 
     4   length    behind this field; 0 ends the section
     4   id        .eh_frame: 0 for a common entry, else how far back from here that of this function is
@@ -9,7 +9,8 @@ functions have frame pointers or not; Go leaves it in `.debug_frame`. Both are a
         common    version, augmentation, factors of code and data, register of the return address, instructions
         function  first address, bytes, instructions: what is where, from which address on
 
-Sources: System V ABI, AMD64 supplement, and Linux Standard Base, "Exception Frames"; DWARF 5, 6.4 and 7.24.
+Sources: System V ABI, AMD64 supplement; DWARF for the Arm 64-bit Architecture; Linux Standard Base, "Exception Frames";
+DWARF 5, 6.4 and 7.24.
 """
 
 import struct
@@ -18,8 +19,6 @@ from typing import NamedTuple
 
 from .elf import ElfFile
 
-STACK_POINTER, RETURN_ADDRESS = 7, 16
-"""Registers by the numbers that DWARF has for x86-64."""
 _PC_RELATIVE = 0x10
 _POINTERS = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q"}
 _COMMON_IN_DEBUG_FRAME = 0xFFFF_FFFF
@@ -32,12 +31,15 @@ class FrameRule(NamedTuple):
     register: int
     offset: int
     saved: tuple[tuple[int, int], ...]
-    """Registers and where they are, counted from the frame address; the return address is one of them."""
+    """Registers and where they are, counted from the frame address."""
+    return_address: int
+    """The register that the return address is in: what was saved of it, or else, of the innermost function, itself."""
 
 
 class _Common(NamedTuple):
     code_factor: int
     data_factor: int
+    return_address: int
     encoding: int
     has_augmentation: bool
     program: bytes
@@ -82,9 +84,9 @@ class CallFrames:
         state.initial = dict(state.saved)
         if not state.is_behind:
             state.run(one.program)
-        if state.frame is None or RETURN_ADDRESS not in state.saved:
+        if state.frame is None or state.is_outermost:
             return None
-        return FrameRule(*state.frame, tuple(state.saved.items()))
+        return FrameRule(*state.frame, tuple(state.saved.items()), one.common.return_address)
 
 
 class _Reader:
@@ -174,8 +176,6 @@ class _Entries:
             reader.at += 2  # sizes of an address and of a segment
         code_factor, data_factor = reader.unsigned(), reader.signed()
         return_address = reader.take("<B") if version == 1 else reader.unsigned()
-        if return_address != RETURN_ADDRESS:
-            raise ValueError(f"return address in register {return_address}")
         encoding = 0
         if augmentation[:1] == b"z":
             size_bytes = reader.unsigned()
@@ -191,7 +191,7 @@ class _Entries:
         elif augmentation:
             raise ValueError(f"augmentation {augmentation!r}")
         program = self._section[reader.at : at + 4 + length]
-        return _Common(code_factor, data_factor, encoding, augmentation[:1] == b"z", program)
+        return _Common(code_factor, data_factor, return_address, encoding, augmentation[:1] == b"z", program)
 
 
 class _FrameState:
@@ -203,6 +203,8 @@ class _FrameState:
         self.initial: dict[int, int] = {}
         self.is_behind = False
         """Whether the instructions have come to what is behind the address."""
+        self.is_outermost = False
+        """Whether the function returns nowhere."""
         self._common = common
         self._here, self._address = start, address
         self._kept: list[tuple[tuple[int, int] | None, dict[int, int]]] = []
@@ -243,7 +245,11 @@ class _FrameState:
                 self.saved[register] = reader.unsigned() * factor
             case 0x06:
                 self._restore(reader.unsigned())
-            case 0x07 | 0x08:  # it cannot be known; it is as it was
+            case 0x07:  # it cannot be known
+                register = reader.unsigned()
+                self.saved.pop(register, None)
+                self.is_outermost |= register == self._common.return_address
+            case 0x08:  # it is as it was
                 self.saved.pop(reader.unsigned(), None)
             case 0x09:  # in another register
                 self.saved.pop(reader.unsigned(), None)
@@ -273,6 +279,8 @@ class _FrameState:
             case 0x13:
                 offset = reader.signed() * factor
                 self.frame = (self.frame[0], offset) if self.frame else None
+            case 0x2D:  # of aarch64: return addresses are signed, or no longer
+                pass
             case 0x2E:  # size of arguments, of no concern here
                 reader.unsigned()
             case _:

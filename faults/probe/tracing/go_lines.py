@@ -21,8 +21,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from ..record import SourceLine
-from .call_frames import RETURN_ADDRESS, STACK_POINTER, FrameRule
+from .call_frames import FrameRule
 from .elf import ElfFile
+from .machines import Architecture
 
 _MAGIC = 0xFFFF_FFF1
 _HEADER = struct.Struct("<IHBBQQQQQQQQ")
@@ -96,10 +97,11 @@ class GoLines:
                 return tuple(found)
             at = start + inlined[1]
 
-    def rule(self, address: int) -> FrameRule | None:
+    def rule(self, address: int, machine: Architecture) -> FrameRule | None:
         """Return how to leave the function at an address, None if it is not known, or nothing called that function.
 
-        Go's functions know at each instruction how much of the stack they have taken.
+        Go's functions know at each instruction how much of the stack they have taken. A call leaves the return address
+        above that on x86-64; on aarch64 it is in a register, and the function saves it at the lower end, first of all.
         """
         at = address - self._text
         index = bisect_right(self._starts, at) - 1
@@ -110,7 +112,13 @@ class GoLines:
         if self._table[described + _FLAGS_AT] & (_IS_OUTERMOST | _SETS_STACK_POINTER):
             return None
         size_bytes = self._value(taken, start, at)
-        return None if size_bytes is None else FrameRule(STACK_POINTER, size_bytes + 8, ((RETURN_ADDRESS, -8),))
+        if size_bytes is None:
+            return None
+        stack_pointer, return_address = machine.stack_pointer_in_dwarf, machine.return_address_in_dwarf
+        if return_address not in machine.kept:
+            return FrameRule(stack_pointer, size_bytes + 8, ((return_address, -8),), return_address)
+        saved = ((return_address, -size_bytes),) if size_bytes else ()
+        return FrameRule(stack_pointer, size_bytes, saved, return_address)
 
     def _inlined(self, described: int, tables: int, start: int, at: int) -> tuple[int, int] | None:
         """Return the function inlined at an address: its name, and where it was called, from the outer one's start."""

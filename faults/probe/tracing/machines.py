@@ -4,9 +4,10 @@ Registers are those of `struct user_regs_struct`, or of `struct user_pt_regs`, a
 64-bit words.
 
     x86-64    number in orig_rax (15), result in rax (10), arguments in rdi rsi rdx r10 r8 r9, a call is 2 bytes: 0f 05
-    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001
+    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001; behind it x7 is a mark
 
-Sources: arch/x86/include/asm/user_64.h, arch/arm64/include/uapi/asm/ptrace.h, include/uapi/asm-generic/unistd.h.
+Sources: arch/x86/include/asm/user_64.h, arch/arm64/include/uapi/asm/ptrace.h, include/uapi/asm-generic/unistd.h,
+arch/arm64/kernel/ptrace.c (report_syscall), arch/arm64/kernel/signal.c (do_signal), Documentation/arm64/sve.rst.
 """
 
 import platform
@@ -14,10 +15,15 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-NT_PRSTATUS, NT_ARM_SYSTEM_CALL = 1, 0x404
+NT_PRSTATUS, NT_ARM_SYSTEM_CALL, NT_ARM_SVE = 1, 0x404, 0x405
 _ARM_EXCLUSIVE_MASK, _ARM_EXCLUSIVE = 0x3F00_0000, 0x0800_0000
+_ARM_JUMPED = 0xC00
 _ARM_IS_ORDERED = 1 << 23
 """Set in a load-acquire, a store-release and a compare-and-swap, which share the encoding but are no exclusives."""
+
+
+_BEGIN_AGAIN = {2**64 - error for error in (512, 513, 514, 516)}
+"""ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: errors that no program sees."""
 
 
 class Architecture(NamedTuple):
@@ -38,12 +44,37 @@ class Architecture(NamedTuple):
     """How long the instruction is that makes a call."""
     takes_number_apart: bool
     """Whether the number of a call under way is no register, but a set of its own: NT_ARM_SYSTEM_CALL."""
+    kept: Mapping[int, int]
+    """Registers that functions give back as they were: by DWARF's number, where the kernel has each."""
+    stack_pointer_in_dwarf: int
+    return_address_in_dwarf: int
+    """Where a function finds the address that it returns to: a register, or one that stands for its place in memory."""
+    address_bits: int = 64
+    """How much of a return address is an address: above it may be signed."""
+    has_vectors_apart: bool = False
+    """Whether there may be registers that a call takes away: NT_ARM_SVE."""
+    state: int | None = None
+    """The register of the processor's state where that says what kind of instruction a jump has to lead to."""
+    mark: int | None = None
+    """The register that holds a mark of the kernel's at a stop behind a call."""
 
     def set_call(self, number: int) -> dict[int, int]:
         """Return which registers, by index, have to hold what for a call with a number to be made."""
         if self.takes_number_apart:
             return {self.number: number}
         return {self.result: number, self.number: 2**64 - 1}  # no call is under way that could be begun again
+
+    def without_jump(self, state: int) -> int:
+        """Return the state of a thread as if it had not just jumped: guarded code lets no jump lead to a call."""
+        return state & ~_ARM_JUMPED
+
+    def is_undecided(self, result: int) -> bool:
+        """Return whether a call that has come to this may yet begin again, and would not behind calls of ours.
+
+        Such a result is never the program's: the signal that has interrupted the call decides. On x86-64 what decides
+        are the registers, which are given back; here it is what the kernel remembers of the last call.
+        """
+        return self.takes_number_apart and result in _BEGIN_AGAIN
 
     def is_store_exclusive(self, instruction: bytes) -> bool:
         """Return whether an instruction can only succeed if nothing stops the thread since its load."""
@@ -98,6 +129,9 @@ X86_64 = Architecture(
     arguments=(14, 13, 12, 7, 9, 8),
     call_bytes=2,
     takes_number_apart=False,
+    kept={3: 5, 6: 4, 7: 19, 12: 3, 13: 2, 14: 1, 15: 0},
+    stack_pointer_in_dwarf=7,
+    return_address_in_dwarf=16,
 )
 AARCH64 = Architecture(
     name="aarch64",
@@ -121,6 +155,13 @@ AARCH64 = Architecture(
     arguments=(0, 1, 2, 3, 4, 5),
     call_bytes=4,
     takes_number_apart=True,
+    kept={number: number for number in range(19, 32)},
+    stack_pointer_in_dwarf=31,
+    return_address_in_dwarf=30,
+    address_bits=48,
+    has_vectors_apart=True,
+    state=33,
+    mark=7,
 )
 MACHINES = {machine.name: machine for machine in (X86_64, AARCH64)}
 

@@ -19,7 +19,7 @@ from . import ptrace
 from .files import KnownFile, KnownFiles
 from .machines import Architecture
 from .notes import ProgramNotes
-from .registers import register
+from .registers import RegisterSet, register
 from .seccomp import OURS, AnyBit, filter_of, filter_of_range
 from .shadows import PAGE_BYTES, FileShadow, difference
 from .threads import AddressSpace, CallInjector, Finish, OpenPage, SharedMap, TracedThread
@@ -226,7 +226,9 @@ class MapCalls:
         ptrace.set_mask(thread.id, mask)
         return outcome
 
-    def _step_over(self, thread: TracedThread, before: bytes, page: int, found: SharedMap) -> tuple[int, bytes]:
+    def _step_over(
+        self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap
+    ) -> tuple[int, RegisterSet]:
         """Carry out one instruction; return the signal to go on with, and the registers to go on with."""
         call_from, registers = self._injector.call_from, self._injector.registers
         opened: list[tuple[int, SharedMap, bytes]] = []
@@ -263,7 +265,7 @@ class MapCalls:
 
     # -- open pages ----------------------------------------------------------------------------------
 
-    def _open_page(self, thread: TracedThread, before: bytes, page: int, found: SharedMap, call: str) -> OpenPage:
+    def _open_page(self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap, call: str) -> OpenPage:
         """Open a page of a map until it is closed. The registers are the caller's to restore."""
         at = found.at + page - found.start
         key = (found.file.number, at)
@@ -275,7 +277,7 @@ class MapCalls:
         self._injector.call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection, OURS)
         return known
 
-    def _close(self, thread: TracedThread, before: bytes, page: int) -> None:
+    def _close(self, thread: TracedThread, before: RegisterSet, page: int) -> None:
         """Protect a page again, and note what has come to it. The registers are the caller's to restore."""
         memory = thread.memory
         one = memory.open_pages.pop(page)
@@ -285,13 +287,15 @@ class MapCalls:
         self._open.pop((one.file.number, one.at), None)
 
     def close_pages(self, thread: TracedThread) -> None:
-        """Protect what is open in the memory of a stopped thread, but for what the kernel is storing to."""
+        """Protect what is open in the memory of a thread behind a call, but for what the kernel is storing to."""
         memory = thread.memory
         memory.run = (0, 0)
         pages = [page for page, one in memory.open_pages.items() if not one.users]
         if pages:
-            mask = ptrace.block_signals(thread.id)
             before = self._injector.registers.get(thread.id)
+            if self._machine.is_undecided(register(before, self._machine.result)):
+                return  # they are closed behind the next step
+            mask = ptrace.block_signals(thread.id)
             for page in pages:
                 self._close(thread, before, page)
             self._injector.registers.set(thread.id, before)

@@ -15,8 +15,9 @@ from ...disk.image import Image
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, unlike
 from .control import AS_IT_IS, RunControl
-from .machines import MACHINES, X86_64, this_machine
+from .machines import MACHINES, this_machine
 from .process import TracedProgram, TraceRequest, stand_beside
+from .shadows import PAGE_BYTES
 from .source_lines import TOOL, is_there, source_lines
 
 _FORK = get_context("fork")
@@ -72,6 +73,8 @@ def run_traced(
         raise ProgramError(
             f"programs are recorded on Linux on {known}: this is {platform.system()} on {platform.machine()}"
         )
+    if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
+        raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
     if takes_stacks:
         _require_stacks()
     executable = shutil.which(program[0])
@@ -92,9 +95,6 @@ def run_traced(
 
 def _require_stacks() -> None:
     """Raise ProgramError if places in the source cannot be found here."""
-    machine = this_machine()
-    if machine is not X86_64:
-        raise ProgramError("places in the source are found on x86-64 only")
     if not is_there():
         raise ProgramError(f"places in the source are found by {TOOL}, which is not there: binutils has it")
 

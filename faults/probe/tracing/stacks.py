@@ -9,17 +9,15 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from . import ptrace
-from .call_frames import RETURN_ADDRESS, STACK_POINTER, CallFrames, FrameRule
+from .call_frames import CallFrames, FrameRule
 from .elf import ElfFile
 from .go_lines import GoLines, go_lines
-from .machines import X86_64, Architecture
+from .machines import Architecture
 from .registers import Registers, register
 from .threads import AddressSpace, TracedThread
 
 DEPTH_MAX = 24
 _CHUNK_BYTES = 1024
-_KEPT = {3: 5, 6: 4, STACK_POINTER: 19, 12: 3, 13: 2, 14: 1, 15: 0}
-"""Registers that functions give back as they were: by DWARF's number, where the kernel has each."""
 
 
 class StackFrame(NamedTuple):
@@ -76,7 +74,7 @@ class StackWalker:
     """Finds the stacks of one program's threads, and numbers different ones. 0: nothing is known."""
 
     def __init__(self, machine: Architecture) -> None:
-        assert machine is X86_64, machine.name
+        self._machine = machine
         self._registers = Registers(machine)
         self._codes: dict[AddressSpace, _CodeMaps] = {}
         self._modules: dict[str, tuple[ElfFile, CallFrames, GoLines | None] | None] = {}
@@ -96,10 +94,11 @@ class StackWalker:
         return self._numbers.setdefault(frames, len(self._numbers))
 
     def _walk(self, thread: TracedThread) -> list[StackFrame]:
+        machine = self._machine
         found = self._registers.get(thread.id)
-        known = {number: register(found, index) for number, index in _KEPT.items()}
-        address = register(found, X86_64.program_counter)
-        stack = _Stack(thread.id, known[STACK_POINTER])
+        known = {number: register(found, index) for number, index in machine.kept.items()}
+        address, stack_pointer = register(found, machine.program_counter), machine.stack_pointer_in_dwarf
+        stack = _Stack(thread.id, known[stack_pointer])
         code = self._codes.setdefault(thread.memory, _CodeMaps())
         frames: list[StackFrame] = []
         while len(frames) < DEPTH_MAX:
@@ -112,12 +111,16 @@ class StackWalker:
             if rule is None or rule.register not in known:
                 break
             at = known[rule.register] + rule.offset
+            if len(frames) > 1:
+                known.pop(rule.return_address, None)  # it has called, so a register that is not saved has another one
             try:
                 for number, offset in rule.saved:
                     known[number] = stack.word(at + offset)
             except OSError:
                 break
-            address, known[STACK_POINTER] = known[RETURN_ADDRESS], at
+            if rule.return_address not in known:
+                break
+            address, known[stack_pointer] = known[rule.return_address] % (1 << machine.address_bits), at
         return frames
 
     def _place(self, code: _CodeMaps, thread: int, address: int) -> tuple[StackFrame, FrameRule | None] | None:
@@ -132,7 +135,7 @@ class StackWalker:
             return None
         rule = functions.rule(linked)
         if rule is None and go is not None:
-            rule = go.rule(linked)
+            rule = go.rule(linked, self._machine)
         place = code.places[address] = StackFrame(mapped.path, linked), rule
         return place
 

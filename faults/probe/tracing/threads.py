@@ -9,7 +9,7 @@ from pathlib import Path
 from . import ptrace
 from .files import KnownFile
 from .machines import Architecture
-from .registers import Registers, register
+from .registers import Registers, RegisterSet, register
 
 Finish = Callable[[int], None]
 """Notes what a call has done, given what it has come to."""
@@ -124,11 +124,13 @@ class CallInjector:
         ptrace.set_mask(thread.id, mask)
         return found
 
-    def call_from(self, thread: TracedThread, before: bytes, name: str, *arguments: int) -> int:
+    def call_from(self, thread: TracedThread, before: RegisterSet, name: str, *arguments: int) -> int:
         """Do so with signals blocked already, and leave the registers to the caller, who knows them."""
         machine = self.machine
         changed = dict(zip(machine.arguments, arguments, strict=False)) | machine.set_call(machine.calls[name])
         changed[machine.program_counter] = thread.memory.call_at
+        if machine.state is not None:
+            changed[machine.state] = machine.without_jump(register(before, machine.state))
         self.registers.set(thread.id, before, changed)
         self.step(thread.id)
         found = register(self.registers.get(thread.id), machine.result)

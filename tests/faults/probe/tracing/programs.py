@@ -16,6 +16,7 @@ import array, ctypes, errno, mmap, os, signal, socket, struct, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
 long = ctypes.c_long
+IO_SETUP, IO_SUBMIT, IO_GETEVENTS = (206, 209, 208) if os.uname().machine == "x86_64" else (0, 2, 4)
 def done(result):
     assert result not in (-1, 2**64 - 1), os.strerror(ctypes.get_errno())
     return result

@@ -22,7 +22,7 @@ def interrupted(act, *arguments):  # as Python would not try again
     return (act(*arguments), errno.errorcode.get(ctypes.get_errno()))[1]
 def submitted(f, *texts):
     context = ctypes.c_ulong()
-    done(libc.syscall(206, 8, ctypes.byref(context)))
+    done(libc.syscall(IO_SETUP, 8, ctypes.byref(context)))
     buffers = [mmap.mmap(-1, 4096) for _ in texts]
     for buffer, text in zip(buffers, texts):
         buffer[:len(text)] = text
@@ -32,10 +32,10 @@ def submitted(f, *texts):
     ]
     controls = [ctypes.create_string_buffer(request, 64) for request in requests]
     wanted = (ctypes.c_void_p * len(texts))(*map(ctypes.addressof, controls))
-    assert libc.syscall(209, context, long(len(texts)), wanted) == len(texts)
+    assert libc.syscall(IO_SUBMIT, context, long(len(texts)), wanted) == len(texts)
     assert [control.raw for control in controls] == requests
     events = ctypes.create_string_buffer(32 * len(texts))
-    assert libc.syscall(208, context, long(len(texts)), long(len(texts)), events, None) == len(texts)
+    assert libc.syscall(IO_GETEVENTS, context, long(len(texts)), long(len(texts)), events, None) == len(texts)
     for _, _, result, _ in struct.iter_unpack("<QQqq", events):
         print(errno.errorcode.get(-result, result), flush=True)
 """

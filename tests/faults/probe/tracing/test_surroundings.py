@@ -78,6 +78,86 @@ def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> Non
     ]
 
 
+def test_a_call_changes_no_register_of_a_program_but_its_result(tmp_path: Path) -> None:
+    """Behind one that makes a map the recorder has the thread make others; the kernel shows x7 of aarch64 otherwise."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    (tmp_path / "registers.c").write_text(
+        """
+        #include <fcntl.h>
+        #include <sys/mman.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        #if defined __aarch64__
+        #define CALL "svc 0"
+        #define LOST "memory"
+        #define NAMED(x86, arm) asm(arm)
+        #else
+        #define CALL "syscall"
+        #define LOST "rcx", "r11", "memory"
+        #define NAMED(x86, arm) asm(x86)
+        #endif
+        int main(void) {
+            int file = open("f", O_CREAT | O_RDWR, 0600);
+            register long number NAMED("rax", "x8") = SYS_mmap;
+            register long start NAMED("rdi", "x0") = 0;
+            register long size NAMED("rsi", "x1") = 4096;
+            register long protection NAMED("rdx", "x2") = PROT_READ | PROT_WRITE;
+            register long flags NAMED("r10", "x3") = MAP_SHARED;
+            register long descriptor NAMED("r8", "x4") = file;
+            register long offset NAMED("r9", "x5") = 0;
+            register long other NAMED("r12", "x7") = 7777;
+            asm volatile(CALL : "+r"(number), "+r"(start), "+r"(other)
+                : "r"(size), "r"(protection), "r"(flags), "r"(descriptor), "r"(offset) : LOST);
+            return other == 7777 ? 0 : 3;
+        }
+        """
+    )
+    program = str(tmp_path / "registers")
+    subprocess.run(["gcc", "-O1", "-o", program, str(tmp_path / "registers.c")], check=True)
+
+    assert in_short(steps_of(record_traced([program], EMPTY, 60.0))) == ["create /files/f #0"]
+
+
+@pytest.mark.skipif(os.uname().machine != "aarch64", reason="other processors guard no jumps, or Linux does not")
+def test_a_store_that_was_jumped_to_is_recorded_though_calls_are_made_in_guarded_code(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    (tmp_path / "guarded.c").write_text(
+        """
+        #include <fcntl.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        void sync_guarded(int), store(volatile char *, int);
+        asm(".globl sync_guarded, store");
+        asm("sync_guarded: hint 34; mov x8, 82; svc 0; ret");
+        asm("store: strb w1, [x0]; ret");
+        int main(void) {
+            int file = open("f", O_CREAT | O_RDWR, 0600);
+            ftruncate(file, 4096);
+            char *code = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            memcpy(code, sync_guarded, 16);
+            __builtin___clear_cache(code, code + 16);
+            if (mprotect(code, 4096, PROT_READ | PROT_EXEC | 16) && mprotect(code, 4096, PROT_READ | PROT_EXEC))
+                return 3;
+            void (*volatile sync_it)(int) = (void *)code;
+            void (*volatile store_it)(volatile char *, int) = store;
+            char *map = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            sync_it(file);
+            store_it(map, 'B');
+            return 0;
+        }
+        """
+    )
+    program = str(tmp_path / "guarded")
+    subprocess.run(["gcc", "-O1", "-o", program, str(tmp_path / "guarded.c")], check=True)
+
+    steps = steps_of(record_traced([program], EMPTY, 60.0))
+
+    assert in_short(steps) == ["create /files/f #0", "truncate #0 @4096", "sync #0", "store #0 'B'"]
+
+
 def test_a_program_finds_what_it_is_given_and_its_files_have_numbers() -> None:
     start = Image({f"{FILES}/a": FileImage(b"A", 0), f"{FILES}/b": FileImage(b"B", 0)}, (FILES, TEMPORARY))
 
@@ -215,10 +295,10 @@ def test_io_uring_and_shared_blocks_do_not_exist() -> None:
             f = file()
             m = mmap.mmap(f, 4096)
             context = ctypes.c_ulong()
-            done(libc.syscall(206, 8, ctypes.byref(context)))
+            done(libc.syscall(IO_SETUP, 8, ctypes.byref(context)))
             request = struct.pack("<QIiHhIQQqQII", 0, 0, 0, 0, 0, f, address(m), 50, 0, 0, 0, 0)
             control = ctypes.create_string_buffer(request, 64)
-            libc.syscall(209, context, long(1), (ctypes.c_void_p * 1)(ctypes.addressof(control)))
+            libc.syscall(IO_SUBMIT, context, long(1), (ctypes.c_void_p * 1)(ctypes.addressof(control)))
             """,
             "io_submit",
         ),
@@ -289,14 +369,22 @@ def test_another_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         record_traced(["true"], EMPTY, 1.0)
 
 
+def test_pages_of_another_size_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run.os, "sysconf", lambda name: 65536)
+
+    with pytest.raises(ProgramError, match="where pages have 4096 bytes: here they have 65536"):
+        record_traced(["true"], EMPTY, 1.0)
+
+
 def test_where_ptrace_is_forbidden_one_reads_what_to_set(source: Path) -> None:
     """A seccomp filter around the recorder answers EPERM, as a container's may."""
     lines = """
-        import ctypes, struct, sys
+        import ctypes, os, struct, sys
         from tornlog.faults.probe.recording.run import EMPTY, ProgramError
         from tornlog.faults.probe.tracing.run import record_traced
         libc = ctypes.CDLL(None)
-        code = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000)]
+        ptrace = 101 if os.uname().machine == "x86_64" else 117
+        code = [(0x20, 0, 0, 0), (0x15, 0, 1, ptrace), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000)]
         code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *one) for one in code))
         head = struct.pack("<H6xQ", 4, ctypes.addressof(code))
         assert not libc.prctl(38, 1, 0, 0, 0) and not libc.prctl(22, 2, head, 0, 0)

@@ -149,7 +149,7 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
         """
             f = file()
             context = ctypes.c_ulong()
-            done(libc.syscall(206, 8, ctypes.byref(context)))
+            done(libc.syscall(IO_SETUP, 8, ctypes.byref(context)))
             buffer = ctypes.create_string_buffer(b"asynchronous", 12)
             def control(opcode, buffer, size, at):
                 request = struct.pack("<QIiHhIQQqQII", 0, 0, 0, opcode, 0, f, buffer, size, at, 0, 0, 0)
@@ -157,9 +157,9 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             start = ctypes.addressof(buffer)
             kept = control(1, start, 12, 2000), control(1, start, 5, 4000), control(3, 0, 0, 0)
             wanted = (ctypes.c_void_p * 3)(*map(ctypes.addressof, kept))
-            assert libc.syscall(209, context, long(3), wanted) == 3
+            assert libc.syscall(IO_SUBMIT, context, long(3), wanted) == 3
             events = ctypes.create_string_buffer(96)
-            assert libc.syscall(208, context, long(3), long(3), events, None) == 3
+            assert libc.syscall(IO_GETEVENTS, context, long(3), long(3), events, None) == 3
             """,
         [
             "create /files/f #0",
@@ -173,14 +173,14 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
         """
             f = file(content=b"a" * 8192)
             context = ctypes.c_ulong()
-            done(libc.syscall(206, 8, ctypes.byref(context)))
+            done(libc.syscall(IO_SETUP, 8, ctypes.byref(context)))
             m = mmap.mmap(-1, 4096)
             m[:] = b"D" * 4096
             g = os.open("f", os.O_RDWR | os.O_DIRECT)
             request = struct.pack("<QIiHhIQQqQII", 0, 0, 0, 1, 0, g, address(m), 4096, 4096, 0, 0, 0)
             control = ctypes.create_string_buffer(request, 64)
-            assert libc.syscall(209, context, long(1), (ctypes.c_void_p * 1)(ctypes.addressof(control))) == 1
-            assert libc.syscall(208, context, long(1), long(1), ctypes.create_string_buffer(32), None) == 1
+            assert libc.syscall(IO_SUBMIT, context, long(1), (ctypes.c_void_p * 1)(ctypes.addressof(control))) == 1
+            assert libc.syscall(IO_GETEVENTS, context, long(1), long(1), ctypes.create_string_buffer(32), None) == 1
             """,
         ["create /files/f #0", "write #0 'aaa...8192'", "write #0 @4096 'DDD...4096'"],
     ),
@@ -449,7 +449,7 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             m.flush(4096, 4096)
             m.flush()
             done(libc.msync(long(address(m)), long(4096), 1))
-            done(libc.syscall(277, f, long(0), long(0), 7))
+            done(libc.sync_file_range(f, long(0), long(0), 7))
             """,
         ["create /files/f #0", "write #0 'aaa...12288'", "store #0 @5000 'B'", "sync #0 @4096 +4096", "sync #0"],
     ),
@@ -491,6 +491,15 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             ctypes.memset(moved + 12288, 68, 2)
             """,
         ["create /files/f #0", "write #0 'aaa...20000'", "store #0 @8195 'B'", "store #0 'CC'", "store #0 @12288 'DD'"],
+    ),
+    "memory is set by the widest stores that the processor has": (
+        """
+            f = file()
+            m = mmap.mmap(f, 8192)
+            for size in 3, 40, 300, 3000:
+                ctypes.memset(address(m), size % 256, size)
+            """,
+        None,
     ),
     "a map that may be stored to later": (
         """
@@ -592,6 +601,19 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             "store #0 'sent'",
             "store #0 @21 'gain'",
         ],
+    ),
+    "a receive into a map that a signal interrupts goes on": (
+        """
+            f = file()
+            m = mmap.mmap(f, 4096)
+            a, b = socket.socketpair()
+            signal.signal(signal.SIGALRM, lambda *_: None)
+            signal.siginterrupt(signal.SIGALRM, False)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            threading.Timer(1.0, lambda: b.send(b"sent")).start()
+            assert libc.recv(a.fileno(), ctypes.c_void_p(address(m)), long(4), 0) == 4
+            """,
+        ["create /files/f #0", "write #0 'aaa...10000'", "store #0 'sent'"],
     ),
     "the kernel fills a map with chance and with facts": (
         """
