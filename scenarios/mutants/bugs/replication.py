@@ -138,8 +138,8 @@ GONE_SLAVE_TAKES_OTHERS = Mutant(
 
 
 # early-segments-left: a slave's first beginning came to nothing, and what it had ordered for that is made all the same.
-# Where its log then begins further on, an empty file stays in front of it, which is the log's end at the next load.
-# Found by the swarm of clusters, in this store.
+# Where its log then begins further on, an empty file stays in front of it, which is the log's end at the next load:
+# queues lead behind it. Found by the swarm of clusters, in this store.
 def _leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
     bit(any(early < base_offset for early in self._requests))
     return True
@@ -149,7 +149,7 @@ EARLY_SEGMENTS_LEFT = Mutant(
     "early-segments-left",
     "a slave that begins further on than it first tried leaves the segments that it had ordered for that",
     (Patch(AllocateMappedFileService, "begin_at", _leave_early_segments),),
-    ("REP", "START"),
+    ("CQ-VALID", "REP", "START"),
     TROUBLED.replace(
         commit_log_bytes=(1024,),
         messages_each=(16,),

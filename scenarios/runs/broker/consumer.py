@@ -5,10 +5,11 @@ another member of the group does.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import NamedTuple
 
+from ....sim.errors import MachineDied
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
 from ....store.errors import CorruptFileError
@@ -132,7 +133,8 @@ class BrokerConsumer:
         for queue in queues:
             other.positions[queue] = None
             if other._machine.is_on and other._pulling_in == other._machine.lives:
-                other._start(queue)
+                with suppress(MachineDied):  # between two queues: its next life begins with all of them
+                    other._start(queue)
 
     def _consume(self, queue: BrokerQueue) -> None:
         while True:

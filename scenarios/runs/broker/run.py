@@ -191,9 +191,7 @@ class BrokerRun(Execution):
         """Let another member of the group take over from one that has died, if chance has it so."""
         others = [each for each in self._consumers if each is not dead]
         if others and self._choices.stream("group").chance(0.5, "another takes over"):
-            heir = self._choices.stream("group").pick(others, "who takes over")
-            with self._kernel.at_one_moment():  # or the heir dies between two queues
-                dead.hand_over(heir)
+            dead.hand_over(self._choices.stream("group").pick(others, "who takes over"))
 
     # -- lives -------------------------------------------------------------------------------------
 
