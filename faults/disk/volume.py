@@ -33,8 +33,8 @@ class Volume:
     injector: FaultInjector
     sector_bytes: int
     limit_bytes: int | None
-    _told_bytes: tuple[int, int] | None = None
-    """The least and the most that anybody was told is used, since `take_used_extremes`."""
+    _reported_bytes: tuple[int, int] | None = None
+    """The least and the most that was reported as used since `take_used_extremes`."""
     _holders: dict[int, Machine] = field(default_factory=dict)
     """Of the locks, by the files' numbers."""
 
@@ -42,16 +42,16 @@ class Volume:
         """Return what the files take and what is left; a disk may hold more than it could take now."""
         used_bytes = self.names.current.used_bytes
         assert used_bytes >= 0, used_bytes
-        least, most = self._told_bytes or (used_bytes, used_bytes)
-        self._told_bytes = min(least, used_bytes), max(most, used_bytes)
+        least, most = self._reported_bytes or (used_bytes, used_bytes)
+        self._reported_bytes = min(least, used_bytes), max(most, used_bytes)
         limit_bytes = _UNLIMITED_BYTES if self.limit_bytes is None else self.limit_bytes
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
     def take_used_extremes(self) -> tuple[int, int]:
         """Return the least and the most that files took, now and whenever anybody asked since the last call."""
         self.space()
-        assert self._told_bytes is not None
-        extremes, self._told_bytes = self._told_bytes, None
+        assert self._reported_bytes is not None
+        extremes, self._reported_bytes = self._reported_bytes, None
         return extremes
 
     @property

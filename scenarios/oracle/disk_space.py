@@ -45,7 +45,7 @@ class Room:
     def look(self, segment_bytes: int) -> Filling:
         """Return how full the disk has been since the last look.
 
-        What a store goes by is what it was told when it asked. Between two looks it may have removed a segment, found
+        A store goes by what it has read when it looked. Between two looks it may have removed a segment, found
         that there is room, and made another one.
         """
         least_bytes, most_bytes = self._disk.take_used_extremes()

@@ -1,4 +1,4 @@
-"""Log time: what store times are taken from, and what tells when the delayed is due. It neither falls nor stands still.
+"""Log time: what store times are taken from, and what decides when the delayed is due. It never falls nor stands still.
 
 It is the wall clock, unless that is behind: because it was set back, or because a record says that it was stored in the
 future, as one whose store time has rotted does. Time then goes on from where it was, at half the pace, until the wall

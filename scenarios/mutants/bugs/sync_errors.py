@@ -1,7 +1,12 @@
 """Bugs of sync errors beside the log's flush: whose error it is, and for how long it counts."""
 
+from ....store.filters.message_filter import MessageFilter
 from ....store.log.segment_queue import SegmentQueue
+from ....store.message import GetMessageResult
+from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.flush_queues import FlushConsumeQueueService
+from ....store.queues.pull import Puller
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -57,5 +62,31 @@ RECOVERY_SYNC_ERROR_RETRIED = Mutant(
         faults={"failed_write_back_chance": (0.1,)},
         endings=("crash in traffic",),
         lives=(3,),
+    ),
+)
+
+
+# pull-after-failed-sync: a pull gives what it sees in the page cache, also once a sync of the log or of the queue has
+# failed. Where the kernel drops what it could not write, that is what lay there before: zeros for a message, a blank
+# for an entry. Found by the swarm of brokers, in this store.
+_original_get_message = Puller.get_message
+
+
+def _get_what_is_seen(
+    self: Puller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
+) -> GetMessageResult:
+    for segments in (self._commit_log.queue, queue.queue):
+        bit(segments.sync_has_failed)
+        segments.sync_has_failed = False
+    return _original_get_message(self, queue, offset, max_messages, wanted)
+
+
+PULL_AFTER_FAILED_SYNC = Mutant(
+    "pull-after-failed-sync",
+    "a pull gives and passes over what a failed sync has taken out of the page cache",
+    (Patch(Puller, "get_message", _get_what_is_seen),),
+    ("READ", "VIS"),
+    SCENARIOS["a-broker-on-a-failing-disk-answers-truthfully"].ranges.replace(
+        disk=("btrfs",), sync_flush=(False,), pauses={"chance": (0.5,)}, faults={"failed_sync_chance": (0.1,)}
     ),
 )

@@ -14,7 +14,7 @@ from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchError
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.store.log.segment import Segment
 
-SEEDS_MAX = 120
+SEEDS_MAX = 240
 
 
 def attributes() -> dict[tuple[str, str], object]:

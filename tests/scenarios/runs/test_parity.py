@@ -25,7 +25,7 @@ from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.message import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
-from tornlog.store.world import Clock, World
+from tornlog.store.world import World
 
 Body = Callable[[World], Any]
 
@@ -64,17 +64,21 @@ def tree_of_directory(directory: Path) -> dict[str, bytes | None]:
 
 
 class ScriptedClock:
-    """Shows the wall-clock time it was told; what is measured is measured with the world's own clock."""
+    """Shows the times that a workload says, for log time goes on by what is measured where the wall clock falls."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.wall_ms = 1_700_000_000_000
-        self._clock = clock
+    def __init__(self) -> None:
+        self._wall_ms = 1_700_000_000_000
+        self._measured_ms = 0
+
+    def pass_ms(self, wall_ms: int) -> None:
+        self._wall_ms += wall_ms
+        self._measured_ms += abs(wall_ms)
 
     def now_ms(self) -> int:
-        return self.wall_ms
+        return self._wall_ms
 
     def monotonic_ns(self) -> int:
-        return self._clock.monotonic_ns()
+        return self._measured_ms * 1_000_000
 
     def utc_offset_ms(self) -> int:
         return 0
@@ -82,7 +86,7 @@ class ScriptedClock:
 
 @dataclass(frozen=True)
 class Step:
-    """One put of a workload, and how far the wall clock goes before it."""
+    """One put of a workload, and how far the wall clock goes, or steps back, before it."""
 
     wall_ms: int
     put: Message | MessageBatch
@@ -98,7 +102,7 @@ def workload(random: Random, count: int) -> Iterator[Step]:
             tags=random.choice(("", "TagA", "TagB")),
             keys=f"key{number}",
         )
-        wall_ms = random.choice((0, 0, 1, 40, 5000))  # behind a clock that was set back, log time is measured
+        wall_ms = random.choice((0, 0, 1, 40, 5000, -20))
         if random.random() < 0.2:
             units = [BatchUnit(0, random.randbytes(20), f"KEYS\1unit{unit}".encode()) for unit in range(3)]
             yield Step(wall_ms, MessageBatch(Message(topic, queue_id=1), encode_batch(units)))
@@ -108,13 +112,13 @@ def workload(random: Random, count: int) -> Iterator[Step]:
 
 def live(world: World, config: StoreConfig, steps: Iterable[Step]) -> list[tuple[str, str]]:
     """Live one life, to a clean end; return every answer."""
-    clock = ScriptedClock(world.clock)
+    clock = ScriptedClock()
     store = MessageStore(World(clock, world.tasks, world.files), config)
     store.load()
     store.start()
     answers = []
     for step in steps:
-        clock.wall_ms += step.wall_ms
+        clock.pass_ms(step.wall_ms)
         if isinstance(step.put, MessageBatch):
             result = store.put_messages(step.put)
         else:
