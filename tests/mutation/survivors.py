@@ -115,12 +115,8 @@ SURVIVORS: dict[str, str] = {
     "swap:index_file.IndexFile.put_key#1": (
         "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
     ),
-    "swap:message_store.MessageStore.start#1": ("equivalent: puts are accepted only after both"),
     "swap:schedule.ScheduleMessageService.persist_correction#1": (
         "equivalent: if persisting fails the store does not start, and the flag goes with it"
-    ),
-    "swap:segment_queue.SegmentQueue.make_second_durable#1": (
-        "equivalent: the first segment is removed only after both syncs"
     ),
     "swap:transient_pool.BufferedSegment.commit#1": (
         "gap: the flusher would have to read the store time in the one switch between the two: one seed in some 1,500 "

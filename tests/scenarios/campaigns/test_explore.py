@@ -265,7 +265,7 @@ def test_a_nested_situation_has_the_operations_of_a_load_and_no_others() -> None
         assert inner.depth == 1
         assert inner.points
         kinds = [point.kind for point in inner.points]
-        assert kinds[0] in ("create", "write", "empty", "make directory")
+        assert kinds[0] in ("create", "write", "empty", "make directory", "sync directory")
         assert not any(point.path.endswith("/abort") and point.kind == "create" for point in inner.points)
 
 
