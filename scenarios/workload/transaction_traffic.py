@@ -61,8 +61,8 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 
 def fits(put: PutEntry, plan: Plan) -> bool:
-    """Return whether a segment can hold all that may become of a half message, the longest if it is given up."""
-    longer_topic = len(CHECKED_TOO_OFTEN_TOPIC) - len(HALF_TOPIC)
+    """Return whether a segment can hold all that may become of a half message, which is given up or committed."""
+    longer_topic = max(len(CHECKED_TOO_OFTEN_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
 
