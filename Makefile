@@ -56,7 +56,7 @@ sanitize: $(DEV)  ## the core in C under the sanitizers for addresses and undefi
 		$(NATIVE)/*.c -o $(SANITIZED)/_records.abi3.so
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 		SANITIZED_CORE=$(SANITIZED)/_records.abi3.so $(BIN)/pytest -p no:cacheprovider \
-		tests/store/formats/test_columns.py tests/store/test_core.py
+		tests/store/formats/test_columns.py tests/store/formats/test_put_core.py tests/store/test_core.py
 
 bench: $(DEV)  ## what one second buys on this machine
 	$(BIN)/tornlog bench

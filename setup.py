@@ -26,7 +26,7 @@ setup(
     ext_modules=[
         Extension(
             "tornlog.store.formats.native._records",
-            sources=[f"{NATIVE}/{name}.c" for name in ("records", "scan", "entries", "pulls", "crc32")],
+            sources=[f"{NATIVE}/{name}.c" for name in ("records", "scan", "entries", "pulls", "puts", "crc32")],
             depends=[f"{NATIVE}/{name}.h" for name in ("tables", "crc32")],
             extra_compile_args=["-fvisibility=hidden"],  # its names are nobody else's business
             py_limited_api=True,  # one build for Python 3.11 and all later ones

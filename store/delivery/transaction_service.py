@@ -108,7 +108,7 @@ class TransactionalMessageService:
         if half is None:
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
         for form in widest_forms(message, half):
-            encoded = self._store.commit_log.encode(form)
+            encoded = self._store.commit_log.encoder.encode(form)
             if isinstance(encoded, PutMessageStatus):
                 return PutMessageResult(encoded)
         return self._store.put_message(half)

@@ -11,6 +11,7 @@ rows. numpy can take one without a copy: `numpy.frombuffer(table, numpy.int64).r
 from typing import Protocol
 
 from .delay_level import SCHEDULE_TOPIC
+from .host import Host
 
 COLUMNS = ("physical_offset", "size_bytes", "queue", "queue_offset", "store_timestamp_ms", "tags_code")
 """Of a record. queue: its number among those that are known, -1 if the record belongs in no queue."""
@@ -94,6 +95,50 @@ class Core(Protocol):
         whose record is not in log or in front of the log offset begin, or with which there would be more than count_max
         records or bytes_max bytes; the first is taken however long it is.
         """
+
+    def encode(
+        self,
+        topic: bytes,
+        properties: bytes,
+        body: bytes,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        born_host: Host,
+        store_host: Host,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        /,
+    ) -> bytearray | None:
+        """Return a record that is to be placed, as `encode_record` does; None where that would raise an error."""
+
+    def encode_batch(
+        self,
+        units: bytes,
+        topic: bytes,
+        shared_properties: bytes,
+        queue_id: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        born_host: Host,
+        store_host: Host,
+        reconsume_times: int,
+        /,
+    ) -> tuple[bytearray, tuple[int, ...]] | None:
+        """Return records, as `encode_batch_records` does; None where that would raise an error, or find no unit."""
+
+    def place(
+        self,
+        records: bytearray,
+        starts: tuple[int, ...],
+        queue_offset: int,
+        physical_offset: int,
+        store_timestamp_ms: int,
+        born_host_v6: bool,
+        /,
+    ) -> None:
+        """Write what only the put lock can know into records, as `place_records` does."""
 
 
 class PlainRecords:

@@ -27,7 +27,6 @@ Source: RocketMQ CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndRe
 V2 from RocketMQ 5 MessageVersion.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -213,8 +212,7 @@ def encode_record(
 
 def place_records(
     buffer: bytearray,
-    starts: Sequence[int],
-    *,
+    starts: tuple[int, ...],
     queue_offset: int,
     physical_offset: int,
     store_timestamp_ms: int,

@@ -5,27 +5,13 @@ Log order and queue order are then one, and a counter moves only after the bytes
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache, partial
 
 from ..config import StoreConfig
-from ..delivery.redirect import DELAY_MARK, redirection
-from ..errors import CorruptFileError, InvalidMessageError
+from ..errors import CorruptFileError
 from ..formats import message as record_format
-from ..formats.batch import encode_batch_records
-from ..formats.delay_level import delay_level, parse_delay_levels
-from ..formats.host import IPV6_BYTES, Host
-from ..formats.message import MessageRecord, decode_record, encode_blank, encode_record, place_records
+from ..formats.message import MessageRecord, decode_record, encode_blank, place_records
 from ..marks import hit
-from ..message import (
-    AppendMessageResult,
-    Message,
-    MessageBatch,
-    PutMessageResult,
-    PutMessageStatus,
-    is_storable_topic,
-)
-from ..queues.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
+from ..message import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ..replication.group_transfer import GroupTransfer
 from ..service import do_nothing
 from ..stats import TopicTotals
@@ -33,27 +19,9 @@ from ..world import World
 from .allocate import AllocateMappedFileService
 from .flush import FlushCommitLogService
 from .log_time import LogTime
+from .put_encoder import EncodedPut, PutEncoder
 from .segment import Segment
 from .segment_queue import SegmentQueue
-
-_QUEUE_ID_MAX = 0x7FFFFFFF
-_UNCOUNTED = (record_format.TRANSACTION_PREPARED, record_format.TRANSACTION_ROLLBACK)
-
-
-@dataclass(slots=True)
-class EncodedPut:
-    """Records ready to be placed: one buffer, contiguous, for one queue."""
-
-    buffer: bytearray
-    starts: tuple[int, ...]
-    topic: str
-    queue_id: int
-    store_host: Host
-    born_host_v6: bool
-    counted: bool
-    """Whether the records take queue offsets; prepared and rolled back ones do not."""
-    light: LightPut | None = None
-    """The light queues of a single message that has any."""
 
 
 class CommitLog:
@@ -90,15 +58,15 @@ class CommitLog:
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
-        self._delay_levels = len(parse_delay_levels(config.message_delay_level))
-        self._multi_dispatch = config.enable_multi_dispatch
+        self.encoder = PutEncoder(config, world.core)
+        self._place_records = place_records if world.core is None else world.core.place
         self._closed = False
 
     # -- putting -----------------------------------------------------------------------------------
 
     def put(self, message: Message | MessageBatch) -> PutMessageResult:
         """Store one message or one batch and answer as flush_disk_type promises."""
-        encoded = self.encode(message)
+        encoded = self.encoder.encode(message)
         if isinstance(encoded, PutMessageStatus):
             self.puts_failed += 1
             return PutMessageResult(encoded)
@@ -120,100 +88,6 @@ class CommitLog:
         flushed = self.flush_service.wait_durable(end_offset, wait=True)
         replicated = slaves.wait(request)
         return flushed if replicated is PutMessageStatus.PUT_OK else replicated
-
-    def encode(self, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-        """Turn what a producer handed in into records, or say why no record can hold it."""
-        if isinstance(message, MessageBatch):
-            return self._encode_batch(message)
-        if DELAY_MARK in message.properties:
-            return self._encode_delayed(message)
-        return self._encode_single(message)
-
-    def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
-        """Encode what waits in a delayed message's place, if the message itself can be stored when it is due."""
-        try:
-            redirected = redirection(message, self._delay_levels)
-        except InvalidMessageError:
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        if redirected is None:
-            return self._encode_single(message)
-        due = self._encode_single(redirected.due)
-        return due if isinstance(due, PutMessageStatus) else self._encode_single(redirected.waiting)
-
-    def _encode_single(self, message: Message) -> EncodedPut | PutMessageStatus:
-        properties = message.properties.encode()
-        if len(properties) > record_format.MAX_PROPERTIES_BYTES:
-            return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
-        if len(message.body) > self._config.max_message_size:
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        sys_flag = _host_flags(message)
-        if self._multi_dispatch and LIGHT_MARK in properties:
-            return self._encode_light(message, sys_flag, without_offsets(properties))
-        try:
-            buffer = _encode_one(message, sys_flag, message.flag, message.body, properties)
-        except InvalidMessageError:
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        return self._checked(message, buffer, (0,), sys_flag)
-
-    def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
-        """Encode a message that may name light queues, as long as its record can become."""
-        encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
-        try:
-            place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
-            light = light_put(*place, properties, encode, lmq=lmq)
-            if light is not None:
-                properties = light.widest_properties()
-            if len(properties) > record_format.MAX_PROPERTIES_BYTES:
-                return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
-            encoded = self._checked(message, encode(properties), (0,), sys_flag)
-        except InvalidMessageError:
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        if isinstance(encoded, EncodedPut):
-            encoded.light = light
-        return encoded
-
-    def _encode_batch(self, batch: MessageBatch) -> EncodedPut | PutMessageStatus:
-        head = batch.head
-        sys_flag = _host_flags(head)
-        shared = head.properties.encode()
-        if sys_flag & record_format.TRANSACTION_MASK or delay_level(shared) > 0:
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        if len(batch.units) > self._config.max_message_size:
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        is_light = self._multi_dispatch and LIGHT_MARK in shared + batch.units
-        try:
-            buffer, starts = encode_batch_records(
-                batch.units,
-                topic=_storable_topic(head),
-                shared_properties=shared,
-                queue_id=head.queue_id,
-                sys_flag=sys_flag,
-                born_timestamp_ms=head.born_timestamp_ms,
-                born_host=head.born_host,
-                store_host=head.store_host,
-                reconsume_times=head.reconsume_times,
-                clean=without_offsets if is_light else None,
-            )
-        except (CorruptFileError, InvalidMessageError):
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        if not starts:
-            return PutMessageStatus.MESSAGE_ILLEGAL
-        return self._checked(head, buffer, starts, sys_flag)
-
-    def _checked(
-        self, head: Message, buffer: bytearray, starts: tuple[int, ...], sys_flag: int
-    ) -> EncodedPut | PutMessageStatus:
-        if len(buffer) + record_format.BLANK_BYTES > self._config.mapped_file_size_commit_log:
-            return PutMessageStatus.MESSAGE_ILLEGAL  # no segment will ever hold it
-        return EncodedPut(
-            buffer,
-            starts,
-            head.topic,
-            head.queue_id,
-            head.store_host,
-            bool(sys_flag & record_format.BORN_HOST_V6),
-            sys_flag & record_format.TRANSACTION_MASK not in _UNCOUNTED,
-        )
 
     def append(self, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
         """Place the records behind the last one, in the page cache."""
@@ -243,13 +117,8 @@ class CommitLog:
         wrote_offset = segment.base_offset + position
         key = (encoded.topic, encoded.queue_id)
         queue_offset = self.topic_queue_table.get(key, 0) if encoded.counted else 0
-        place_records(
-            encoded.buffer,
-            encoded.starts,
-            queue_offset=queue_offset,
-            physical_offset=wrote_offset,
-            store_timestamp_ms=store_timestamp_ms,
-            born_host_v6=encoded.born_host_v6,
+        self._place_records(
+            encoded.buffer, encoded.starts, queue_offset, wrote_offset, store_timestamp_ms, encoded.born_host_v6
         )
         segment.append(position, encoded.buffer)
         segment.store_timestamp_ms = store_timestamp_ms
@@ -368,48 +237,3 @@ class CommitLog:
         except CorruptFileError:
             return None
         return record if record.physical_offset == physical_offset else None
-
-
-def _host_flags(message: Message) -> int:
-    """Return sysFlag with the address bits that the hosts ask for, whatever the client claimed."""
-    flags = message.sys_flag & ~record_format.HOST_V6_MASK
-    if len(message.born_host.address) == IPV6_BYTES:
-        flags |= record_format.BORN_HOST_V6
-    if len(message.store_host.address) == IPV6_BYTES:
-        flags |= record_format.STORE_HOST_V6
-    return flags
-
-
-def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
-    if b"\0" in properties:
-        raise InvalidMessageError("properties: no NUL can be distinguished from a zeroed sector")
-    return encode_record(
-        topic=_storable_topic(head),
-        properties=properties,
-        body=body,
-        queue_id=head.queue_id,
-        flag=flag,
-        sys_flag=sys_flag,
-        born_timestamp_ms=head.born_timestamp_ms,
-        born_host=head.born_host,
-        store_timestamp_ms=0,
-        store_host=head.store_host,
-        reconsume_times=head.reconsume_times,
-        prepared_transaction_offset=head.prepared_transaction_offset,
-    )
-
-
-def _storable_topic(message: Message) -> bytes:
-    """Return a topic's bytes. Raises InvalidMessageError if no path or record can hold it or its queue id."""
-    topic = _topic_bytes(message.topic)
-    if topic is None or not 0 <= message.queue_id <= _QUEUE_ID_MAX:
-        place = f"topic {message.topic!r}, queue {message.queue_id}"
-        raise InvalidMessageError(f"{place}: no path or record can hold it")
-    return topic
-
-
-@lru_cache(maxsize=4096)
-def _topic_bytes(topic: str) -> bytes | None:
-    """Return a topic as its records spell it, None if no path or record can hold it."""
-    raw = topic.encode()
-    return raw if len(raw) <= record_format.MAX_TOPIC_BYTES and is_storable_topic(topic) else None

@@ -1,7 +1,7 @@
 """The core in C, if it was built on this computer and nobody wants Python alone."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from ..formats.columns import Core
@@ -21,4 +21,4 @@ def load_core() -> "Core | None":
         from ..formats.native import INTERFACE, _records
     except ImportError:
         return None
-    return _records if _records.INTERFACE == INTERFACE else None
+    return cast("Core", _records) if _records.INTERFACE == INTERFACE else None

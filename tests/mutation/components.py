@@ -74,7 +74,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "commit log",
-            ("log.commit_log",),
+            ("log.commit_log", "log.put_encoder"),
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "producers": (2, 3),

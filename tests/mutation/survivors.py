@@ -131,7 +131,7 @@ _NO_REFUSAL = "no disk of its component's runs refuses to remove a file"
 
 UNREACHED: dict[str, str] = {
     "forget-state:consumer_offsets.ConsumerOffsetManager.commit_offset#1": "no consumer group reads light queues only",
-    "ignore-error:commit_log.CommitLog._encode_delayed#1": _NO_SUCH_DELAY,
+    "ignore-error:put_encoder.PutEncoder._encode_delayed#1": _NO_SUCH_DELAY,
     "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",
     "ignore-error:redirect.redirection#1": _NO_SUCH_DELAY,
     "ignore-error:allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,

@@ -9,7 +9,8 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ....store.formats.java_hash import java_hash
 from ....store.formats.properties import find_property
 from ....store.log import recovery
-from ....store.log.commit_log import CommitLog, EncodedPut
+from ....store.log.commit_log import CommitLog
+from ....store.log.put_encoder import EncodedPut
 from ....store.log.recovery import RecoveryReport
 from ....store.message import (
     AppendMessageResult,

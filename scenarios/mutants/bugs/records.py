@@ -8,8 +8,8 @@ from typing import Any
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records
 from ....store.formats.host import Host
 from ....store.formats.message import MAX_TOPIC_BYTES
-from ....store.log import commit_log
-from ....store.log.commit_log import CommitLog, EncodedPut, _encode_one
+from ....store.log import put_encoder
+from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_one
 from ....store.message import Message, PutMessageStatus
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
@@ -27,7 +27,7 @@ def _encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray
 BATCH_SHARES_FIRST_FLAG = Mutant(
     "batch-shares-first-flag",
     "every record of a batch has the flag of the batch's first message",
-    (Patch(commit_log, "encode_batch_records", _encode_batch_with_first_flag),),
+    (Patch(put_encoder, "encode_batch_records", _encode_batch_with_first_flag),),
     ("DUR", "PREFIX"),
     Ranges(messages={"batch_chance": (0.2,)}),
 )
@@ -42,7 +42,7 @@ def _bug_of_one_record(id_: str, summary: str, change: Callable[[Message], Messa
         bit(changed != (head, flag))
         return _encode_one(changed[0], sys_flag, changed[1], body, properties)
 
-    return Mutant(id_, summary, (Patch(commit_log, "_encode_one", encode),), ("DUR", "PREFIX"))
+    return Mutant(id_, summary, (Patch(put_encoder, "_encode_one", encode),), ("DUR", "PREFIX"))
 
 
 def _with_hosts_swapped(head: Message) -> Message:
@@ -83,10 +83,10 @@ RECORD_FLAG_DROPPED = _bug_of_one_record(
 
 
 # longest-body-refused: the longest body that the settings admit is taken for one that is too long.
-_original_encode_single = CommitLog._encode_single
+_original_encode_single = PutEncoder._encode_single
 
 
-def _encode_shorter(self: CommitLog, message: Message) -> EncodedPut | PutMessageStatus:
+def _encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
     if bit(len(message.body) == self._config.max_message_size):
         return PutMessageStatus.MESSAGE_ILLEGAL
     return _original_encode_single(self, message)
@@ -95,14 +95,14 @@ def _encode_shorter(self: CommitLog, message: Message) -> EncodedPut | PutMessag
 LONGEST_BODY_REFUSED = Mutant(
     "longest-body-refused",
     "a message whose body is as long as the settings admit is refused",
-    (Patch(CommitLog, "_encode_single", _encode_shorter),),
+    (Patch(PutEncoder, "_encode_single", _encode_shorter),),
     ("STATUS",),
     Ranges(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)}),
 )
 
 
 # longest-topic-refused: the longest topic that a record can hold is taken for one that is too long.
-_original_topic_bytes = commit_log._topic_bytes
+_original_topic_bytes = put_encoder._topic_bytes
 
 
 def _bytes_of_shorter_topic(topic: str) -> bytes | None:
@@ -113,7 +113,7 @@ def _bytes_of_shorter_topic(topic: str) -> bytes | None:
 LONGEST_TOPIC_REFUSED = Mutant(
     "longest-topic-refused",
     "a message whose topic is as long as a record can hold is refused",
-    (Patch(commit_log, "_topic_bytes", _bytes_of_shorter_topic),),
+    (Patch(put_encoder, "_topic_bytes", _bytes_of_shorter_topic),),
     ("STATUS",),
     Ranges(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)}),
 )

@@ -2,9 +2,10 @@
 
 from weakref import WeakKeyDictionary
 
-from ....store.log.commit_log import CommitLog, EncodedPut
+from ....store.log.commit_log import CommitLog
 from ....store.log.flush import GroupCommitService
 from ....store.log.log_time import LogTime
+from ....store.log.put_encoder import EncodedPut
 from ....store.message import AppendMessageResult, PutMessageStatus
 from ....store.replication.group_transfer import GroupTransfer, GroupTransferRequest
 from ...claims.catalogue.clusters import TROUBLED

@@ -54,5 +54,8 @@ PyObject *scan(PyObject *module, PyObject *args);
 PyObject *queue_runs(PyObject *module, PyObject *args);
 PyObject *index_links(PyObject *module, PyObject *args);
 PyObject *pull_records(PyObject *module, PyObject *args);
+PyObject *encode_record(PyObject *module, PyObject *args);
+PyObject *encode_batch(PyObject *module, PyObject *args);
+PyObject *place_records(PyObject *module, PyObject *args);
 
 #endif

@@ -28,19 +28,33 @@ def main(jobs: Annotated[int, typer.Option(min=1, help="Processes that check, ea
         print_error(str(missing))
         raise typer.Exit(2) from missing
     examples: dict[str, _Example] = {}
-    plans = plain_table("recorded", ("plan", "disks"), ("steps", "promises", "states", "checked", "seconds"))
+    plans = plain_table(
+        "recorded",
+        ("plan", "disks"),
+        ("steps", "promises", "states", "checked", "s", "bare CPU s", "recorded", "times"),
+    )
+    runs = []
     for plan in PLANS:
         run = run_plan(commands[plan.version], plan, jobs)
         counts = (len(run.record.steps), len(run.record.acknowledged), run.report.states, run.report.judged)
-        plans.add_row(plan.name, " ".join(plan.disks), *(f"{count:,}" for count in counts), f"{run.seconds:.0f}")
+        counted = [*(f"{count:,}" for count in counts), f"{run.seconds:.0f}"]
+        plans.add_row(plan.name, " ".join(plan.disks), *counted, *_cost([run]))
+        runs.append(run)
         for name, kind in FINDINGS[plan.version].items():
             found = [(run, group) for group in run.met.get(kind, ())]
             best = min([*found, *([examples[name]] if name in examples else [])], key=_simplicity, default=None)
             if best is not None:
                 examples[name] = best
+    plans.add_row("all", "", *[""] * 5, *_cost(runs))
     OUT.print(plans)
     _print_findings(examples)
     raise typer.Exit(0 if len(examples) == sum(map(len, FINDINGS.values())) else 1)
+
+
+def _cost(runs: list[RecordedPlan]) -> tuple[str, str, str]:
+    """Return the CPU seconds of some runs by themselves, with their recorder, and the ratio."""
+    bare, recorded = (sum(getattr(run, name) for run in runs) for name in ("bare_cpu_seconds", "recorded_cpu_seconds"))
+    return f"{bare:.1f}", f"{recorded:.1f}", f"{recorded / bare:.2f}"
 
 
 def _simplicity(example: _Example) -> tuple[int, tuple[int, int, int, bool, bool]]:

@@ -1,16 +1,20 @@
 """The real store on its JVM, recorded with each store through its maps, and its crashes judged by the real store."""
 
 import json
+import resource
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.content import PAGE_BYTES
+from tornlog.faults.disk.export import export
 from tornlog.faults.disk.image import Image
 from tornlog.faults.probe.checks.check import BROKEN
 from tornlog.faults.probe.checks.checkers import Checkers
@@ -27,7 +31,7 @@ from .plans import Plan
 
 STATES_MAX = 24
 """Of one crash."""
-_FIRST_STATES_MAX = 4_096
+_FIRST_STATES_MAX, _FIRST_LIVES_MAX = 4_096, 4
 _LOG = f"{FILES}/store/commitlog/{0:020}"
 _PROGRAM_SECONDS, _CHECK_SECONDS = 120.0, 60.0
 _HERE = Path(__file__).parent
@@ -47,6 +51,10 @@ class RecordedPlan:
     report: ProbeReport
     met: Mapping[str, list[ViolationGroup]]
     seconds: float
+    bare_cpu_seconds: float
+    """Of the whole run, its JVM's start included, by itself."""
+    recorded_cpu_seconds: float
+    """Of such a run with its recorder."""
 
 
 def recorded_store(name: str) -> list[str]:
@@ -70,8 +78,11 @@ def run_plan(command: list[str], plan: Plan, jobs: int = 1, states_max: int = ST
     gives no verdict.
     """
     began = perf_counter()
-    start = EMPTY if plan.before is None else _damaged(_record(command, plan.before, EMPTY), plan.before)
+    start = EMPTY if plan.before is None else _damaged(command, plan.before)
+    bare_cpu_seconds = _bare_cpu_seconds(command, plan, start)
+    used_seconds = _cpu_seconds()
     record = _record(command, plan, start)
+    recorded_cpu_seconds = _cpu_seconds() - used_seconds
     judge = CheckServer(shlex.join(["env", f"PYTHONPATH={_HERE.parents[2]}", sys.executable, "-m", _JUDGE, plan.name]))
     with Checkers(judge, jobs, _CHECK_SECONDS) as checkers:
         report = probe(record, start, checkers, disks=plan.disks, limit=states_max)
@@ -82,7 +93,22 @@ def run_plan(command: list[str], plan: Plan, jobs: int = 1, states_max: int = ST
             raise RuntimeError(f"{plan.name}: the judge gives no verdict: {verdict}")
         for kind in verdict.lines[0].split():
             met.setdefault(kind, []).append(group)
-    return RecordedPlan(plan, record, report, met, perf_counter() - began)
+    seconds = perf_counter() - began
+    return RecordedPlan(plan, record, report, met, seconds, bare_cpu_seconds, recorded_cpu_seconds)
+
+
+def _cpu_seconds() -> float:
+    """Return what this process has used, and all children of it that have ended."""
+    of_all = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in of_all)
+
+
+def _bare_cpu_seconds(command: list[str], plan: Plan, start: Image) -> float:
+    with TemporaryDirectory() as place:
+        export(start, FILES, Path(place))
+        used_seconds = _cpu_seconds()
+        subprocess.run([*command, json.dumps(plan.command)], cwd=place, stdout=subprocess.DEVNULL, check=True)
+        return _cpu_seconds() - used_seconds
 
 
 def _record(command: list[str], plan: Plan, start: Image) -> ProgramRecord:
@@ -94,11 +120,21 @@ def _record(command: list[str], plan: Plan, start: Image) -> ProgramRecord:
     return record
 
 
-def _damaged(record: ProgramRecord, plan: Plan) -> Image:
+def _damaged(command: list[str], plan: Plan) -> Image:
     """Return what a power cut may leave of a plan: its last message, but not the body of the one before.
 
-    That is the log as it was, but for one page of zeros. Raises RuntimeError if no such state is met.
+    A sync between the two, as comes twice a second, rules that out: the plan is then run again, some times. Raises
+    RuntimeError if no such state is met.
     """
+    for _ in range(_FIRST_LIVES_MAX):
+        left = _without_the_one_before(_record(command, plan, EMPTY), plan)
+        if left is not None:
+            return left
+    raise RuntimeError(f"{plan.name}: no power cut leaves the last message without the one before")
+
+
+def _without_the_one_before(record: ProgramRecord, plan: Plan) -> Image | None:
+    """Return the log as a record has it, but for one page of zeros; None if no state of those tried is that."""
     answers = [json.loads(answer) for answer in record.acknowledged]
     damaged, last = answers[-2]["offset"], answers[-1]["offset"]
     page = -(-damaged // PAGE_BYTES) * PAGE_BYTES + PAGE_BYTES  # wholly of the body
@@ -116,4 +152,4 @@ def _damaged(record: ProgramRecord, plan: Plan) -> Image:
                 left = state.image.files.get(_LOG)
                 if left is not None and left.held[:] == wanted:
                     return state.image
-    raise RuntimeError(f"{plan.name}: no power cut leaves the last message without the one before")
+    return None

@@ -92,7 +92,7 @@ def buffered(store: MessageStore) -> BufferedSegment:
     )
     at = 0
     for number in range(3):
-        encoded = store.commit_log.encode(Message.of("T0", bytes([number]) * 50))
+        encoded = store.commit_log.encoder.encode(Message.of("T0", bytes([number]) * 50))
         assert not isinstance(encoded, PutMessageStatus)
         record = encoded.buffer
         place_records(record, (0,), queue_offset=number, physical_offset=at, store_timestamp_ms=1, born_host_v6=False)

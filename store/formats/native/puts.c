@@ -1,0 +1,224 @@
+/* Encodes records for a put, and gives them their places: layouts in formats/message.py and formats/batch.py. */
+
+#include "crc32.h"
+#include "tables.h"
+
+enum { MAGIC = (int32_t)0xDAA320A7, BORN_V6 = 0x10, STORE_V6 = 0x20, IPV4_BYTES = 4, IPV6_BYTES = 16 };
+enum { TOPIC_BYTES_MAX = 127, PROPERTIES_BYTES_MAX = 32767, UNIT_BYTES_MIN = 22, BEHIND_BODY_BYTES = 3 };
+enum { QUEUE_OFFSET_AT = 20, PHYSICAL_OFFSET_AT = 28, STORED_AT = 56, IPV6_EXTRA_BYTES = IPV6_BYTES - IPV4_BYTES };
+
+/* What all records of one put share. */
+typedef struct {
+    const char *topic, *born_address, *store_address;
+    Py_ssize_t topic_bytes, born_bytes, store_bytes;
+    long long queue_id, sys_flag, born_ms, born_port, store_port, reconsume_times, prepared_at;
+} Head;
+
+static int is_int32(long long value) { return value >= INT32_MIN && value <= INT32_MAX; }
+
+/* Whether the Python code would take it; of what it would not, it says why. */
+static int is_plain(const Head *head) {
+    Py_ssize_t born_bytes = head->sys_flag & BORN_V6 ? IPV6_BYTES : IPV4_BYTES;
+    Py_ssize_t store_bytes = head->sys_flag & STORE_V6 ? IPV6_BYTES : IPV4_BYTES;
+    return head->topic_bytes > 0 && head->topic_bytes <= TOPIC_BYTES_MAX && head->born_bytes == born_bytes &&
+           head->store_bytes == store_bytes && is_int32(head->queue_id) && is_int32(head->sys_flag) &&
+           is_int32(head->born_port) && is_int32(head->store_port) && is_int32(head->reconsume_times);
+}
+
+static Py_ssize_t size_of(const Head *head, Py_ssize_t body_bytes, Py_ssize_t properties_bytes) {
+    return 80 + head->born_bytes + head->store_bytes + body_bytes + BEHIND_BODY_BYTES + head->topic_bytes +
+           properties_bytes;
+}
+
+static uint8_t *number(uint8_t *at, long long value, int bytes) {
+    write_big_endian(at, (uint64_t)value, bytes);
+    return at + bytes;
+}
+
+static uint8_t *copied(uint8_t *at, const void *from, Py_ssize_t bytes) {
+    memcpy(at, from, (size_t)bytes);
+    return at + bytes;
+}
+
+/* Writes a record up to its properties, whose bytes are the caller's to write; returns where. */
+static uint8_t *begin_record(uint8_t *at, const Head *head, long long flag, const uint8_t *body, Py_ssize_t body_bytes,
+                             Py_ssize_t properties_bytes) {
+    at = number(at, size_of(head, body_bytes, properties_bytes), 4);
+    at = number(at, MAGIC, 4);
+    at = number(at, checksum(body, (size_t)body_bytes) & INT32_MAX, 4);
+    at = number(at, head->queue_id, 4);
+    at = number(at, flag, 4);
+    at = number(number(at, 0, 8), 0, 8); /* queueOffset and physicalOffset: place_records */
+    at = number(at, head->sys_flag, 4);
+    at = number(at, head->born_ms, 8);
+    at = number(copied(at, head->born_address, head->born_bytes), head->born_port, 4);
+    at = number(at, 0, 8); /* storeTimestamp */
+    at = number(copied(at, head->store_address, head->store_bytes), head->store_port, 4);
+    at = number(at, head->reconsume_times, 4);
+    at = number(at, head->prepared_at, 8);
+    at = copied(number(at, body_bytes, 4), body, body_bytes);
+    at = copied(number(at, head->topic_bytes, 1), head->topic, head->topic_bytes);
+    return number(at, properties_bytes, 2);
+}
+
+/* The answer of a function whose arguments were refused: None for a number that no field can hold. */
+static PyObject *refused(void) {
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+        return NULL;
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+/* As formats/columns.py has it: encode. */
+PyObject *encode_record(PyObject *module, PyObject *args) {
+    (void)module;
+    Head head;
+    const char *properties;
+    Py_ssize_t properties_bytes;
+    Py_buffer body;
+    long long flag;
+    if (!PyArg_ParseTuple(args, "y#y#y*LLLL(y#L)(y#L)LL", &head.topic, &head.topic_bytes, &properties, &properties_bytes,
+                          &body, &head.queue_id, &flag, &head.sys_flag, &head.born_ms, &head.born_address,
+                          &head.born_bytes, &head.born_port, &head.store_address, &head.store_bytes, &head.store_port,
+                          &head.reconsume_times, &head.prepared_at))
+        return refused();
+    PyObject *record = NULL;
+    if (!is_plain(&head) || !is_int32(flag) || properties_bytes > PROPERTIES_BYTES_MAX ||
+        memchr(properties, 0, (size_t)properties_bytes) != NULL || body.len > INT32_MAX - PROPERTIES_BYTES_MAX - 1024) {
+        record = Py_NewRef(Py_None);
+    } else if ((record = PyByteArray_FromStringAndSize(NULL, size_of(&head, body.len, properties_bytes))) != NULL) {
+        uint8_t *to = (uint8_t *)PyByteArray_AsString(record);
+        copied(begin_record(to, &head, flag, body.buf, body.len, properties_bytes), properties, properties_bytes);
+    }
+    PyBuffer_Release(&body);
+    return record;
+}
+
+/* One unit of a batch body. */
+typedef struct {
+    int32_t flag;
+    const uint8_t *body, *properties;
+    Py_ssize_t body_bytes, properties_bytes, bytes;
+} Unit;
+
+/* Reads the unit that begins at a position; 0: its lengths do not fit. */
+static int read_unit(const Py_buffer *units, Py_ssize_t at, Unit *unit) {
+    const uint8_t *from = (const uint8_t *)units->buf + at;
+    Py_ssize_t left = units->len - at;
+    if (left < UNIT_BYTES_MIN)
+        return 0;
+    unit->bytes = i32(from);
+    unit->flag = i32(from + 12);
+    unit->body_bytes = i32(from + 16);
+    if (unit->bytes < UNIT_BYTES_MIN || unit->bytes > left)
+        return 0;
+    if (unit->body_bytes < 0 || unit->body_bytes > unit->bytes - UNIT_BYTES_MIN)
+        return 0;
+    unit->body = from + 20;
+    unit->properties = unit->body + unit->body_bytes + 2;
+    unit->properties_bytes = from + unit->bytes - unit->properties;
+    return (int16_t)(unit->properties[-2] << 8 | unit->properties[-1]) == unit->properties_bytes;
+}
+
+/* Whether a separator goes between a unit's properties and those that all share. */
+static int is_parted(const Unit *unit, Py_ssize_t shared_bytes) {
+    return unit->properties_bytes > 0 && shared_bytes > 0 && unit->properties[unit->properties_bytes - 1] != 2;
+}
+
+/* Appends where each record begins to a list; returns how long all are, 0 if one is not plain, -1 with an exception. */
+static Py_ssize_t measure(const Py_buffer *units, const Head *head, const char *shared, Py_ssize_t shared_bytes,
+                          PyObject *starts) {
+    Py_ssize_t end = 0;
+    Unit unit;
+    if (memchr(shared, 0, (size_t)shared_bytes) != NULL)
+        return 0;
+    for (Py_ssize_t at = 0; at < units->len; at += unit.bytes) {
+        if (!read_unit(units, at, &unit))
+            return 0;
+        Py_ssize_t properties_bytes = unit.properties_bytes + is_parted(&unit, shared_bytes) + shared_bytes;
+        if (properties_bytes > PROPERTIES_BYTES_MAX ||
+            memchr(unit.properties, 0, (size_t)unit.properties_bytes) != NULL)
+            return 0;
+        PyObject *start = PyLong_FromSsize_t(end);
+        if (start == NULL || PyList_Append(starts, start) < 0) {
+            Py_XDECREF(start);
+            return -1;
+        }
+        Py_DECREF(start);
+        end += size_of(head, unit.body_bytes, properties_bytes);
+        if (end > INT32_MAX)
+            return 0;
+    }
+    return end;
+}
+
+/* As formats/columns.py has it: encode_batch. */
+PyObject *encode_batch(PyObject *module, PyObject *args) {
+    (void)module;
+    Head head = {.prepared_at = 0};
+    const char *shared;
+    Py_ssize_t shared_bytes;
+    Py_buffer units;
+    if (!PyArg_ParseTuple(args, "y*y#y#LLL(y#L)(y#L)L", &units, &head.topic, &head.topic_bytes, &shared, &shared_bytes,
+                          &head.queue_id, &head.sys_flag, &head.born_ms, &head.born_address, &head.born_bytes,
+                          &head.born_port, &head.store_address, &head.store_bytes, &head.store_port,
+                          &head.reconsume_times))
+        return refused();
+    PyObject *starts = PyList_New(0), *records = NULL, *result = NULL;
+    Py_ssize_t bytes = -1;
+    if (starts != NULL)
+        bytes = is_plain(&head) ? measure(&units, &head, shared, shared_bytes, starts) : 0;
+    if (bytes == 0)
+        result = Py_NewRef(Py_None);
+    if (bytes > 0 && (records = PyByteArray_FromStringAndSize(NULL, bytes)) != NULL) {
+        uint8_t *to = (uint8_t *)PyByteArray_AsString(records);
+        Unit unit;
+        for (Py_ssize_t at = 0; at < units.len; at += unit.bytes) {
+            read_unit(&units, at, &unit);
+            int parted = is_parted(&unit, shared_bytes);
+            Py_ssize_t properties_bytes = unit.properties_bytes + parted + shared_bytes;
+            to = begin_record(to, &head, unit.flag, unit.body, unit.body_bytes, properties_bytes);
+            to = copied(to, unit.properties, unit.properties_bytes);
+            if (parted)
+                *to++ = 2;
+            to = copied(to, shared, shared_bytes);
+        }
+        PyObject *fixed = PyList_AsTuple(starts);
+        if (fixed != NULL)
+            result = PyTuple_Pack(2, records, fixed);
+        Py_XDECREF(fixed);
+    }
+    Py_XDECREF(starts);
+    Py_XDECREF(records);
+    PyBuffer_Release(&units);
+    return result;
+}
+
+/* As formats/columns.py has it: place. */
+PyObject *place_records(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer records;
+    PyObject *starts;
+    long long queue_offset, physical_offset, stored_ms;
+    int born_v6;
+    if (!PyArg_ParseTuple(args, "w*O!LLLp", &records, &PyTuple_Type, &starts, &queue_offset, &physical_offset, &stored_ms,
+                          &born_v6))
+        return NULL;
+    Py_ssize_t stored_at = STORED_AT + (born_v6 ? IPV6_EXTRA_BYTES : 0), count = PyTuple_Size(starts);
+    PyObject *result = Py_None;
+    for (Py_ssize_t index = 0; index < count; index++) {
+        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GetItem(starts, index));
+        if (at < 0 || records.len - at < stored_at + 8) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "a start is not in front of a record");
+            result = NULL;
+            break;
+        }
+        uint8_t *record = (uint8_t *)records.buf + at;
+        write_big_endian(record + QUEUE_OFFSET_AT, (uint64_t)(queue_offset + index), 8);
+        write_big_endian(record + PHYSICAL_OFFSET_AT, (uint64_t)(physical_offset + at), 8);
+        write_big_endian(record + stored_at, (uint64_t)stored_ms, 8);
+    }
+    PyBuffer_Release(&records);
+    return Py_XNewRef(result);
+}

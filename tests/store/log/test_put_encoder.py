@@ -1,0 +1,47 @@
+"""What becomes of a message before it gets its place: the same with the core in C and without it."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.columns import Core
+from tornlog.store.formats.host import Host
+from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
+from tornlog.store.message import Message, MessageBatch, PutMessageStatus
+
+CONFIG = StoreConfig("store", max_message_size=600, mapped_file_size_commit_log=1024, enable_multi_dispatch=True)
+LIGHT = "INNER_MULTI_DISPATCH\x01T,%LMQ%a\x02"
+ODD = st.sampled_from(["", "DELAY\x012\x02", "DELAY\x0199\x02", LIGHT, "a\x01\0", "k\x01v"])
+PROPERTIES = st.lists(ODD, max_size=2).map("".join)
+HOSTS = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
+MESSAGES = st.builds(
+    Message,
+    topic=st.sampled_from(["T", "a/b", "", "t" * 127, "t" * 128, "\u4e3b" * 43]),
+    body=st.binary(max_size=40) | st.just(bytes(600)) | st.just(bytes(601)),
+    queue_id=st.sampled_from([0, 3, -1, 2**31]),
+    properties=PROPERTIES | st.just("p" * 32_768),
+    flag=st.integers(-(2**31), 2**31 - 1),
+    sys_flag=st.sampled_from([0, 1, 4, 8, 12, 0x30]),
+    born_timestamp_ms=st.integers(0, 2**62),
+    born_host=HOSTS,
+    store_host=HOSTS,
+)
+UNITS = st.builds(BatchUnit, st.integers(0, 9), st.binary(max_size=80), PROPERTIES.map(str.encode))
+BATCHES = st.builds(MessageBatch, MESSAGES, st.lists(UNITS, max_size=4).map(encode_batch) | st.binary(max_size=60))
+
+
+def parts(encoded: EncodedPut | PutMessageStatus) -> Any:
+    """Return what can be compared: the light queues of a message by what they will be at most."""
+    if isinstance(encoded, PutMessageStatus):
+        return encoded
+    light = encoded.light and encoded.light.widest_properties()
+    rest = (encoded.topic, encoded.queue_id, encoded.store_host, encoded.born_host_v6, encoded.counted)
+    return bytes(encoded.buffer), encoded.starts, light, rest
+
+
+@given(MESSAGES | BATCHES)
+def test_with_the_core_a_message_becomes_what_it_becomes_without(core: Core, message: Message | MessageBatch) -> None:
+    assert parts(PutEncoder(CONFIG, core).encode(message)) == parts(PutEncoder(CONFIG, None).encode(message))
