@@ -102,6 +102,7 @@ class MessageStore:
         if config.message_index_enable:
             self.index = IndexService(world, config, flags)
             self.dispatch.dispatchers.append(self.index.dispatch)
+            self.dispatch.plain_dispatchers[self.index.dispatch] = self.index.put_plain
             self.flush_queues.index = self.index.table
         self.stats = StoreStats(world, self.commit_log)
         self.flush_queues.on_interval = self.stats.sample
@@ -109,6 +110,7 @@ class MessageStore:
             self.dispatch.dispatchers.append(self.stats.record_dispatched)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
         """Called with each message that can be pulled: `append` a listener."""
+        self.dispatch.awaits = self.on_arriving.awaits
         limit = self.dispatch.readable_limit
         self.schedule = ScheduleMessageService(
             world, config, self.commit_log, queues, limit, delays_ms, self.put_message

@@ -176,6 +176,10 @@ class PullRequestHoldService(Service):
             self.wake()
         return True
 
+    def awaits(self, topic: str, queue_id: int) -> bool:
+        """Return whether a pull waits for a queue. A pull that is held from now on looks for itself."""
+        return (topic, queue_id) in self._held
+
     def on_arriving(self, arrival: MessageArrival) -> None:
         """End the waits for a message."""
         queue = arrival.topic, arrival.queue_id

@@ -77,7 +77,7 @@ class BrokerParts:
         self.consumers.on_registered = self._register_filters
         self.consumers.on_gone = self._unregister_filters
         self.transactions.on_check = self.pushes.check_transaction
-        self.store.on_arriving.append(self.held_pulls.on_arriving)
+        self.store.on_arriving.append(self.held_pulls.on_arriving, self.held_pulls.awaits)
         self._queue_turn = world.tasks.cell("queue turn")
 
     @property

@@ -139,8 +139,7 @@ class IndexFile:
         return True
 
     def put_plain(self, plain: PlainRecords, begin: int) -> int:
-        """Put, while the file is built, as many of the keys from row begin on as there is room for; return how many."""
-        assert self.is_building, self.name
+        """Put as many of the keys from row begin on as there is room for; return how many."""
         times, offsets = plain.key_column("store_timestamp_ms"), plain.key_column("physical_offset")
         end = min(begin + self._entries_max - self._next, plain.key_count)
         if begin >= end:
@@ -154,14 +153,17 @@ class IndexFile:
         self._unwritten += entries
         self._used_slots += used_slots
         self._next += end - begin
-        if len(self._unwritten) >= _BUILT_BYTES_MAX:
+        if not self.is_building:
+            self._write_built()
+            self._store_header(self._next)
+        elif len(self._unwritten) >= _BUILT_BYTES_MAX:
             self._write_built()
         return end - begin
 
     def end_building(self) -> None:
         """Write what is missing of the entries, slots and header, and from now on with each entry."""
-        self.is_building = False
         self._write_built()
+        self.is_building = False
         if self._next != self.count.get():
             self._publish()
 
@@ -175,6 +177,8 @@ class IndexFile:
         assert 0 < len(self._newest) <= unwritten, (len(self._newest), unwritten)
         store = self.file.store
         store(self._entries_at + ENTRY_BYTES * self._next - len(self._unwritten), self._unwritten)
+        if not self.is_building:
+            self.count.set(self._next)  # before slots lead there: a reader takes none that leads further for his answer
         for slot_at, number in self._newest.items():
             store(slot_at, SLOT.pack(number))
         self._unwritten.clear()

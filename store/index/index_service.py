@@ -261,7 +261,7 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Index, while files are built, the next records that have keys, as `dispatch` does."""
+        """Index the next records that have keys, as `dispatch` does. OSError: try again, with these or one by one."""
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:

@@ -124,6 +124,22 @@ class ConsumeQueue:
             code = unit.tags_code
         self.put(physical_offset, size_bytes, code, queue_offset)
 
+    def put_run(self, queue_offset: int, entries: bytes) -> None:
+        """Index records that follow the last one indexed, in queue and log, by their entries from queue_offset on.
+
+        Raises OSError if there is no room for all: those that found some are indexed.
+        """
+        assert queue_offset == self.max_offset, (queue_offset, self.max_offset)
+        while entries:
+            segment, position = self._writable_segment()
+            piece = entries[: segment.size_bytes - position]
+            last = decode_entry(piece, len(piece) - ENTRY_BYTES)
+            end = last.physical_offset + last.size_bytes
+            assert end > self.max_physical_offset, (end, self.max_physical_offset)
+            segment.append(position, piece)
+            self.max_physical_offset = end
+            entries = entries[len(piece) :]
+
     def append_entries(self, raw: bytes | bytearray) -> None:
         """Put whole entries behind the last one, in as many segments as it takes."""
         assert len(raw) % ENTRY_BYTES == 0, len(raw)

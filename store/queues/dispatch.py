@@ -5,14 +5,19 @@ A queue with an extension gets the record's unit first, then an entry that leads
 message's own queue. Then the listeners run: RocketMQ's MessageArrivingListener, which ends held pulls. They run in the
 dispatch task, after the message can be pulled and before the next one is dispatched, so they must be quick. A listener
 that raises is noted and changes nothing for the others, nor for dispatch.
+
+Where there is a core in C, and all dispatchers can take columns, plain records are dispatched many at a time: they are
+all in their queues before the first of them is in the index, or is announced to anybody.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from ..config import BrokerRole, FlushDiskType, StoreConfig
 from ..errors import CorruptFileError, MisplacedRecordError, StoreError, is_disk_full
-from ..formats.consume_queue import ExtUnit
+from ..formats.columns import ROWS_MAX, PlainRecords, Run
+from ..formats.consume_queue import ENTRY_BYTES, ExtUnit, decode_entry
 from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code, record_tags_code
 from ..formats.message import QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ..formats.properties import decode_properties
@@ -24,6 +29,7 @@ from ..message import is_storable_topic
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service, do_nothing
 from ..world import World
+from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .light_queues import LIGHT_MARK, light_records
 
@@ -46,6 +52,10 @@ def is_queued(record: ScannedRecord) -> bool:
 
 Dispatcher = Callable[[ScannedRecord], None]
 """Makes one record visible in one place: RocketMQ's CommitLogDispatcher. Called in log order, for every record."""
+
+
+PlainDispatcher = Callable[[PlainRecords], None]
+"""Does for all records in columns what a dispatcher does for one."""
 
 
 ArrivingListener = Callable[[ScannedRecord], None]
@@ -84,8 +94,12 @@ class DispatchService(Service):
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
         """In order. Each sees every record, those that take no place in a queue too."""
+        self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {}
+        """Of the dispatchers behind the first: what takes the place of some when records come in columns."""
         self.on_arriving: list[ArrivingListener] = []
         """Called after all dispatchers, with records that are in a queue."""
+        self.awaits: Callable[[str, int], bool] = _always
+        """Whether any of those wants to know of a topic's queue. Asked where records come in columns."""
         self.waiting_bytes_max = 0
         """The most of the log that was ever found waiting."""
         self.on_scheduled: Callable[[], None] = do_nothing
@@ -95,6 +109,9 @@ class DispatchService(Service):
         self._flags = flags
         self._delays_ms = delays_ms
         self._failures = 0
+        self._plain = None if world.core is None else PlainRecords(world.core)
+        self._plain_queues: list[tuple[str, int]] = []
+        """Those known to it, by their numbers there."""
 
     def readable_limit(self) -> int:
         """Return the log offset up to which records may be shown to anyone."""
@@ -145,11 +162,55 @@ class DispatchService(Service):
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         """Dispatch from log offset start to position end of its segment."""
-        begin = start - segment.base_offset
-        assert 0 <= begin <= end <= segment.size_bytes, (start, segment.base_offset, end)
-        at = start
-        dispatchers, on_arriving = self.dispatchers, self.on_arriving
-        records = scan_records(
+        position = start - segment.base_offset
+        assert 0 <= position <= end <= segment.size_bytes, (start, segment.base_offset, end)
+        if self._plain is None:
+            position = self._take_records(segment, position, end, None)
+        else:
+            more = True
+            while more:
+                position, count = self._take_plain(self._plain, segment, position, end)
+                before, position = position, self._take_records(segment, position, end, count)
+                more = position > before
+        if position < end:
+            self.reput_from.set(segment.end_offset)  # a blank record closes the segment
+
+    def _take_plain(self, plain: PlainRecords, segment: Segment, position: int, end: int) -> tuple[int, int]:
+        """Dispatch, as far as records are plain, many at a time.
+
+        Return the position behind them, and how many are to be dispatched one by one before the next are looked at.
+        """
+        others = self.dispatchers[1:]
+        if self.dispatchers[0] != self.dispatch_to_queue or any(one not in self.plain_dispatchers for one in others):
+            return position, ROWS_MAX
+        view = segment.file.view(0, end)
+        while plain.scan(view, position, segment.base_offset, check_crc=False):
+            runs = plain.runs()
+            queues = [self._queues.find_or_create(*self._plain_queues[run[0]]) for run in runs]
+            if not _follow_on(runs, queues):
+                return position, plain.count
+            for queue, (_, queue_offset, entries, _) in zip(queues, runs, strict=True):
+                queue.put_run(queue_offset, entries)
+            for one in others:
+                self.plain_dispatchers[one](plain)
+            if self.on_arriving:
+                self._announce(segment, position, plain.end, queues)
+            if self.passed_over is None:
+                self.dispatched_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
+            position = plain.end
+            self.reput_from.set(segment.base_offset + position)
+        return position, 1
+
+    def _announce(self, segment: Segment, begin: int, end: int, queues: list[ConsumeQueue]) -> None:
+        """Tell whoever awaits it of each record between two positions that is in one of some queues."""
+        awaited = {place for one in queues if self.awaits(*(place := (one.topic, one.queue_id)))}
+        for record in self._records(segment, begin, end) if awaited else ():
+            if (record.topic, record.queue_id) in awaited and is_queued(record):
+                for listener in self.on_arriving:
+                    listener(record)
+
+    def _records(self, segment: Segment, begin: int, end: int) -> Iterator[ScannedRecord]:
+        return scan_records(
             segment.file.view(0, segment.size_bytes),
             begin,
             end,
@@ -157,8 +218,13 @@ class DispatchService(Service):
             base_offset=segment.base_offset,
             check_crc=False,
         )
+
+    def _take_records(self, segment: Segment, begin: int, end: int, limit: int | None) -> int:
+        """Dispatch up to limit records one by one, or all; return the position behind them."""
+        at = segment.base_offset + begin
+        dispatchers, on_arriving = self.dispatchers, self.on_arriving
         try:
-            for record in records:
+            for record in islice(self._records(segment, begin, end), limit):
                 assert record.physical_offset == at, (record.physical_offset, at)
                 for dispatch in dispatchers:
                     try:
@@ -167,6 +233,8 @@ class DispatchService(Service):
                         self._pass_over(record, segment, error)
                 if record.topic == SCHEDULE_TOPIC:
                     self.on_scheduled()
+                elif self._plain is not None and is_queued(record):
+                    self._know(self._plain, record)
                 if on_arriving and is_queued(record):
                     for listener in on_arriving:
                         listener(record)
@@ -175,8 +243,12 @@ class DispatchService(Service):
                 at = record.physical_offset + record.size_bytes
         finally:
             self.reput_from.set(at)
-        if at - segment.base_offset < end:
-            self.reput_from.set(segment.end_offset)  # a blank record closes the segment
+        return at - segment.base_offset
+
+    def _know(self, plain: PlainRecords, record: ScannedRecord) -> None:
+        """Have records of a queue found in columns from now on."""
+        if plain.know(record.topic, record.queue_id) == len(self._plain_queues):
+            self._plain_queues.append((record.topic, record.queue_id))
 
     def _pass_over(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
         """Note a record that has no place in its queue: the queue goes on without it.
@@ -210,6 +282,22 @@ class DispatchService(Service):
                 pass
         except (StoreError, OSError) as error:
             self.last_error = error
+
+
+def _follow_on(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
+    """Return whether each run goes on where its queue ends, behind the runs before it."""
+    ends: dict[int, tuple[int, int]] = {}
+    for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):
+        end, log_end = ends.get(number) or (queue.max_offset, queue.max_physical_offset)
+        if queue_offset != end or not queue.queue.segments or decode_entry(entries, 0).physical_offset < log_end:
+            return False
+        last = decode_entry(entries, len(entries) - ENTRY_BYTES)
+        ends[number] = queue_offset + len(entries) // ENTRY_BYTES, last.physical_offset + last.size_bytes
+    return True
+
+
+def _always(topic: str, queue_id: int) -> bool:
+    return True
 
 
 class ExtendedQueueDispatcher:
@@ -262,6 +350,8 @@ class MessageArrival(NamedTuple):
 
 
 MessageArrivingListener = Callable[[MessageArrival], None]
+Awaits = Callable[[str, int], bool]
+"""Whether a listener wants to know of messages in a topic's queue."""
 
 
 class ArrivalNotifier:
@@ -275,14 +365,19 @@ class ArrivalNotifier:
         self._on_arriving = on_arriving
         self._delays_ms = delays_ms
         self._listeners: tuple[MessageArrivingListener, ...] = ()
+        self._awaits: dict[MessageArrivingListener, Awaits] = {}
 
-    def append(self, listener: MessageArrivingListener) -> None:
-        """Notify a listener of every message from now on; not on a slave, nor without long polling."""
+    def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
+        """Notify a listener of every message from now on; not on a slave, nor without long polling.
+
+        awaits: asked once when many messages arrive in a queue together; it may be told of others all the same.
+        """
         config = self._config
         if config.broker_role is BrokerRole.SLAVE or not config.long_polling_enable:
             return
         if not self._listeners:
             self._on_arriving.append(self.notify)
+        self._awaits[listener] = awaits
         self._listeners = (*self._listeners, listener)
 
     def remove(self, listener: MessageArrivingListener) -> None:
@@ -290,8 +385,14 @@ class ArrivalNotifier:
         listeners = list(self._listeners)
         listeners.remove(listener)
         self._listeners = tuple(listeners)
+        if listener not in listeners:
+            del self._awaits[listener]
         if not listeners:
             self._on_arriving.remove(self.notify)
+
+    def awaits(self, topic: str, queue_id: int) -> bool:
+        """Return whether any listener wants to know of messages in a topic's queue."""
+        return any(self._awaits.get(listener, _always)(topic, queue_id) for listener in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:
         """Notify every listener of one record, in its own queue and in the others it names."""

@@ -50,7 +50,8 @@ class CountingCore:
     """A core that counts what it is used for."""
 
     def __init__(self, core: Core) -> None:
-        self.runs, self.link = core.runs, core.link
+        self.runs, self.link, self.place = core.runs, core.link, core.place
+        self.encode, self.encode_batch = core.encode, core.encode_batch
         self.records = 0
         self._scan, self._pull = core.scan, core.pull
 

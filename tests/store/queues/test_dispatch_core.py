@@ -1,0 +1,194 @@
+"""Dispatch with the core in C and without it: the same queues, index, cursors and announcements, whatever happens."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.columns import Core
+from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from tornlog.store.log.segment import Segment
+from tornlog.store.message import Message, MessageBatch
+from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.consume_queue import QueueSegments
+from tornlog.store.queues.dispatch import MessageArrival
+from tornlog.store.real.world import RealClock, real_world
+
+BEGIN_MS = 1_600_000_000_000
+SEEDS = 12
+PROPERTIES = ("", "KEYS\x01k1 k2\x02", "TAGS\x01A\x02UNIQ_KEY\x01u7\x02", "DELAY\x012\x02", "KEYS\x01\u00e9\x02")
+
+
+@dataclass
+class SteppedClock(RealClock):
+    """A clock that stands still until it is moved."""
+
+    ms: int = BEGIN_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ns(self) -> int:  # type: ignore[override]  # a static method there
+        return self.ms * 1_000_000
+
+
+@dataclass
+class Dispatched:
+    """A store none of whose services runs but the one that makes segments."""
+
+    store: MessageStore
+    clock: SteppedClock
+    arrived: list[MessageArrival]
+
+
+def opened(place: Path, core: Core | None) -> Dispatched:
+    """Open an empty store with tiny files, so that every kind of file ends in the midst of some records."""
+    clock = SteppedClock()
+    config = StoreConfig(
+        str(place),
+        mapped_file_size_commit_log=16_384,
+        mapped_file_size_consume_queue=140,
+        max_hash_slot_num=7,
+        max_index_num=23,
+        message_index_enable=True,
+    )
+    store = MessageStore(replace(real_world(), clock=clock, core=core), config)
+    store.load()
+    store.log_directories.make(str(place))
+    store.allocate.start()
+    arrived: list[MessageArrival] = []
+    store.on_arriving.append(arrived.append, lambda topic, queue_id: queue_id == 1)
+    return Dispatched(store, clock, arrived)
+
+
+def some_put(chance: random.Random) -> tuple[Message | MessageBatch, int]:
+    """Return a put of any kind, and by how much it misses the number that is next in its queue."""
+    topic, queue_id = chance.choice(["T", "Topic-1", "\u4e3b"]), chance.randrange(3)
+    properties = chance.choice(PROPERTIES)
+    body = bytes(chance.randrange(300))
+    if chance.random() < 0.3:
+        count = chance.randrange(1, 9)
+        units = [BatchUnit(number, body[number:], b"UNIQ_KEY\x01b%d\x02" % number) for number in range(count)]
+        return MessageBatch(Message(topic, queue_id=queue_id), encode_batch(units)), 0
+    sys_flag = chance.choice([0] * 8 + [TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK])
+    misses = chance.choice([0] * 30 + [1, 5, -1, 10_000])
+    return Message(topic, body, queue_id, properties, sys_flag=sys_flag), misses
+
+
+def fill(made: Dispatched, seed: int) -> None:
+    """Put, and dispatch now and then, until there is nothing to dispatch."""
+    chance, store = random.Random(seed), made.store
+    for _ in range(chance.randrange(20, 120)):
+        put, misses = some_put(chance)
+        made.clock.ms += chance.choice([0, 1, 7, 2_000])
+        head = put.head if isinstance(put, MessageBatch) else put
+        key = (head.topic, head.queue_id)
+        if misses:
+            store.commit_log.topic_queue_table[key] = max(store.commit_log.topic_queue_table.get(key, 0) + misses, 0)
+        assert store.commit_log.put(put).is_stored
+        if chance.random() < 0.2:
+            dispatch_all(store)
+    dispatch_all(store)
+
+
+def dispatch_all(store: MessageStore) -> None:
+    """Dispatch to the end, again after each error."""
+    while store.dispatch.behind_bytes:
+        try:
+            store.dispatch.dispatch_available()
+        except OSError:
+            continue
+
+
+def close(store: MessageStore) -> None:
+    store.allocate.shutdown()
+    store.close()
+
+
+def left_by(made: Dispatched, place: Path) -> dict[str, Any]:
+    """Close a store and return all that dispatch has made of its log."""
+    dispatch, store = made.store.dispatch, made.store
+    assert store.index is not None
+    found: dict[str, Any] = {
+        "passed over": (dispatch.passed_over_count, str(dispatch.passed_over).replace(str(place), "")),
+        "dispatched": (dispatch.reput_from.get(), dispatch.dispatched_store_timestamp_ms),
+        "queues": {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in store.queues.all()},
+        "index": [(file.name, file.header) for file in store.index.table.files],
+        "awaited": sorted(one[:5] for one in made.arrived if one.queue_id == 1),
+    }
+    close(store)
+    for path in sorted(place.rglob("*")):
+        if path.is_file() and path.parent.name != "commitlog":
+            found[str(path.relative_to(place))] = path.read_bytes()
+    return found
+
+
+def both(tmp_path: Path, core: Core, seed: int, wrap: Callable[[], None] = lambda: None) -> tuple[Any, Any]:
+    """Return what is left by a store with the core, and by one without, after the same puts."""
+    found = []
+    for name, one in (("with", core), ("without", None)):
+        made = opened(tmp_path / name, one)
+        wrap()
+        fill(made, seed)
+        found.append(left_by(made, tmp_path / name))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_queues_and_index_are_the_same(tmp_path: Path, core: Core, seed: int) -> None:
+    found, expected = both(tmp_path, core, seed)
+    assert found == expected
+
+
+def test_records_are_passed_over_and_gaps_are_filled_in_some_of_them(tmp_path: Path) -> None:
+    passed_over = 0
+    for seed in range(SEEDS):
+        made = opened(tmp_path / str(seed), None)
+        fill(made, seed)
+        passed_over += made.store.dispatch.passed_over_count
+        close(made.store)
+    assert passed_over > 0
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_after_files_that_could_not_be_made_they_are_the_same(
+    tmp_path: Path, core: Core, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = QueueSegments.create
+
+    def wrap() -> None:
+        chance = random.Random(seed)
+
+        def may_fail(self: QueueSegments, base_offset: int) -> Segment:
+            if chance.random() < 0.3:
+                raise OSError(5, "no file for you")
+            return create(self, base_offset)
+
+        monkeypatch.setattr(QueueSegments, "create", may_fail)
+
+    found, expected = both(tmp_path, core, seed, wrap)
+    assert found == expected
+
+
+def test_what_is_plain_comes_in_columns(tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = opened(tmp_path / "store", core)
+    runs: list[int] = []
+    for number in range(40):
+        assert made.store.commit_log.put(Message.of("T", bytes([number]), keys=f"k{number}")).is_stored
+    queue = made.store.queues.find_or_create("T", 0)
+    put_run = queue.put_run
+
+    def noted(queue_offset: int, entries: bytes) -> None:
+        runs.append(len(entries) // 20)
+        put_run(queue_offset, entries)
+
+    monkeypatch.setattr(queue, "put_run", noted)
+    dispatch_all(made.store)
+    close(made.store)
+    assert sum(runs) == 39
+    assert len(runs) < 5
