@@ -70,6 +70,7 @@ def test_every_block_runs_and_gives_the_output_that_is_shown(path: Path, tmp_pat
     assert run_page(page, tmp_path) == page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoil",
     [

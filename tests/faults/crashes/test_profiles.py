@@ -114,15 +114,26 @@ OPERATIONS = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(OPERATIONS, max_size=5), st.booleans())
-def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
-    disk_after: DiskAfter, operations: list[Operation], lies: bool
-) -> None:
+def check_milder(disk_after: DiskAfter, operations: list[Operation], *, lies: bool) -> None:
     disk = disk_after(operations, faults=FaultPlan(lying_sync_chance=0.5 if lies else 0.0))
     strict = all_images(disk, PROFILES["strict-posix"])
     for name in PROFILES.keys() - {"torn-sectors"}:
         assert all_images(disk, PROFILES[name]) <= strict, name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, max_size=3), st.booleans())
+def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
+    disk_after: DiskAfter, operations: list[Operation], lies: bool
+) -> None:
+    check_milder(disk_after, operations, lies=lies)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, min_size=4, max_size=5), st.booleans())
+def test_it_is_so_after_more_operations_too(disk_after: DiskAfter, operations: list[Operation], lies: bool) -> None:
+    check_milder(disk_after, operations, lies=lies)
 
 
 @settings(max_examples=60, deadline=None)

@@ -102,6 +102,7 @@ def test_what_is_wrong_at_the_very_end_of_a_long_history_is_found(
     assert invariants <= {violation.invariant for violation in judge(evidence)}
 
 
+@pytest.mark.slow
 def test_a_history_ten_times_as_long_takes_about_ten_times_as_long() -> None:
     seconds = [min(judge_history(operations).seconds for _ in range(3)) for operations in (5_000, 50_000)]
     assert seconds[1] < 20 * seconds[0]  # a checker that is quadratic in anything takes a hundred times as long

@@ -169,6 +169,7 @@ class Forgetful(set[Any]):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "no-dir-fsync-on-rollover"])
 def test_an_image_under_the_same_promises_is_always_judged_the_same(
     mutant: str | None, monkeypatch: pytest.MonkeyPatch
@@ -218,6 +219,7 @@ def test_what_a_run_with_that_crash_leaves_is_among_the_images() -> None:
                 assert images[0] in found.images
 
 
+@pytest.mark.slow
 def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
     found = explore_seed(SYNC, 3, ExploreSettings(limit=6, messages_each=1, nest=3))
 
@@ -229,6 +231,7 @@ def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
         assert sum(states) > 100
 
 
+@pytest.mark.slow
 def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

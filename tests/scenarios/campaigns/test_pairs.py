@@ -79,6 +79,7 @@ def test_every_feature_is_drawn_by_some_scenario() -> None:
     assert drawn == set(FEATURES)
 
 
+@pytest.mark.slow
 def test_whatever_met_in_a_run_is_a_pair_that_can_meet() -> None:
     for scenario in SCENARIOS.values():
         tally = Tally(scenario)

@@ -102,6 +102,7 @@ def test_a_run_takes_one_mutant_and_says_so_of_a_file_with_several(tornlog: Torn
     assert "expected one of" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_mutant_of_a_file_is_run_in_other_processes(tornlog: Tornlog) -> None:
     result = tornlog("mutants", "--mutant", BROUGHT, "--seeds", 2, "--jobs", 2, "--json", "-")
     rows = {row["id"].rpartition(":")[2]: row for row in json.loads(result.stdout)}

@@ -35,6 +35,7 @@ def parameters(attribute: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_found_within_few_seeds_and_the_store_without_it_holds_on_them(mutant: Mutant) -> None:
     mutant_result = run_mutant(mutant, MutationSettings(Limits(SEEDS_MAX), scenarios=None))

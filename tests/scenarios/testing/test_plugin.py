@@ -37,6 +37,7 @@ class TestFile:
 """
 
 
+@pytest.mark.slow
 def test_a_test_that_takes_a_simulation_is_run_for_a_hundred_seeds_without_any_mark(
     tests_of: Callable[..., Done],
 ) -> None:
@@ -305,6 +306,7 @@ def test_without_a_simulation():
 """
 
 
+@pytest.mark.slow
 def test_short_records_are_torn_within_the_default_seeds_and_what_never_was_is_said(
     tests_of: Callable[..., Done],
 ) -> None:

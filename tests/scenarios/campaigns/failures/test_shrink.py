@@ -49,6 +49,7 @@ def sizes(shrunk: dict[str, Failure]) -> list[Size]:
     return [failure.smallest.size for failure in shrunk.values()]
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_catalogue_becomes_small_enough_to_read(shrunk: dict[str, Failure]) -> None:
     assert median(size.messages for size in sizes(shrunk)) <= 6
     assert median(size.preemptions for size in sizes(shrunk)) <= 3
