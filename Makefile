@@ -9,7 +9,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h)
 
-.PHONY: run check test test-slow coverage lint sanitize bench peers mutation compare calibrate conformance soak docs pictures clean
+.PHONY: run check test test-slow coverage lint sanitize bench peers mutation compare gallery gallery-confirm calibrate conformance soak docs pictures clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
@@ -70,12 +70,21 @@ peers: $(DEV)  ## the mini workload with the nearest tools; `pip install '.[benc
 mutation: $(DEV)  ## every mutant that is made by rule, for hours
 	$(BIN)/python -m tornlog mutants --set tests.mutation --narrowed --seeds 500 --jobs $(JOBS)
 
+GALLERY := COLUMNS=200 $(BIN)/python -m tests.gallery --jobs $(JOBS)
+# Rows by name, as in `make gallery ONLY="lmdb zodb"`; APT=1 installs packages of the system that a row needs.
+ONLY :=
+
+gallery: $(DEV)  ## what survives the plug: every program of docs/gallery measured, for an hour; the site's table is made of it
+	$(GALLERY) --write $(if $(APT),--apt) $(ONLY)
+
+gallery-confirm: $(DEV)  ## its findings shown without tornlog, by scripts that kill for real
+	$(GALLERY) --confirm --write $(ONLY)
+
 calibrate: $(DEV)  ## known databases, each setting recorded and cut: expected against found; apt has redis-server and golang
-	$(BIN)/pip install --quiet --editable '.[calibrate]'
-	COLUMNS=200 $(BIN)/python -m tests.calibration --jobs $(JOBS)
+	$(GALLERY) sqlite lmdb leveldb rocksdb redis git bbolt badger
 
 conformance: $(DEV)  ## the real RocketMQ recorded on its JVM: which published findings its own writes show
-	COLUMNS=200 $(BIN)/python -m tests.calibration.rocketmq --jobs $(JOBS)
+	COLUMNS=200 $(BIN)/python -m tests.gallery.rocketmq --jobs $(JOBS)
 
 soak: $(DEV)  ## a broker among hostile clients for ten minutes
 	$(BIN)/python -m tests.soak --time 10m

@@ -1,11 +1,15 @@
 """Pages of the site that are made of the code: tables of faults, promises, scenarios and mutants, commands, modules.
 
+Those of the gallery are made of what was measured: `gallery`, beside this file.
+
 MkDocs calls `on_files`; each page is a function that returns Markdown.
 """
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 import typer
@@ -59,9 +63,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     for name, page in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=page()))
+    for path, content in _gallery().pages().items():
+        files.append(File.generated(config, path, content=content))
     for name, directories in MODULES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=modules(name, directories)))
     return files
+
+
+def _gallery() -> ModuleType:
+    """Return the module beside this file: MkDocs loads a hook by itself, not as a part of a package."""
+    spec = spec_from_file_location("gallery_pages", Path(__file__).with_name("gallery.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def commands() -> str:

@@ -1,0 +1,3 @@
+module gallery/transactions
+
+go 1.25.0

@@ -1,0 +1,84 @@
+"""Transactions: what each program of the gallery commits, one after the other, and how its check judges them.
+
+    program write SETTING    commits TRANSACTIONS transactions of ROWS rows, and promises each behind its commit: a line
+    program make SETTING     makes an empty database, which promises nothing
+    program check            is a check's server: a JSON line in, a JSON line out
+    program version          prints what it is
+
+A breach begins with its kind: `unusable`, it cannot be opened, or says itself that it is corrupt; `wrong`, there is
+what nobody stored; `part`, a transaction is there in part; `lost`, one that was promised is not there.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+TRANSACTIONS, ROWS = 3, 8
+VALUE_BYTES = 100
+DATABASE = "db"
+NUMBERS = range(1, TRANSACTIONS + 1)
+
+
+class Wrong(Exception):
+    """There is what nobody stored."""
+
+
+def rows_of(transaction: int) -> dict[bytes, bytes]:
+    """Return the rows of a transaction."""
+    return {f"k{transaction}-{row}".encode(): bytes([transaction]) * VALUE_BYTES for row in range(ROWS)}
+
+
+def promise(transaction: int) -> None:
+    """Say that a transaction is committed."""
+    print(transaction, flush=True)
+
+
+def breaches(rows: Sequence[int], promised: int) -> Iterator[str]:
+    """Yield what is broken. rows: how many there are of each transaction; promised: how many transactions were."""
+    for number, found in zip(NUMBERS, rows, strict=True):
+        if found not in (0, ROWS):
+            yield f"part: of transaction {number} there are {found} rows of {ROWS}"
+    for number, found in zip(NUMBERS, rows, strict=True):
+        if not found and number <= promised:
+            yield f"lost: transaction {number} was promised"
+
+
+def serve(count: Callable[[Path], Sequence[int]]) -> None:
+    """Answer what is broken of each directory, whose rows of each transaction count(directory) returns."""
+    for line in sys.stdin:
+        question = json.loads(line)
+        promised = int(question["acknowledged"][-1]) if question["acknowledged"] else 0
+        try:
+            broken = list(breaches(count(Path(question["directory"])), promised))
+        except Wrong as error:
+            broken = [f"wrong: {error}"]
+        except Exception as error:
+            broken = [f"unusable: {type(error).__name__}: {error}"]
+        print(json.dumps({"broken": broken}), flush=True)
+
+
+def installed(*distributions: str) -> str:
+    """Return the names and versions of packages."""
+    return ", ".join(f"{name} {metadata.version(name)}" for name in distributions)
+
+
+def main(
+    write: Callable[..., None],
+    count: Callable[[Path], Sequence[int]],
+    version: Callable[[], str],
+    make: Callable[..., None] | None = None,
+) -> None:
+    """Do what the command line says."""
+    match sys.argv[1:]:
+        case ["check"]:
+            serve(count)
+        case ["version"]:
+            print(version())
+        case ["write", *arguments]:
+            write(*arguments)
+        case ["make", *arguments] if make is not None:
+            make(*arguments)
+        case _:
+            raise SystemExit(f"expected write, make, check or version, found {sys.argv[1:]}")

@@ -1,0 +1,252 @@
+"""The gallery's pages: one table of all programs, with filters, and a page a program, with the stories of what broke.
+
+Both are made of `docs/gallery/NAME/row.toml` and the `result.json` beside it. `gallery.json` has all results as one.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+import msgspec
+
+_ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(_ROOT))  # the gallery's runner is no part of the package
+from tests.gallery.results import FORMAT, DiskResult, RowResult, SettingResult, read_result  # noqa: E402
+from tests.gallery.rows import EXT4, KILL, POWER_CUT, STRICT, Finding, Row, Setting, all_rows  # noqa: E402
+
+_SHOWN = (KILL, EXT4, STRICT)
+"""From the mildest."""
+_DISK_TITLES = {KILL: "a kill", EXT4: "a power cut on ext4", STRICT: "a power cut on strict POSIX"}
+_PROMISES = ("power cut", "kill", "nothing")
+_CLIENTS = {"python": "pip install", "node": "npm install", "java": "mvn dependency:get"}
+_BUILDS = {"go": "go build", "rust": "cargo build --release"}
+_SOURCES = (".py", ".go", ".rs", ".js", ".java", ".c")
+_KINDS = {
+    "lost": "promised data is lost",
+    "part": "a transaction is there in part",
+    "unusable": "it does not open, or is damaged",
+    "wrong": "there is what nobody stored",
+}
+_INTRO = """# What survives the plug
+
+Every row was measured by `tornlog probe`: a small program commits three transactions and says after each one that it
+is there. Its system calls, and its stores through memory maps, are recorded. Then it is killed at each step, and the
+power is cut at each step, on two kinds of disk. In every state that is left the program's own recovery runs, and a
+check looks for what was promised. `make gallery` measures all of it again, `make gallery ONLY=lmdb` one program.
+"""
+_OUTRO = """
+**kept**: no state that could be made has lost anything. **broken**: a promise of the program does not hold. **takes**:
+data is lost, and nothing was promised about that. **spares**: nothing was promised, and no state that could be made has
+lost anything all the same. Each cell leads to the reason in the program, and to the smallest story that shows it.
+
+## Whoever doubts
+
+- **A kill** leaves what had been written, and is possible between any two system calls, between any two stores
+  through a map, and inside a write of several pages: the kernel looks for a fatal signal before each page
+  (`generic_perform_write` in `mm/filemap.c`). What a kill breaks is confirmed by a script without tornlog, on the
+  program's page.
+- **ext4** is `data=ordered`, its default: names and lengths survive in the order in which they were changed, data that
+  is appended is there before the length that covers it, and pages that were written over survive each on its own.
+- **Strict POSIX** promises what was synced, and of a name that its directory was. No file system in wide use takes that
+  much; what breaks here alone stands on its file system's kindness.
+- What each disk may take, and who says so, is at the head of `faults/crashes/profiles.py`; [limits](limits.md) are on a
+  page of their own, and so is [how programs are recorded](any-program.md). [A row is added](gallery/README.md) by one
+  folder.
+"""
+_STYLE = """<style>
+.gallery-filters { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; margin: 1rem 0; font-size: .7rem; }
+.gallery-filters label { white-space: nowrap; }
+.gallery-filters select { font: inherit; color: inherit; background: var(--md-default-bg-color); border: 1px solid
+  var(--md-default-fg-color--lighter); border-radius: .2rem; padding: .1rem .3rem; }
+.md-typeset .gallery { display: table; font-size: .66rem; width: 100%; }
+.md-typeset .gallery th { min-width: 0; }
+.md-typeset .gallery th, .md-typeset .gallery td { padding: .3em .6em; vertical-align: top; }
+.md-typeset .gallery tr.first td { border-top: .1rem solid var(--md-default-fg-color--light); }
+.md-typeset .gallery td.broken { background: #d32f2f26; font-weight: 600; }
+.md-typeset .gallery td.kept { background: #388e3c26; }
+.md-typeset .gallery .language { opacity: .65; white-space: nowrap; }
+</style>"""
+_SCRIPT = """<script>
+(() => {
+  const filters = [...document.querySelectorAll(".gallery-filters select")];
+  const rows = [...document.querySelectorAll(".gallery tbody tr")];
+  const fits = (row, name, wanted) => {
+    if (wanted === "") return true;
+    if (name === "outcome") return (row.dataset.outcomes || "").split(" ").includes(wanted);
+    return row.dataset[name] === wanted;
+  };
+  const show = () => {
+    const disk = document.querySelector("select[name=disk]").value;
+    document.querySelectorAll(".gallery [data-disk]").forEach((cell) => {
+      cell.hidden = disk !== "" && cell.dataset.disk !== disk;
+    });
+    let before = "", shown = 0;
+    rows.forEach((row) => {
+      const cells = [...row.querySelectorAll("td[data-disk]")].filter((cell) => !cell.hidden);
+      row.dataset.outcomes = cells.map((cell) => cell.className).join(" ");
+      row.hidden = !filters.every((one) => one.name === "disk" || fits(row, one.name, one.value));
+      row.classList.toggle("first", !row.hidden && row.dataset.program !== before);
+      row.querySelector(".program").style.visibility = row.dataset.program === before ? "hidden" : "";
+      if (!row.hidden) { before = row.dataset.program; shown += 1; }
+    });
+    document.querySelector(".gallery-count").textContent = `${shown} of ${rows.length} settings`;
+  };
+  filters.forEach((one) => one.addEventListener("change", show));
+  show();
+})();
+</script>"""
+Measured = tuple[Row, RowResult | None]
+
+
+def pages() -> dict[str, str]:
+    """Return every page of the gallery, and its JSON, by path."""
+    measured = [(row, read_result(row)) for row in all_rows()]
+    made = {"gallery.md": table_page(measured), "gallery.json": _all_results(measured)}
+    return made | {f"gallery/{row.name}/index.md": row_page(row, result) for row, result in measured}
+
+
+def _all_results(measured: Sequence[Measured]) -> str:
+    """Return all results in one document: `{"format", "rows": {name: {"row": as declared, "result": as measured}}}`."""
+    rows = {row.name: {"row": msgspec.to_builtins(row), "result": msgspec.to_builtins(one)} for row, one in measured}
+    return json.dumps({"format": FORMAT, "rows": rows}, indent=1)
+
+
+def table_page(measured: Sequence[Measured]) -> str:
+    """Return the page with the table."""
+    there = [(row, result) for row, result in measured if result is not None]
+    languages = sorted({row.language for row, _ in there})
+    settings = sum(len(row.settings) for row, _ in there)
+    counts = f"{len(there)} programs in {len(languages)} languages, {settings} settings"
+    facts = f'{counts}. <a href="gallery.json">All results as JSON</a>.'
+    head = "".join(f'<th data-disk="{disk}">after {_DISK_TITLES[disk]}</th>' for disk in _SHOWN)
+    body = "\n".join(line for row, result in there for line in _table_lines(row, result))
+    missing = [f"- {row.title}: not measured yet" for row, result in measured if result is None]
+    table = (
+        f'<table class="gallery"><thead><tr><th>program</th><th>setting</th><th>promises to survive</th>{head}</tr>'
+        f"</thead><tbody>\n{body}\n</tbody></table>"
+    )
+    filters = "\n".join(
+        [
+            _filter("disk", "every disk", {disk: _DISK_TITLES[disk] for disk in _SHOWN}),
+            _filter("promise", "any promise", {name: f"promises to survive: {name}" for name in _PROMISES}),
+            _filter(
+                "outcome",
+                "any outcome",
+                {"broken": "broken promises", "kept": "kept promises", "takes": "weaker settings that lose"},
+            ),
+            _filter("language", "any language", {name: name for name in languages}),
+        ]
+    )
+    chosen = f'<div class="gallery-filters">\n{filters}\n<span class="gallery-count"></span>\n</div>'
+    return "\n\n".join([_INTRO, facts, _STYLE, chosen, table, *missing, _SCRIPT, _OUTRO])
+
+
+def _filter(name: str, everything: str, choices: dict[str, str]) -> str:
+    options = "".join(f'<option value="{escape(value)}">{escape(text)}</option>' for value, text in choices.items())
+    return f'<label><select name="{name}"><option value="">{everything}</option>{options}</select></label>'
+
+
+def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
+    link = f"gallery/{row.name}/index.html"
+    for setting in row.settings:
+        found = result.setting(setting.name)
+        cells = [
+            f'<td data-disk="{disk}" class="{outcome(setting, disk, found.disks[disk])}">'
+            f'<a href="{link}#{_anchor(setting)}">{_cell(setting, disk, found.disks[disk])}</a></td>'
+            for disk in _SHOWN
+        ]
+        yield (
+            f'<tr data-program="{row.name}" data-language="{escape(row.language)}" data-promise="{setting.promise}">'
+            f'<td><span class="program"><a href="{link}">{escape(row.title)}</a> '
+            f'<span class="language">{escape(row.language)}</span></span></td>'
+            f"<td>{escape(setting.name)}</td><td>{setting.promise}</td>{''.join(cells)}</tr>"
+        )
+
+
+def outcome(setting: Setting, disk: str, found: DiskResult) -> str:
+    """Return what came of a setting on a disk: kept, broken or, where nothing is promised, takes or spares."""
+    if setting.promises_on(disk):
+        return "broken" if found.broken else "kept"
+    return "takes" if found.broken else "spares"
+
+
+def _cell(setting: Setting, disk: str, found: DiskResult) -> str:
+    kinds = " ".join(found.kinds)
+    share = f"{found.broken:,}/{found.states:,}"
+    return f"{outcome(setting, disk, found)}{f': {kinds}, {share}' if kinds else ''}"
+
+
+def _anchor(setting: Setting) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", setting.name.lower()).strip("-")
+
+
+def row_page(row: Row, result: RowResult | None) -> str:
+    """Return the page of one program."""
+    parts = [f"# {row.title}", row.about, "\n".join(f"- {fact}" for fact in _facts(row, result))]
+    if row.findings:
+        parts.append("## Findings")
+        parts += [_finding(row, finding, result) for finding in row.findings]
+    parts.append("## Settings")
+    for setting in row.settings:
+        parts += _setting(setting, None if result is None else result.setting(setting.name))
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(row: Row, result: RowResult | None) -> Iterator[str]:
+    if result is not None:
+        yield f"Measured: {result.version}, {result.date}, on {result.system}"
+    brought = [f"`{_CLIENTS[row.runtime]} {' '.join(row.packages)}`"] if row.packages else []
+    brought += [f"`apt-get install {' '.join(row.apt)}`"] if row.apt else []
+    brought += [f"`{_BUILDS[row.runtime]}` in its folder"] if row.runtime in _BUILDS else []
+    yield f"Installed: {', '.join(brought) or f'with {row.runtime}'}"
+    yield f"Again: `make gallery ONLY={row.name}`"
+    files = sorted(file.relative_to(row.folder) for file in row.folder.rglob("*") if file.suffix in _SOURCES)
+    yield "Its program and check: " + ", ".join(f"[{name}]({name})" for name in files)
+
+
+def _finding(row: Row, finding: Finding, result: RowResult | None) -> str:
+    lines = [f"### {finding.title}", f"{finding.source}"]
+    shown_by = f"[{finding.setting}](#{_anchor(row.setting(finding.setting))})"
+    facts = [f"Shown by: {shown_by}, by {_DISK_TITLES[finding.disk]}"]
+    facts += [f"Known before: {finding.known}"] if finding.known else []
+    if finding.confirm:
+        run = None if result is None else result.confirmed.get(finding.confirm)
+        said = f"{run.outcome}, {run.date}" if run is not None else "not run yet"
+        facts.append(f"Without tornlog: [{finding.confirm}]({finding.confirm}), {said}")
+    if (row.folder / "report.md").is_file():
+        facts.append("[Report for its maintainers](report.md)")
+    lines.append("\n".join(f"- {fact}" for fact in facts))
+    if finding.confirm:
+        lines.append(_code((row.folder / finding.confirm).read_text("utf-8"), "bash"))
+        if run is not None and run.said:
+            lines.append(_code("\n".join(run.said)))
+    return "\n\n".join(lines)
+
+
+def _setting(setting: Setting, found: SettingResult | None) -> Iterator[str]:
+    yield f"### {setting.name} {{ #{_anchor(setting)} }}"
+    survives = "a power cut" if setting.promise == POWER_CUT else f"a {setting.promise}"
+    yield f"Promises to survive {survives if setting.promise != 'nothing' else 'nothing'}: {setting.says}"
+    if found is None:
+        return
+    lines = ["| after | outcome | states | broken | how |", "| --- | --- | ---: | ---: | --- |"]
+    for disk in _SHOWN:
+        one = found.disks[disk]
+        how = "; ".join(_KINDS[kind] for kind in one.kinds)
+        lines.append(
+            f"| {_DISK_TITLES[disk]} | {outcome(setting, disk, one)} | {one.states:,} | {one.broken:,} | {how} |"
+        )
+    yield "\n".join(lines)
+    yield f"{setting.why} ({found.steps:,} steps, {found.promises:,} promises, {found.checked:,} states checked.)"
+    for story in found.stories:
+        title = f"{_KINDS[story.kind]}, after {_DISK_TITLES[story.disk]}"
+        yield f'<details markdown="1"><summary>{title}: the smallest story</summary>'
+        yield _code(story.text)
+        yield "</details>"
+
+
+def _code(text: str, language: str = "text") -> str:
+    return f"```{language}\n{text.rstrip()}\n```"

@@ -1,0 +1,162 @@
+"""Measuring one setting of a program: what probing finds that a crash takes, held against what it has to find.
+
+record the writer → every crash of the record, every state → kinds of breach, disk by disk
+    → held against the row → of each kind the smallest story
+"""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from tornlog.faults.disk.image import Image
+from tornlog.faults.probe.checks.check import BROKEN, DIED, Check, CheckOutcome
+from tornlog.faults.probe.checks.checkers import Checkers
+from tornlog.faults.probe.checks.command import CheckServer
+from tornlog.faults.probe.failure import ProbeFinding, write_cases
+from tornlog.faults.probe.probe import ProbeReport, ViolationGroup, probe
+from tornlog.faults.probe.programs import CALLS, PYTHON, RecorderChoice
+from tornlog.faults.probe.record import ProgramRecord
+from tornlog.faults.probe.recording.run import EMPTY, start_of
+from tornlog.faults.probe.replay import Replayer
+from tornlog.faults.probe.shrink import shrink
+from tornlog.reports.cli.probe.printing import breach_text
+from tornlog.reports.html.probe_results import ProbeBreach
+
+from .install import InstalledProgram
+from .rows import DISKS, UNUSABLE, Row, Setting
+
+_PROGRAM_SECONDS, _CHECK_SECONDS = 120.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The smallest case of one kind of breach on one disk. text: as `tornlog probe` prints it."""
+
+    kind: str
+    disk: str
+    disks: tuple[str, ...]
+    """All on which breaches that it stands for were met."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What probing one setting came to."""
+
+    setting: Setting
+    found: Mapping[str, frozenset[str]]
+    """Kinds of breach by disk."""
+    report: ProbeReport
+    record: ProgramRecord
+    stories: tuple[Story, ...]
+    seconds: float
+    breaches: tuple[str, ...]
+    """What was broken, in the check's words, with how often on each disk, and the least losses it takes."""
+
+    @property
+    def agrees(self) -> bool:
+        """Return whether every disk takes what is expected."""
+        return all(self.setting.expected(disk).agrees(self.found[disk]) for disk in DISKS)
+
+
+def measure(
+    row: Row, program: InstalledProgram, setting: Setting, jobs: int = 1, out: Path | None = None
+) -> Measurement:
+    """Probe a program under one setting. out: where the smallest case of each kind of breach is left.
+
+    Raises ProgramError if it cannot be recorded, RuntimeError if what is recorded is not all that it did, or the check
+    does not accept what it leaves without any crash.
+    """
+    began = perf_counter()
+    with _environment(program.environment):
+        start = _made(program, setting) if setting.is_made else EMPTY
+        record = _record(row, program, setting, start)
+        check = CheckServer(shlex.join([*program.command, "check"]))
+        with Checkers(check, jobs, _CHECK_SECONDS) as checkers:
+            _accept_whole(setting, record, start, checkers)
+            report = probe(record, start, checkers, disks=DISKS, limit=row.states_max)
+            kinds = {disk: set[str]() for disk in DISKS}
+            groups: dict[tuple[str, str], list[ViolationGroup]] = {}
+            for _, group in report.in_order:
+                kind = _kind(group.smallest.verdict)
+                groups.setdefault((kind, group.smallest.disk), []).append(group)
+                for disk in group.disks:
+                    kinds[disk].add(kind)
+            stories = tuple(_story(record, start, same, checkers, check, out) for same in groups.values())
+    breaches = tuple(
+        f"{signature} ({', '.join(f'{disk} {count}' for disk, count in group.disks.items())}; "
+        f"{group.smallest.losses} losses)"
+        for signature, group in report.in_order
+    )
+    found = {disk: frozenset(each) for disk, each in kinds.items()}
+    return Measurement(setting, found, report, record, stories, perf_counter() - began, breaches)
+
+
+@contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    """Have programs that are started meanwhile find variables in their environment."""
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _record(row: Row, program: InstalledProgram, setting: Setting, start: Image) -> ProgramRecord:
+    """Record the writer; a recorder of Python's calls takes the script, as it has an interpreter."""
+    kind = PYTHON if row.record == "python" else CALLS
+    command = program.command[1:] if kind == PYTHON else program.command
+    recorder = RecorderChoice(kind, "step", _PROGRAM_SECONDS, takes_stacks=row.stacks)
+    record, unlike = recorder.record([*command, "write", *setting.arguments], start)
+    unseen = [f"{one.event}: {one.detail}" for one in record.unseen]
+    if unseen or unlike:
+        raise RuntimeError(f"{setting.name}: not wholly recorded: {[*unseen, *unlike]}")
+    return record
+
+
+def _story(
+    record: ProgramRecord, start: Image, same: list[ViolationGroup], checkers: Checkers, check: Check, out: Path | None
+) -> Story:
+    """Return the smallest case of breaches of one kind and disk, with the losses that it does not take undone."""
+    best = min(same, key=lambda group: group.smallest.size).smallest
+    kind = _kind(best.verdict)
+    finding = ProbeFinding(best.verdict.signature, record, start, shrink(record, start, best, checkers))
+    places = write_cases([finding], check, None if out is None else out / kind / best.disk)
+    disks = tuple(disk for disk in DISKS if any(disk in group.disks for group in same))
+    points = set().union(*(group.points for group in same))
+    breach = ProbeBreach(finding, sum(group.states for group in same), len(points), (best.disk, *disks))
+    text = breach_text(breach, next(iter(places.values()), None))
+    return Story(kind, best.disk, disks, text)
+
+
+def _kind(verdict: CheckOutcome) -> str:
+    """Return the kind of a breach. A program that dies of what it opens is as unusable as one that says so."""
+    if verdict.outcome == DIED:
+        return UNUSABLE
+    return verdict.lines[0].partition(":")[0] if verdict.outcome == BROKEN else verdict.outcome
+
+
+def _made(program: InstalledProgram, setting: Setting) -> Image:
+    with TemporaryDirectory(prefix="tornlog-gallery-") as place:
+        subprocess.run([*program.command, "make", *setting.arguments], cwd=place, check=True, timeout=_PROGRAM_SECONDS)
+        return start_of(Path(place))
+
+
+def _accept_whole(setting: Setting, record: ProgramRecord, start: Image, checkers: Checkers) -> None:
+    replayer = Replayer(record, start)
+    for _ in replayer.points():
+        pass
+    (verdict,) = checkers.verdicts([(replayer.intact(), record.acknowledged)])
+    if verdict.is_broken or not record.acknowledged:
+        raise RuntimeError(f"{setting.name}: its check does not accept the whole: {verdict.lines}")

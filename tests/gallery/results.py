@@ -1,0 +1,108 @@
+"""Results of the gallery: what was measured of a row, and where, as `docs/gallery/NAME/result.json` has it."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from .measure import Measurement, Story
+from .rows import DISKS, Row
+
+FORMAT = "tornlog-gallery/1"
+CONFIRMED = "confirmed"
+
+
+class ConfirmRun(msgspec.Struct, frozen=True):
+    """What a script without tornlog came to. outcome: CONFIRMED, "not confirmed" or "cannot be run here"."""
+
+    outcome: str
+    said: tuple[str, ...] = ()
+    date: str = ""
+
+
+Runs = dict[str, ConfirmRun]
+"""By the script's name."""
+
+
+class DiskResult(msgspec.Struct, frozen=True):
+    """What was found on one disk: states that were built, those that were broken, and how."""
+
+    states: int
+    broken: int
+    kinds: tuple[str, ...]
+
+
+class SettingResult(msgspec.Struct, frozen=True):
+    """What was found of one setting. agrees: it is what the row expects."""
+
+    name: str
+    agrees: bool
+    steps: int
+    promises: int
+    checked: int
+    disks: dict[str, DiskResult]
+    stories: tuple[Story, ...]
+
+
+class RowResult(msgspec.Struct, frozen=True):
+    """What was found of one program."""
+
+    format: str
+    version: str
+    date: str
+    system: str
+    settings: tuple[SettingResult, ...]
+    confirmed: Runs = {}
+
+    @classmethod
+    def of(cls, row: Row, version: str, measured: Sequence[Measurement], confirmed: Runs) -> "RowResult":
+        """Return what measuring came to, now and here."""
+        system = f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}"
+        settings = tuple(_setting(one) for one in measured)
+        return cls(FORMAT, version, _today(), system, settings, confirmed)
+
+    def with_confirmed(self, runs: Mapping[str, ConfirmRun]) -> "RowResult":
+        """Return the same with scripts that have just been run."""
+        dated = {script: msgspec.structs.replace(run, date=_today()) for script, run in runs.items()}
+        return msgspec.structs.replace(self, confirmed={**self.confirmed, **dated})
+
+    def setting(self, name: str) -> SettingResult:
+        """Return what was found of a setting. Raises KeyError."""
+        return {setting.name: setting for setting in self.settings}[name]
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _setting(found: Measurement) -> SettingResult:
+    disks = {}
+    for disk in DISKS:
+        count = found.report.counts[disk]
+        disks[disk] = DiskResult(count.states, count.broken, tuple(sorted(found.found[disk])))
+    promises = len(found.record.acknowledged)
+    facts = (len(found.record.steps), promises, found.report.judged)
+    return SettingResult(found.setting.name, found.agrees, *facts, disks, found.stories)
+
+
+def result_file(row: Row) -> Path:
+    """Return where a row's result is."""
+    return row.folder / "result.json"
+
+
+def read_result(row: Row) -> RowResult | None:
+    """Return what was measured of a row last, None if nothing was. Raises ValueError: the file says nothing of that."""
+    file = result_file(row)
+    if not file.exists():
+        return None
+    result = msgspec.json.decode(file.read_bytes(), type=RowResult)
+    if result.format != FORMAT:
+        raise ValueError(f"{file}: format: expected {FORMAT}, found {result.format}")
+    return result
+
+
+def write_result(row: Row, result: RowResult) -> None:
+    """Leave it beside the program."""
+    result_file(row).write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")

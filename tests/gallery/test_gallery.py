@@ -1,0 +1,183 @@
+"""The gallery: rows are declared wholly, and probing finds of known programs what they declare."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .install import NotInstalled, install
+from .measure import measure
+from .results import CONFIRMED, read_result
+from .rows import (
+    DISKS,
+    EXT4,
+    GALLERY,
+    KILL,
+    LOST,
+    POWER_CUT,
+    PROCESS_KILL,
+    UNUSABLE,
+    Expected,
+    Row,
+    RowError,
+    Setting,
+    all_rows,
+    read_row,
+)
+
+ROWS = all_rows()
+_QUICK = [(row, setting) for row in ROWS if row.is_quick for setting in row.settings]
+_ROW = """
+title = "T"
+language = "C"
+about = "A store."
+runtime = "python"
+is_widely_used = false
+
+[[settings]]
+arguments = ["sync"]
+promise = "power cut"
+says = "It says so."
+found.strict-posix = ["lost", "part?"]
+found.ext4-ordered = []
+found.process-kill = []
+why = "It syncs."
+"""
+
+
+def name_of(case: object) -> str:
+    return case.name if isinstance(case, Row | Setting) else str(case)
+
+
+def written(folder: Path, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "row.toml").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["delete off", "delete extra"])
+def test_sqlite_corrupts_without_syncs_and_with_all_of_them_loses_nothing(name: str) -> None:
+    row = read_row(GALLERY / "sqlite")
+
+    found = measure(row, install(row), row.setting(name))
+
+    assert found.agrees, found.breaches
+    assert found.report.judged > 200
+    assert {story.kind for story in found.stories} == set().union(*found.found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("row", "setting"), _QUICK, ids=name_of)
+def test_what_a_setting_loses_is_what_its_row_says(row: Row, setting: Setting) -> None:
+    try:
+        program = install(row)
+    except NotInstalled as missing:
+        if os.environ.get("CI") and not row.apt:
+            raise
+        pytest.skip(str(missing))
+
+    found = measure(row, program, setting)
+
+    assert found.agrees, found.breaches
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_a_setting_that_breaks_its_promise_is_a_finding_or_shares_the_reason_of_one(row: Row) -> None:
+    broken = {
+        (setting.name, disk)
+        for setting in row.settings
+        for disk in DISKS
+        if setting.promises_on(disk) and setting.expected(disk).always
+    }
+
+    assert not broken or row.findings, broken
+    for finding in row.findings:
+        assert (finding.setting, finding.disk) in broken, finding.title
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_a_row_is_as_it_was_measured(row: Row) -> None:
+    result = read_result(row)
+
+    assert result is not None, f"make gallery ONLY={row.name}"
+    assert [setting.name for setting in result.settings] == [setting.name for setting in row.settings]
+    for setting in row.settings:
+        for disk, found in result.setting(setting.name).disks.items():
+            assert setting.expected(disk).agrees(frozenset(found.kinds)), (setting.name, disk)
+            assert bool(found.kinds) == bool(found.broken), (setting.name, disk)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_what_a_kill_breaks_has_a_report_and_a_script_that_has_shown_it(row: Row) -> None:
+    result = read_result(row)
+    for finding in row.findings:
+        if finding.disk != KILL:
+            continue
+        assert result is not None
+        assert (row.folder / "report.md").is_file(), finding.title
+        assert finding.confirm, finding.title
+        assert result.confirmed[finding.confirm].outcome == CONFIRMED, finding.title
+
+
+def test_settings_of_both_kinds_are_there() -> None:
+    settings = [setting for row in ROWS for setting in row.settings]
+    kept = [one for one in settings if one.promise == POWER_CUT and not any(one.expected(d).always for d in DISKS)]
+    lost = [one for one in settings if one.promise == PROCESS_KILL and one.expected(EXT4).always]
+
+    assert len(kept) > 5
+    assert len(lost) > 5
+
+
+def test_what_is_found_agrees_only_if_it_is_all_that_is_expected_and_no_more() -> None:
+    expected = Expected.of([LOST, f"{UNUSABLE}?"])
+
+    assert expected.agrees(frozenset({LOST}))
+    assert expected.agrees(frozenset({LOST, UNUSABLE}))
+    assert not expected.agrees(frozenset())
+    assert not expected.agrees(frozenset({UNUSABLE}))
+    assert not expected.agrees(frozenset({LOST, "part"}))
+
+
+def test_a_row_is_read_from_its_folder(tmp_path: Path) -> None:
+    row = read_row(written(tmp_path / "one", _ROW))
+
+    assert row.name == "one"
+    assert row.setting("sync").expected("strict-posix") == Expected(frozenset({"lost"}), frozenset({"part"}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "by", "said"),
+    [
+        ("about", "abuot", "unknown field `abuot`"),
+        ('"power cut"', '"always"', "Invalid enum value 'always' - at `$.settings[0].promise`"),
+        ("found.ext4-ordered", "found.ext5", "settings[0].found: expected strict-posix, ext4-ordered, process-kill"),
+        ('"part?"', '"torn"', "expected some of lost, part, unusable, wrong, found torn"),
+        ('"T"', "", "row.toml"),
+    ],
+)
+def test_a_row_that_is_none_is_refused_with_the_place(changed: str, by: str, said: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "one", _ROW.replace(changed, by, 1))
+
+    with pytest.raises(RowError) as refused:
+        read_row(folder)
+
+    assert said in str(refused.value)
+
+
+def test_a_finding_names_a_setting_and_a_script_that_are_there(tmp_path: Path) -> None:
+    finding = (
+        '\n[[findings]]\ntitle = "F"\nsetting = "sync"\ndisk = "strict-posix"\nsource = "s.c"\nconfirm = "no.sh"\n'
+    )
+
+    with pytest.raises(RowError, match=r"findings\[0\].confirm: expected a file, found none: no.sh"):
+        read_row(written(tmp_path / "one", _ROW + finding))
+    with pytest.raises(RowError, match=r"findings\[0\].setting: expected one of"):
+        read_row(written(tmp_path / "one", _ROW + finding.replace('"sync"', '"none"')))
+
+
+def test_a_program_that_misses_says_what_would_bring_it(tmp_path: Path) -> None:
+    declared = 'apt = ["no-such-package"]\ncommands = ["no-such-command"]\n\n[[settings]]'
+    row = read_row(written(tmp_path / "one", _ROW.replace("[[settings]]", declared, 1)))
+
+    with pytest.raises(NotInstalled, match="no-such-command: not on the PATH; apt-get install no-such-package"):
+        install(row)
