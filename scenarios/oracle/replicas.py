@@ -134,6 +134,10 @@ class MasterHistory:
             if len(self.logs[-1]) == known:  # else another sender has been here while this one read
                 self.logs[-1] += found
 
+    def had(self, start: int, size_bytes: int) -> bytes:
+        """Return what the present log had at an offset before it was sent; less where that was never sent."""
+        return self.logs[-1][start : start + size_bytes]
+
     def differs_at(self, first: int, found: bytes) -> int | None:
         """Return the log offset at which bytes from an offset on leave every log there was; None if they fit in one."""
         longest = max(common_bytes(log, first, found) for log in self.logs)

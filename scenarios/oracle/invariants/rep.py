@@ -24,18 +24,21 @@ from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log
 
 
 def check_answer(
-    master: MessageStore, replicas: Replicas, put: PutEntry, result: PutMessageResult
+    master: MessageStore, history: MasterHistory, replicas: Replicas, put: PutEntry, result: PutMessageResult
 ) -> Sequence[Violation]:
-    """Return a put that was answered OK by a SYNC_MASTER though no slave has reported its bytes."""
+    """Return a put that was answered OK by a SYNC_MASTER though no slave has reported the bytes that were sent.
+
+    The master may not have them any more: a failed sync may take them back while a slave's report is on its way.
+    """
     if result.status is not PutMessageStatus.PUT_OK or not put.wait or result.append is None:
         return ()
     tried("REP")
     start = result.append.wrote_offset
-    wanted = log_bytes(master.log, start, start + result.append.wrote_bytes)
+    wanted = history.had(start, result.append.wrote_bytes)
     if start < max(master.log.min_offset, 0):
         return ()  # retention has removed it meanwhile
-    is_readable = len(wanted) == result.append.wrote_bytes  # else any slave has what there is of it
-    if is_readable and replicas.have_had(start, wanted):
+    was_sent = len(wanted) == result.append.wrote_bytes  # else any slave has what there is of it
+    if was_sent and replicas.have_had(start, wanted):
         return ()
     summary = f"{put.name} was answered OK, and no slave has it"
     return (Violation("REP", summary, "commitlog", start, "replica", put.name, "none"),)

@@ -132,7 +132,7 @@ class ClusterRun(Execution):
             self._await_dispatch(store)
         traffic = self._users(number, store, disk)
         if self._plan.cluster.sync_master:
-            traffic.on_answer = partial(rep.check_answer, store, self._witness.replicas)
+            traffic.on_answer = partial(rep.check_answer, store, self._witness.history, self._witness.replicas)
 
         def work() -> None:
             traffic.run(life.messages_each)

@@ -25,9 +25,9 @@ class ReplicationWitness:
 
     def __init__(self, judge: Judge, ledger: Ledger) -> None:
         self.replicas = Replicas()
+        self.history = MasterHistory()
         self._judge = judge
         self._ledger = ledger
-        self._history = MasterHistory()
 
     def network_of(self, node: Node, endpoint: Network) -> Network:
         """Return a node's network, watched."""
@@ -37,7 +37,7 @@ class ReplicationWitness:
     def _before_answering(self, node: Node, data: bytes) -> None:
         """Note what the master has, before it sends any of it, and judge whether it may."""
         if node.is_master and node.store is not None:
-            self._history.extend(node.store.log)
+            self.history.extend(node.store.log)
             store, disk, _ = node.running
             if not allowances.has_reverted(disk):
                 frame = decode_frame_header(
@@ -62,12 +62,12 @@ class ReplicationWitness:
 
     def master_recovered(self, store: MessageStore) -> None:
         """Note what a master goes on with."""
-        self._history.begin(store.log)
+        self.history.begin(store.log)
 
     def slave_recovered(self, node: Node, store: MessageStore, disk: Disk) -> None:
         """Judge what recovery made of a slave."""
         self._judge.recovery_alone(store, disk)
-        self._judge.report(rep.check_prefix(node.name, store, self._history))
+        self._judge.report(rep.check_prefix(node.name, store, self.history))
         self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.recovered(node.host, store)
 

@@ -74,7 +74,7 @@ def entry(result: PutMessageResult, *, wait: bool = True) -> PutEntry:
 def test_an_answer_that_a_slave_stands_behind_holds(stores: Stores) -> None:
     replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
 
-    assert not rep.check_answer(stores.master, replicas, entry(stores.results[4]), stores.results[4])
+    assert not rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[4]), stores.results[4])
 
 
 def test_what_a_slave_lost_later_was_an_answer_all_the_same(stores: Stores) -> None:
@@ -82,13 +82,15 @@ def test_what_a_slave_lost_later_was_an_answer_all_the_same(stores: Stores) -> N
     replicas.crashed("s", keeps_all=False, flushed_where=0)
 
     assert replicas.held["s"].data == b""
-    assert not rep.check_answer(stores.master, replicas, entry(stores.results[0]), stores.results[0])
+    assert not rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[0]), stores.results[0])
 
 
 def test_an_answer_that_no_slave_stands_behind_is_found(stores: Stores) -> None:
     replicas = Replicas(held={"s": ReportedRange(0, stores.data[: stores.end_of(3)])})
 
-    (violation,) = rep.check_answer(stores.master, replicas, entry(stores.results[4]), stores.results[4])
+    (violation,) = rep.check_answer(
+        stores.master, stores.history, replicas, entry(stores.results[4]), stores.results[4]
+    )
     assert (violation.invariant, violation.offset) == ("REP", stores.end_of(3))
 
 
@@ -96,22 +98,32 @@ def test_a_slave_with_other_bytes_there_stands_behind_nothing(stores: Stores) ->
     other = stores.data[:-1] + b"?"
     replicas = Replicas(held={"s": ReportedRange(0, other)})
 
-    assert rep.check_answer(stores.master, replicas, entry(stores.results[4]), stores.results[4])
+    assert rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[4]), stores.results[4])
 
 
-def test_bytes_that_cannot_be_read_at_the_master_are_stood_behind_by_nobody(stores: Stores) -> None:
+def test_an_answer_holds_though_a_failed_sync_has_taken_the_bytes_back_at_the_master(stores: Stores) -> None:
+    taken = len(stores.data) - stores.end_of(3)
+    stores.master.log.segments[0].file.store(stores.end_of(3), bytes(taken))
+    has = Replicas(held={"s": ReportedRange(0, stores.data)})
+    has_zeros = Replicas(held={"s": ReportedRange(0, stores.data[:-taken] + bytes(taken))})
+
+    assert not rep.check_answer(stores.master, stores.history, has, entry(stores.results[4]), stores.results[4])
+    assert rep.check_answer(stores.master, stores.history, has_zeros, entry(stores.results[4]), stores.results[4])
+
+
+def test_bytes_that_were_never_sent_are_stood_behind_by_nobody(stores: Stores) -> None:
     result = stores.results[4]
     assert result.append is not None
     unread = result._replace(append=result.append._replace(wrote_offset=stores.end_of(4)))
     replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
 
-    assert rep.check_answer(stores.master, replicas, entry(unread), unread)
+    assert rep.check_answer(stores.master, stores.history, replicas, entry(unread), unread)
 
 
 def test_nobody_has_to_stand_behind_what_did_not_wait(stores: Stores) -> None:
     put = entry(stores.results[4], wait=False)
 
-    assert not rep.check_answer(stores.master, Replicas(), put, stores.results[4])
+    assert not rep.check_answer(stores.master, stores.history, Replicas(), put, stores.results[4])
 
 
 def test_a_prefix_is_one_and_anything_else_is_found_where_it_differs(stores: Stores) -> None:
@@ -191,7 +203,7 @@ def test_a_slave_must_say_so_once_retention_has_taken_what_it_needs_next(stores:
 def test_nobody_has_to_stand_behind_what_retention_has_removed_meanwhile(stores: Stores) -> None:
     master, result = stores.slave(stores.data, 4096), stores.results[0]
 
-    assert not rep.check_answer(master, Replicas(), entry(result), result)
+    assert not rep.check_answer(master, stores.history, Replicas(), entry(result), result)
 
 
 def test_what_retention_has_removed_belongs_to_a_masters_history(stores: Stores) -> None:
