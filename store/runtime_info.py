@@ -29,6 +29,7 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
         "putMessageEntireTimeMax": str(stats.put_ns_max // _NS_PER_MS),
         "putMessageTimesTotal": str(max(messages, 1)),  # RocketMQ never says 0 here
         "putMessageSizeTotal": str(size_bytes),
+        "putMessageFailedTimes": str(stats.puts_failed),
         "putMessageDistributeTime": "".join(
             f"{name}:{count} " for name, count in zip(LATENCY_BUCKETS, stats.put_latency_counts, strict=True)
         ),

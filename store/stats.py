@@ -22,7 +22,9 @@ LATENCY_BUCKETS = (
 
 TPS_WINDOWS_S = (10, 60, 600)
 
-_BOUNDS_NS = [ms * 1_000_000 for ms in (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)]
+LATENCY_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
+"""Between the buckets; the last bucket has no bound above."""
+_BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
 """A put that took less is not reported to the statistics: the log has counted it, and time is what they cost."""
 
@@ -137,6 +139,11 @@ class StoreStats:
     def put_totals(self, topic: str) -> TopicTotals:
         """Return what was put to one topic so far."""
         return replace(self._counted.put_totals.get(topic, _NOTHING))
+
+    @property
+    def totals_by_topic(self) -> dict[str, TopicTotals]:
+        """Return what was put so far, by topic; the totals go on counting."""
+        return dict(self._counted.put_totals)
 
     @property
     def put_messages_total(self) -> int:

@@ -116,6 +116,8 @@ def serve(
             broker_config,
             limits_of_process(conf.others),
             acl_path=_text(acl),
+            conf_path=_text(config),
+            others=conf.others,
             emit=log.emit,
         )
     with open_lines(json_file or "-") as out, StopSignals() as signals:

@@ -77,16 +77,23 @@ def java_program(
     cache: where it is kept, if not in the user's cache directory. JavaMissing: no Maven, no JDK, or no way to the jars.
     RuntimeError: it does not compile.
     """
-    mvn, javac, java = require_tools()
+    _, javac, java = require_tools()
     root = (cache or cache_directory()) / name
-    jars = root / f"jars-{_digest(artifacts)}"
-    if not jars.is_dir():
-        _build(jars, lambda target: _fetch(mvn, artifacts, target))
+    jars = fetched_jars(name, artifacts, cache)
     texts = [f"{file}\0{text}" for file, text in sorted(sources.items())]
     classes = root / f"classes-{_digest([*artifacts, *texts])}"
     if not classes.is_dir():
         _build(classes, lambda target: _compile(javac, jars, sources, target))
     return JavaProgram(name, jars, classes, java)
+
+
+def fetched_jars(name: str, artifacts: Sequence[str], cache: Path | None = None) -> Path:
+    """Return a directory with the jars of artifacts and of what they need. JavaMissing: no Maven, or no way to them."""
+    mvn, _, _ = require_tools()
+    jars = (cache or cache_directory()) / name / f"jars-{_digest(artifacts)}"
+    if not jars.is_dir():
+        _build(jars, lambda target: _fetch(mvn, artifacts, target))
+    return jars
 
 
 def cache_directory() -> Path:

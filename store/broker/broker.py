@@ -16,12 +16,16 @@ from ..replication.ha_service import HAService
 from ..world import World
 from .broker_config import BrokerConfig
 from .housekeeping import ClientHousekeepingService
-from .name_server import NameServer, NameServerProcessor
+from .kv_config import ORDER_TOPIC_CONFIG
+from .name_server import NameServer
 from .outer_api import BrokerRegistration, SlaveSynchronize
 from .parts import BrokerParts
+from .processors.acl_admin import AclAdminProcessor
 from .processors.broker_admin import BrokerAdminProcessor
 from .processors.client_manage import ClientManageProcessor
+from .processors.figures import FiguresProcessor
 from .processors.group_admin import GroupAdminProcessor
+from .processors.names import name_server_processors
 from .processors.pull import PullMessageProcessor
 from .processors.query import QueryMessageProcessor
 from .processors.send import SendMessageProcessor
@@ -35,17 +39,23 @@ class Broker(BrokerParts):
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
         silent = (self.consumers.close_expired, self.producers.close_expired, self.locks.forget_expired)
-        self.housekeeping = ClientHousekeepingService(world, (*silent, self.daily.note, self.watch.look))
-        self.name_server = NameServer(world, config, self.topics)
+        notes = (self.daily.note, self.put_latency.note, self.statistics.sample, self.watch.look)
+        self.housekeeping = ClientHousekeepingService(world, (*silent, *notes))
+        self.name_server = NameServer(
+            world, config, self.topics, kv_path=f"{store_config.config_directory}/kvConfig.json"
+        )
+        self.name_server.kv.on_changed = self._follow_order
         self.synchronize: SlaveSynchronize | None = None
         """What a slave copies its master's tables with."""
         if self.is_slave and world.network is not None:
             self.synchronize = SlaveSynchronize(self)
-        self.registration: BrokerRegistration | None = None
-        """What registers this broker with other name servers."""
-        if config.name_servers:
-            self.registration = BrokerRegistration(self, lambda: self.name_server.ha_address, self._follow_master)
-        beside = (self.held_pulls, self.housekeeping, self.synchronize, self.registration)
+        self.registrations = [
+            BrokerRegistration(self, each, lambda: self.name_server.ha_address, self._follow_master)
+            for each in config.name_servers
+        ]
+        """What registers this broker with other name servers: each has a task, so that none waits for another."""
+        self.topics.on_changed = self._register_anew
+        beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
         self._services = [service for service in beside if service is not None]
         """What starts last, in this order, and ends first, in the reverse one."""
         for service in (self.offsets, *self._services):
@@ -122,6 +132,15 @@ class Broker(BrokerParts):
         if self.ha is not None and ha_address and not self.store.config.ha_master_address:
             self.ha.update_master_address(ha_address)
 
+    def _register_anew(self) -> None:
+        for registration in self.registrations:
+            registration.wake()
+
+    def _follow_order(self, namespace: str) -> None:
+        """Have the topics be ordered that the built-in name server says are, unless others are asked."""
+        if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
+            self.topics.follow_order(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
+
     def routes(self) -> Routes:
         """Return what answers which request: those to a broker and those to a name server.
 
@@ -129,7 +148,8 @@ class Broker(BrokerParts):
         """
         sends, query = SendMessageProcessor(self), QueryMessageProcessor(self)
         broker, groups = BrokerAdminProcessor(self), GroupAdminProcessor(self)
-        clients, names = ClientManageProcessor(self), NameServerProcessor(self, self.name_server)
+        clients, figures = ClientManageProcessor(self), FiguresProcessor(self)
+        names, accounts = name_server_processors(self.world, self.name_server), AclAdminProcessor(self)
         processors: Mapping[Pool, Mapping[int, Processor]] = {
             Pool.SEND_MESSAGE: {
                 Code.SEND_MESSAGE: sends.send,
@@ -147,7 +167,7 @@ class Broker(BrokerParts):
             Pool.CLIENT_MANAGE: {
                 Code.UNREGISTER_CLIENT: clients.unregister,
                 Code.CHECK_CLIENT_CONFIG: clients.check_config,
-                Code.GET_ROUTEINFO_BY_TOPIC: names.route,
+                Code.GET_ROUTEINFO_BY_TOPIC: names.pop(Code.GET_ROUTEINFO_BY_TOPIC),
             },
             Pool.CONSUMER_MANAGE: {
                 Code.GET_CONSUMER_LIST_BY_GROUP: clients.consumer_list,
@@ -167,7 +187,9 @@ class Broker(BrokerParts):
                 Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: broker.system_topics,
                 Code.GET_BROKER_CONFIG: broker.config,
                 Code.GET_BROKER_RUNTIME_INFO: broker.runtime_info,
+                Code.UPDATE_BROKER_CONFIG: broker.update_config,
                 Code.CLEAN_EXPIRED_CONSUMEQUEUE: broker.clean_expired_queues,
+                Code.CLEAN_UNUSED_TOPIC: broker.clean_expired_queues,
                 Code.DELETE_EXPIRED_COMMITLOG: broker.delete_expired_log,
                 Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
                 Code.DELETE_SUBSCRIPTIONGROUP: groups.delete,
@@ -180,19 +202,22 @@ class Broker(BrokerParts):
                 Code.CONSUME_MESSAGE_DIRECTLY: groups.consume_directly,
                 Code.GET_CONSUME_STATS: groups.consume_stats,
                 Code.INVOKE_BROKER_TO_RESET_OFFSET: groups.reset_offset,
+                Code.CLONE_GROUP_OFFSET: groups.clone_offset,
                 Code.GET_ALL_CONSUMER_OFFSET: groups.all_consumer_offsets,
                 Code.GET_ALL_DELAY_OFFSET: groups.all_delay_offsets,
                 Code.LOCK_BATCH_MQ: clients.lock,
                 Code.UNLOCK_BATCH_MQ: clients.unlock,
-                Code.GET_BROKER_CLUSTER_INFO: names.cluster_info,
-                Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: names.topic_list,
-                Code.GET_TOPICS_BY_CLUSTER: names.topics_of_cluster,
-                Code.GET_SYSTEM_TOPIC_LIST_FROM_NS: names.system_topics,
-                Code.WIPE_WRITE_PERM_OF_BROKER: names.wipe_write_perm,
-                Code.ADD_WRITE_PERM_OF_BROKER: names.add_write_perm,
-                Code.DELETE_TOPIC_IN_NAMESRV: names.delete_topic,
-                Code.REGISTER_BROKER: names.register,
-                Code.UNREGISTER_BROKER: names.unregister,
+                Code.VIEW_BROKER_STATS_DATA: figures.statistics,
+                Code.GET_BROKER_CONSUME_STATS: figures.consume_stats,
+                Code.QUERY_CONSUME_TIME_SPAN: figures.time_span,
+                Code.QUERY_CORRECTION_OFFSET: figures.correction_offset,
+                Code.QUERY_CONSUME_QUEUE: figures.queue_entries,
+                Code.UPDATE_AND_CREATE_ACL_CONFIG: accounts.update,
+                Code.DELETE_ACL_CONFIG: accounts.delete,
+                Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: accounts.update_white_addresses,
+                Code.GET_BROKER_CLUSTER_ACL_INFO: accounts.info,
+                Code.GET_BROKER_CLUSTER_ACL_CONFIG: accounts.all_accounts,
+                **names,
             },
         }
         return {

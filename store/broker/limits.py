@@ -139,6 +139,19 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
     return replace(limits, idle_ms_max=idle_ms_max, **own)
 
 
+def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
+    """Return every setting of the server by its key, as a broker.conf has it."""
+    settings = {_IDLE_KEY: limits.idle_ms_max // 1_000, **{k: getattr(limits, n) for k, (n, _) in _OWN_KEYS.items()}}
+    for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
+        settings[tasks_key] = limits.pools[pool].tasks
+        if capacity_key is not None:
+            settings[capacity_key] = limits.pools[pool].queue_capacity
+    waits = {pool: limits.pools[pool].wait_ms_max for pool in _WAIT_KEYS}
+    settings |= {_WAIT_KEYS[pool]: POOL_LIMITS[pool].wait_ms_max if ms is None else ms for pool, ms in waits.items()}
+    ages = any(ms is not None for ms in waits.values())
+    return {_FAST_FAILURE_KEY: str(ages).lower(), **{key: str(value) for key, value in settings.items()}}
+
+
 def _number(others: Mapping[str, str], key: str, default: int, most: int) -> int:
     text = others.get(key)
     if text is None:

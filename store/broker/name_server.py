@@ -1,35 +1,27 @@
-"""Name server, built in: answers clients which broker has which topic.
+"""Name server: knows which broker has which topic.
 
-It knows its own broker at first hand, and others of the cluster, slaves above all, by what they register. One whose
+Built into a broker it knows that one at first hand; alone it has none. Others it knows by what they register. One whose
 connection has ended, or that has not said anything for two minutes, is gone until it registers again.
-Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, DefaultRequestProcessor, TopicRouteData, ClusterInfo,
-TopicList, RegisterBrokerBody.
+Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, TopicRouteData, ClusterInfo.
 """
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..formats.remoting.command import RemotingCommand
-from ..formats.remoting.json_body import decode_json_body
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
-from .parts import BrokerParts
-from .requests import ExtFields, RequestRefusedError, ResponseCode, success
+from .kv_config import ORDER_TOPIC_CONFIG, KVConfig
+from .name_server_settings import NameServerSettings
+from .requests import RequestRefusedError
 from .router import Channel
-from .topic_names import PERM_READ_WRITE, PERM_WRITE
+from .topic_names import PERM_READ_WRITE, PERM_WRITE, is_system_topic
 from .topics import TopicConfig, TopicConfigManager
+from .versioned_table import DataVersion
 
 BROKER_EXPIRED_MS = 120_000
 BROKERS_MAX = 64
 _NS_PER_MS = 1_000_000
-
-STANDARD_JSON_VERSION = 401
-"""Clients from V4_9_4 on read quoted keys only."""
-TOPICS_MAX = 65_536
-"""Of one broker that registers."""
-_DISTANT_ADDRESS_CHARACTERS_MAX = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +36,29 @@ class RegisteredBroker:
     topics: Mapping[str, TopicConfig]
     heard_ns: int
     """When, by the monotonic clock."""
+    version: DataVersion | None = None
+    """Of its topics."""
     channel: Channel | None = None
     """Over which; None: this is the name server's own broker."""
 
 
 class NameServer:
-    """Routes of one cluster. Any task may call it."""
+    """Routes of all brokers. Any task may call it."""
 
-    def __init__(self, world: World, config: BrokerConfig, topics: TopicConfigManager) -> None:
+    def __init__(
+        self,
+        world: World,
+        config: BrokerConfig | None = None,
+        topics: TopicConfigManager | None = None,
+        *,
+        kv_path: str | None = None,
+    ) -> None:
+        """config, topics: of the broker that it is built into; None: it is alone. kv_path: where KV settings are."""
         self.ha_address = ""
         """Where this broker's slaves connect to."""
+        self.kv = KVConfig(world, kv_path)
+        port = {} if config is None else {"listenPort": str(config.listen_port)}
+        self.settings = NameServerSettings({"kvConfigPath": kv_path or "", **port})
         self._clock = world.clock
         self._config = config
         self._topics = topics
@@ -95,7 +100,8 @@ class NameServer:
 
     def _forget_read_only(self) -> None:
         if self._read_only:
-            self._read_only &= {self._config.broker_name, *(name for name, _ in self._others)}
+            own = () if self._config is None else (self._config.broker_name,)
+            self._read_only &= {*own, *(name for name, _ in self._others)}
 
     def set_writeable(self, name: str, *, writeable: bool) -> int:
         """Have the routes of a broker's topics say whether they may be sent to; return how many topics it has.
@@ -112,20 +118,35 @@ class NameServer:
 
     def _brokers(self) -> list[RegisteredBroker]:
         """Return all brokers, each name's master first."""
-        config = self._config
-        own = RegisteredBroker(
+        own = self._own()
+        with self._lock:
+            self._forget_expired()
+            brokers = dict(self._others) if own is None else {**self._others, (own.name, own.broker_id): own}
+        return [brokers[key] for key in sorted(brokers)]
+
+    def _own(self) -> RegisteredBroker | None:
+        config, topics = self._config, self._topics
+        if config is None or topics is None:
+            return None
+        return RegisteredBroker(
             config.broker_name,
             config.broker_cluster_name,
             config.broker_id,
             config.address,
             self.ha_address,
-            self._topics.table,
+            topics.table,
             self._clock.monotonic_ns(),
+            topics.version,
         )
+
+    def version_of(self, name: str, broker_id: int) -> DataVersion | None:
+        """Return the version of a broker's topics, None if it is not known. Whoever asks for its own is heard of."""
         with self._lock:
-            self._forget_expired()
-            others = {**self._others, (own.name, own.broker_id): own}
-        return [others[key] for key in sorted(others)]
+            broker = self._others.get((name, broker_id))
+            if broker is None:
+                return None
+            self._others[name, broker_id] = replace(broker, heard_ns=self._clock.monotonic_ns())
+        return broker.version
 
     @property
     def names(self) -> list[str]:
@@ -142,14 +163,15 @@ class NameServer:
         return {
             "brokerDatas": list(_broker_datas(brokers, quoted_keys=quoted_keys).values()),
             "filterServerTable": {},
+            "orderTopicConf": self.kv.get(ORDER_TOPIC_CONFIG, topic) if self.settings.order_message_enable else None,
             "queueDatas": [queues[name] for name in sorted(queues)],
         }
 
     def _queue_data(self, broker: RegisteredBroker, topic: str) -> dict[str, Any]:
-        config = broker.topics[topic]
+        config, own = broker.topics[topic], self._config
         perm = config.perm
-        if broker.name == self._config.broker_name and self._config.broker_permission != PERM_READ_WRITE:
-            perm &= self._config.broker_permission
+        if own is not None and broker.name == own.broker_name and own.broker_permission != PERM_READ_WRITE:
+            perm &= own.broker_permission
         if broker.name in self._read_only:
             perm &= ~PERM_WRITE
         return {
@@ -176,6 +198,20 @@ class NameServer:
         brokers = [broker for broker in self._brokers() if cluster is None or broker.cluster == cluster]
         return sorted({topic for broker in brokers for topic in broker.topics})
 
+    def unit_topics(self, *, having: int, lacking: int = 0) -> list[str]:
+        """Return every topic of whose flags all of `having` are set on some broker, and none of `lacking`."""
+        flags = ((topic, config.sys_flag) for each in self._brokers() for topic, config in each.topics.items())
+        return sorted({topic for topic, flag in flags if flag & having == having and not flag & lacking})
+
+    def system_topics(self) -> tuple[list[str], str]:
+        """Return the topics that brokers have for their own purposes, and where one broker can be asked for its own."""
+        brokers = self._brokers()
+        is_system = is_system_topic if self._topics is None else self._topics.is_system
+        topics = [topic for topic in self.topics() if is_system(topic)]
+        names = dict.fromkeys(name for broker in brokers for name in (broker.cluster, broker.name))
+        topics += [name for name in names if name not in topics]
+        return topics, brokers[0].address if brokers else ""
+
     def forget_topic(self, topic: str) -> None:
         """Forget where a topic is, but for what this broker itself has; a broker that has it will say so again."""
         with self._lock:
@@ -192,106 +228,3 @@ def _broker_datas(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict
         broker_id = str(broker.broker_id) if quoted_keys else broker.broker_id
         data["brokerAddrs"][broker_id] = broker.address
     return datas
-
-
-class NameServerProcessor:
-    """Answers them."""
-
-    def __init__(self, parts: BrokerParts, name_server: NameServer) -> None:
-        self._parts = parts
-        self._name_server = name_server
-
-    def route(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return where a topic is."""
-        fields = ExtFields(request.ext_fields)
-        topic = fields.text("topic")
-        quoted = fields.boolean("acceptStandardJsonOnly", False) or request.version >= STANDARD_JSON_VERSION
-        found = self._name_server.route(topic, quoted_keys=quoted)
-        if found is None:
-            remark = f"No topic route info: no broker has topic {topic[:255]!r}"
-            raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
-        return success(request, found)
-
-    def cluster_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all brokers and clusters."""
-        return success(request, self._name_server.cluster_info())
-
-    def topic_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return every topic."""
-        return success(request, {"topicList": self._name_server.topics()})
-
-    def topics_of_cluster(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics of a cluster."""
-        cluster = ExtFields(request.ext_fields).text("cluster")
-        return success(request, {"topicList": self._name_server.topics(cluster)})
-
-    def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics that brokers have for their own purposes, and where the broker is."""
-        config = self._parts.config
-        topics = [topic for topic in self._name_server.topics() if self._parts.topics.is_system(topic)]
-        own = dict.fromkeys((config.broker_cluster_name, config.broker_name))
-        topics += [name for name in own if name not in topics]
-        return success(request, {"brokerAddr": config.address, "topicList": topics})
-
-    def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Forget where a topic is."""
-        self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
-        return success(request)
-
-    def wipe_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have producers send to a broker no more."""
-        return success(request, wipeTopicCount=self._set_writeable(request, writeable=False))
-
-    def add_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have producers send to a broker again."""
-        return success(request, addTopicCount=self._set_writeable(request, writeable=True))
-
-    def _set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
-        name = ExtFields(request.ext_fields).text("brokerName")
-        if name not in self._name_server.names:
-            raise RequestRefusedError(f"brokerName: there is no {name[:255]!r}")
-        return self._name_server.set_writeable(name, writeable=writeable)
-
-    # -- brokers -----------------------------------------------------------------------------------
-
-    def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Note another broker, and answer who its master is."""
-        fields, body = ExtFields(request.ext_fields), request.body
-        check = fields.int32("bodyCrc32", 0)
-        if check and zlib.crc32(body) & 0x7FFFFFFF != check:
-            raise RequestRefusedError("bodyCrc32: expected that of the body")
-        if fields.boolean("compressed", False):
-            remark = "compressed: expected false, found true"
-            raise RequestRefusedError(remark, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
-        broker = RegisteredBroker(
-            fields.text("brokerName"),
-            fields.text("clusterName"),
-            fields.int64("brokerId"),
-            fields.text("brokerAddr")[:_DISTANT_ADDRESS_CHARACTERS_MAX],
-            fields.text("haServerAddr")[:_DISTANT_ADDRESS_CHARACTERS_MAX],
-            _topics_of(body),
-            self._parts.world.clock.monotonic_ns(),
-            channel,
-        )
-        master = self._name_server.register(broker)
-        if not channel.is_open:  # its end may have been noted before
-            self._name_server.channel_closed(channel)
-        if master is None or not broker.broker_id:
-            return success(request)
-        return success(request, haServerAddr=master.ha_address, masterAddr=master.address)
-
-    def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Forget another broker."""
-        fields = ExtFields(request.ext_fields)
-        self._name_server.unregister(fields.text("brokerName"), fields.int64("brokerId"))
-        return success(request)
-
-
-def _topics_of(body: bytes) -> dict[str, TopicConfig]:
-    if not body:
-        return {}
-    wrapper = decode_json_body(body).inner("topicConfigSerializeWrapper")
-    topics = {name: TopicConfig.of(name, entry) for name, entry in wrapper.inner("topicConfigTable").table()}
-    if len(topics) > TOPICS_MAX:
-        raise RequestRefusedError(f"topics: expected {TOPICS_MAX} or fewer, found {len(topics)}")
-    return topics

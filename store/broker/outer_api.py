@@ -47,46 +47,49 @@ def _ask(
 
 
 class BrokerRegistration(Service):
-    """One task. on_master: called with the master's address for clients, and for its slaves' copies of the log."""
+    """One task for one name server.
 
-    name = "broker registration"
+    on_master: called with the master's address for clients, and for its slaves' copies of the log.
+    """
 
     def __init__(
-        self, parts: BrokerParts, ha_address: Callable[[], str], on_master: Callable[[str, str], None]
+        self,
+        parts: BrokerParts,
+        address: str,
+        ha_address: Callable[[], str],
+        on_master: Callable[[str, str], None],
     ) -> None:
+        self.name = f"broker registration at {address}"
         super().__init__(parts.world)
+        self.address = address
         self.registered = 0
-        """How often a name server has taken note."""
+        """How often the name server has taken note."""
         self.last_error: Exception | None = None
-        """Why one has not, the last time; None if all have."""
+        """Why it has not, the last time; None if it has."""
         self._parts = parts
         self._ha_address = ha_address
         self._on_master = on_master
-        self._clients = [RemotingClient(parts.world, address) for address in parts.config.name_servers]
-        parts.topics.on_changed = self.wake
+        self._client = RemotingClient(parts.world, address)
 
     def step(self) -> None:
-        """Register everywhere, then wait until topics change or it is time again."""
-        self.last_error = None
+        """Register, then wait until topics change or it is time again."""
         version = self._parts.topics.version
-        for client in self._clients:
-            try:
-                self._register(client)
-            except _FAILURES as error:
-                self.last_error = error
+        try:
+            self._register(self._client)
+            self.last_error = None
+        except _FAILURES as error:
+            self.last_error = error
         self.pause(APART_MS)
         if not self.is_stopping and self._parts.topics.version == version:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
     def finish(self) -> None:
-        """Take leave of those that answer."""
-        fields = self._fields()
-        for client in self._clients:
-            try:
-                _ask(client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, fields)
-            except _FAILURES as error:
-                self.last_error = error
-            client.close()
+        """Take leave."""
+        try:
+            _ask(self._client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, self._fields())
+        except _FAILURES as error:
+            self.last_error = error
+        self._client.close()
 
     def _register(self, client: RemotingClient) -> None:
         wrapper = {"filterServerList": [], "topicConfigSerializeWrapper": self._parts.topics.members}
@@ -99,6 +102,9 @@ class BrokerRegistration(Service):
         }
         answer = _ask(client, RequestCode.REGISTER_BROKER, REGISTER_TIMEOUT_MS, fields, body)
         self.registered += 1
+        if answer.body:
+            ordered = decode_json_body(answer.body).inner("table")
+            self._parts.topics.follow_order(ordered.names)
         master = answer.ext_fields.get("masterAddr", "")
         if self._parts.is_slave and master:
             self._on_master(master, answer.ext_fields.get("haServerAddr", ""))

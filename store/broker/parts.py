@@ -17,13 +17,16 @@ from ..plugins import AnyMessageStore, PluginContext, build_message_store
 from ..queues.consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
 from ..replication.ha_service import HAService
 from ..world import World
+from .acl.plain_acl import AccessControl
 from .broker_config import MASTER_ID, BrokerConfig
 from .client_calls import ClientCalls, Pushes
 from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
-from .housekeeping import DailyTotals, PullRates, StoreWatch
+from .housekeeping import DailyTotals, PullRates, PutLatency, StoreWatch
+from .live_settings import LiveSettings
 from .long_polling import PullRequestHoldService
 from .requests import RequestRefusedError, ResponseCode
 from .router import Channel
+from .statistics import BrokerStatistics
 from .subscriptions import SubscriptionData
 from .topic_names import group_fault
 from .topics import SubscriptionGroupConfig, SubscriptionGroupManager, TopicConfig, TopicConfigManager
@@ -45,13 +48,7 @@ class BrokerParts:
         self.groups = SubscriptionGroupManager(world, directory, config)
         ms, light = config.flush_consumer_offset_interval_ms, store_config.enable_lmq
         self.offsets = ConsumerOffsetManager(world, directory, flush_interval_ms=ms, light_queues=light)
-        transaction_config = TransactionConfig(
-            config.transaction_timeout_ms,
-            config.transaction_check_max,
-            config.transaction_check_interval_ms,
-            config.store_host,
-        )
-        self.transactions = TransactionalMessageService(world, store, self.offsets, transaction_config)
+        self.transactions = TransactionalMessageService(world, store, self.offsets, _transaction_config(config))
         self.filters: ConsumerFilterManager | None = None
         """Whose SQL expressions are known before messages are dispatched, if settings ask for that."""
         if config.enable_calc_filter_bit_map:
@@ -64,8 +61,13 @@ class BrokerParts:
         self.calls = ClientCalls(world)
         self.pushes = Pushes(world, self.producers)
         self.pull_rates = PullRates(world)
+        self.statistics = BrokerStatistics(world.clock, store.stats, config.broker_cluster_name)
+        self.put_latency = PutLatency(world, store.stats)
+        self.settings = LiveSettings(world, store_config, config)
         self.daily = DailyTotals(world, store.stats)
         self.watch = StoreWatch(world, store)
+        self.access: AccessControl | None = None
+        """Who may do what, if anyone asks; whoever serves the broker sets it."""
         self.ha: HAService | None = None
         """Replication, where there is a network."""
         if world.network is not None:
@@ -78,7 +80,15 @@ class BrokerParts:
         self.consumers.on_gone = self._unregister_filters
         self.transactions.on_check = self.pushes.check_transaction
         self.store.on_arriving.append(self.held_pulls.on_arriving, self.held_pulls.awaits)
+        self.settings.on_changed = self._use_changed
         self._queue_turn = world.tasks.cell("queue turn")
+
+    def _use_changed(self, names: frozenset[str]) -> None:
+        """Hand changed settings to those that have a copy of theirs."""
+        self.transactions.use(_transaction_config(self.config))
+        self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms
+        if "broker_permission" in names:
+            self.topics.touch()
 
     @property
     def is_slave(self) -> bool:
@@ -166,3 +176,12 @@ class BrokerParts:
     def _unregister_filters(self, group: str) -> None:
         if self.filters is not None:
             self.filters.unregister(group)
+
+
+def _transaction_config(config: BrokerConfig) -> TransactionConfig:
+    return TransactionConfig(
+        config.transaction_timeout_ms,
+        config.transaction_check_max,
+        config.transaction_check_interval_ms,
+        config.store_host,
+    )

@@ -18,13 +18,15 @@ from ..network import in_brackets
 from ..real.network import RealNetwork
 from ..real.sockets import split_address
 from ..real.tls import TlsSettings
-from ..settings.broker_conf import BrokerConf, read_broker_conf
+from ..settings.broker_conf import UNUSED_DEFAULTS, BrokerConf, read_broker_conf
+from ..settings.conf_file import ConfFile
 from ..world import World
 from .acl.plain_acl import AccessControl
 from .acl.rules import address_parts
 from .broker import Broker
 from .broker_config import BrokerConfig
-from .limits import ServerLimits, server_limits_of
+from .limits import ServerLimits, server_limits_of, settings_of_limits
+from .live_settings import LiveSettings
 from .operator_log import Emit
 from .server import RemotingServer
 
@@ -45,9 +47,14 @@ class ServedBroker:
         limits: ServerLimits,
         *,
         acl_path: str | None = None,
+        conf_path: str | None = None,
+        others: Mapping[str, str] | None = None,
         emit: Emit,
     ) -> None:
-        """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
+        """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be.
+
+        conf_path: the broker.conf that changes of settings are written to; others: what it says beside the store.
+        """
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         is_sync_flush = store.flush_disk_type is FlushDiskType.SYNC_FLUSH
         if is_sync_flush or store.broker_role is BrokerRole.SYNC_MASTER:
@@ -59,6 +66,9 @@ class ServedBroker:
         self._world = world
         self._store = store
         self._config = config
+        self._conf_path = conf_path
+        self._others = others or {}
+        self._limits = limits
         self._broker: Broker | None = None
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -74,7 +84,13 @@ class ServedBroker:
                 self._listen_as_well(address)
             port = int(self.addresses[0].rpartition(":")[2])
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
+            broker.access = self._access
             broker.load()
+            try:
+                broker.name_server.kv.load()
+            except BaseException:
+                broker.store.close()
+                raise
             broker.start()
         except BaseException:
             self.server.shutdown()
@@ -88,12 +104,23 @@ class ServedBroker:
                 service.on_failure = flags.service_failed
         broker.server_info = self._info
         broker.watch.emit = self._emit
+        self._complete(broker.settings)
         check = None
         if self._access is not None:
             self._access.start()
             check = self._access.check
         closed, answered = broker.channel_closed, broker.calls.answered
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
+
+    def _complete(self, settings: LiveSettings) -> None:
+        """Tell a broker's settings what only its server knows."""
+        settings.emit = self._emit
+        is_controlled = str(self._access is not None).lower()
+        unused = {key: value for key, value in self._others.items() if key in UNUSED_DEFAULTS}
+        settings.unused = {**UNUSED_DEFAULTS, **unused, "aclEnable": is_controlled}
+        settings.others = settings_of_limits(self._limits)
+        if self._conf_path is not None:
+            settings.file = ConfFile(self._world.files, self._conf_path)
 
     def _listen_as_well(self, address: str) -> None:
         try:

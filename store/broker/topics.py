@@ -5,8 +5,8 @@ the broker: for a group's messages to be given again or never again, and for its
 Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGroupManager, SubscriptionGroupConfig.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field, replace
 
 from ..delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.delay_level import SCHEDULE_TOPIC
@@ -77,6 +77,10 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
     def add_system_topics(self) -> None:
         """Make those topics that every broker has. Raises OSError if the disk fails."""
         self.add_missing((topic.topic, topic) for topic in _system_topics(self._config))
+
+    def follow_order(self, ordered: Container[str]) -> None:
+        """Have just those topics count as ordered that a name server has in ORDER_TOPIC_CONFIG. OSError likewise."""
+        self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
 
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
         """Return a topic, made like another if it is not there; None if there is no example that may be followed.

@@ -143,6 +143,13 @@ class VersionedTable(Generic[Entry]):
             self.on_changed()
         return table
 
+    def touch(self) -> None:
+        """Have all who copy the table see another version of it. Raises OSError likewise."""
+        with self._lock:
+            self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), dict(self._table))
+        if self.on_changed is not None:
+            self.on_changed()
+
     def replace(self, members: Members) -> bool:
         """Take over another broker's table; return whether it was another version.
 

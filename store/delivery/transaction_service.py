@@ -89,6 +89,10 @@ class TransactionalMessageService:
     def on_check(self, listener: Callable[[MessageRecord], None]) -> None:
         self.checker.on_check = listener
 
+    def use(self, config: TransactionConfig) -> None:
+        """Go on with other settings."""
+        self.config = self.checker.config = config
+
     def start(self) -> None:
         """Begin to ask. The store has been started, and offsets have been loaded and brought back to what it holds."""
         self.checker.start()

@@ -42,7 +42,7 @@ class ConsumerOffsetManager(Service):
         """What the last attempt to persist met; the next one tries again."""
         name = "lmqConsumerOffset.json" if light_queues else "consumerOffset.json"
         self.file = SideFile(world.files, f"{config_directory}/{name}")
-        self._flush_interval_ms = flush_interval_ms
+        self.flush_interval_ms = flush_interval_ms
         self._light_queues = light_queues
         self._offsets: dict[str, dict[int, int]] = {}
         self._light_offsets: dict[str, int] = {}
@@ -157,7 +157,7 @@ class ConsumerOffsetManager(Service):
 
     def step(self) -> None:
         """Wait one interval, then persist."""
-        self.signal.wait(self._flush_interval_ms)
+        self.signal.wait(self.flush_interval_ms)
         if not self.is_stopping:
             self._try_to_persist()
 

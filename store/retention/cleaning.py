@@ -109,7 +109,6 @@ class CleanCommitLog:
         self._watermark = watermark
         self._flush_queues = flush_queues
         self._pause = pause
-        self._hours = frozenset(int(hour) for hour in config.delete_when.split(";"))
         self._manual = world.tasks.cell("manual deletions")
         self._stuck: int | None = None
         """Where the segment begins whose file would not go."""
@@ -131,7 +130,8 @@ class CleanCommitLog:
 
     def _is_time(self) -> bool:
         clock = self._world.clock
-        return (clock.now_ms() + clock.utc_offset_ms()) // _HOUR_MS % 24 in self._hours
+        hours = map(int, self._config.delete_when.split(";"))
+        return (clock.now_ms() + clock.utc_offset_ms()) // _HOUR_MS % 24 in hours
 
     def _delete(self, pressure: Pressure) -> int:
         at_once = pressure.at_once and self._config.clean_file_forcibly_enable

@@ -72,6 +72,26 @@ _OWN = """
 
 BROKER_KEYS = frozenset(" ".join((_BROKER, _STARTUP, _SERVER, _CLIENT, _DLEDGER, _UNREAD, _OWN)).split())
 
+_UNUSED = """
+    aclEnable=false autoDeleteUnusedStats=false brokerIP2=127.0.0.1 channelNotActiveInterval=60000
+    clientAsyncSemaphoreValue=65535 clientCallbackExecutorThreads=2 clientChannelMaxIdleTimeSeconds=120
+    clientCloseSocketIfTimeout=true clientOnewaySemaphoreValue=65535 clientPooledByteBufAllocatorEnable=false
+    clientSocketRcvBufSize=0 clientSocketSndBufSize=0 clientWorkerThreads=4 commercialBaseCount=1
+    commercialBigCount=1 commercialEnable=true commercialTimerCount=1 commercialTransCount=1
+    compressedRegister=false connectTimeoutMillis=3000 consumerFallbehindThreshold=17179869184
+    disableConsumeIfConsumerReadSlowly=false enableDetailStat=true expectConsumerNumUseFilter=32
+    fetchNamesrvAddrByAddressServer=false filterDataCleanTimeSpan=86400000 filterServerNums=0
+    filterSupportRetry=false flushConsumerOffsetHistoryInterval=60000 forceRegister=true highSpeedMode=false
+    isEnableBatchPush=false isolateLogEnable=false maxDelayTime=40 maxErrorRateOfBloomFilter=20
+    putMessageFutureThreadPoolNums=2 putThreadPoolQueueCapacity=10000 registerBrokerTimeoutMills=6000
+    rocketmqHome= serverAsyncSemaphoreValue=64 serverCallbackExecutorThreads=0 serverOnewaySemaphoreValue=256
+    serverPooledByteBufAllocatorEnable=true serverSelectorThreads=3 serverSocketBacklog=1024
+    serverSocketRcvBufSize=0 serverSocketSndBufSize=0 serverWorkerThreads=8 transferMsgByHeap=true
+    useEpollNativeSelector=false useTLS=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
+"""
+UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
+"""What RocketMQ's brokers have and this one has no use for, with RocketMQ's defaults: tools expect to be shown them."""
+
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FRACTION = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
@@ -98,7 +118,7 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
     lines: dict[str, int] = {}
     seen: dict[str, int] = {}
     for each in _properties(text):
-        spelling = _one_spelling(each.key)
+        spelling = one_spelling(each.key)
         if spelling in seen:
             expected = f"one value, that of line {seen[spelling]}"
             raise ConfigError(each.key, expected, _shown(each.value), line=each.line)
@@ -129,11 +149,12 @@ def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
         raise ConfigError(_KEYS[error.name], error.expected, found, line=lines.get(error.name)) from error
 
 
-def _one_spelling(key: str) -> str:
+def one_spelling(key: str) -> str:
+    """Return what both spellings of a key have in common."""
     return key.replace("apped", "aped")
 
 
-_SETTINGS = {_one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)}
+_SETTINGS = {one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)}
 
 
 def _a_known_key(key: str) -> str:

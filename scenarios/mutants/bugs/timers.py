@@ -44,9 +44,9 @@ QUEUE_FLUSH_TEN_TIMES_TOO_SLOW = Mutant(
 
 # offsets-persisted-ten-times-too-seldom: what consumers have committed is persisted, but ten intervals later.
 def _persist_ten_times_later(self: ConsumerOffsetManager) -> None:
-    if not self.signal.wait(self._flush_interval_ms):
+    if not self.signal.wait(self.flush_interval_ms):
         bit()
-        self.signal.wait(self._flush_interval_ms * (_TIMES - 1))
+        self.signal.wait(self.flush_interval_ms * (_TIMES - 1))
     if not self.is_stopping:
         self._try_to_persist()
 

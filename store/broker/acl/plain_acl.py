@@ -21,12 +21,13 @@ they know their lines.
 Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms, AclFileWatchService.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ...errors import brings
 from ...formats.remoting.command import RemotingCommand
 from ...service import Service
+from ...side_file import SideFile
 from ...world import World
 from ..operator_log import Emit
 from ..router import Channel
@@ -197,7 +198,9 @@ class AccessControl(Service):
     def __init__(self, world: World, path: str, emit: Emit, interval_ms: int = WATCH_INTERVAL_MS) -> None:
         """Read the file. Raises PlainAclError, or the OSError of reading it."""
         super().__init__(world)
-        self._path = path
+        self.path = path
+        self._file = SideFile(world.files, path)
+        self._lock = world.tasks.lock("plain acl")
         self._emit = emit
         self._interval_ms = interval_ms
         self._disk_fault = ""
@@ -209,6 +212,29 @@ class AccessControl(Service):
         """Return if a request is allowed. Raises AccessDeniedError."""
         self.rules.check(command, channel.remote_address.rpartition(":")[0])
 
+    def text(self) -> str:
+        """Return the file's text. PlainAclError if it is none, OSError if it cannot be read."""
+        try:
+            return self.world.files.read(self.path).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise PlainAclError(1, "file", "UTF-8", str(error)) from error
+
+    def change(self, edit: Callable[[str], str]) -> None:
+        """Put in place of the file what is made of its text, durably, and its rules in force.
+
+        PlainAclError, and nothing has changed, if the text, or what is made of it, says no rules. OSError if the disk
+        fails; what edit raises.
+        """
+        with self._lock:
+            before = self.text()
+            read_plain_acl(before)
+            changed = edit(before)
+            rules = read_plain_acl(changed)
+            self._file.load(lambda raw, _: raw)  # so that it is kept as `.bak`
+            self._file.store(changed.encode())
+            self.rules, self._seen = rules, self._state()
+        self._emit(f"{self.path}: changed by an administrator, {len(rules.accounts)} accounts")
+
     def step(self) -> None:
         """Wait for a while, then look whether the file has changed."""
         self.signal.wait(self._interval_ms)
@@ -217,21 +243,18 @@ class AccessControl(Service):
             seen = self._state()
             if seen != self._seen:
                 self.rules = self._read()
-                self._emit(f"{self._path}: read again, {len(self.rules.accounts)} accounts")
+                self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
-            self._emit(f"{self._path}: {error}; the rules stay as they were")
+            self._emit(f"{self.path}: {error}; the rules stay as they were")
         except OSError as error:  # which is logged once, and the file tried again at each look
             fault, seen = str(error), None
             if fault != self._disk_fault:
-                self._emit(f"{self._path}: {error}; the rules stay as they were")
+                self._emit(f"{self.path}: {error}; the rules stay as they were")
         self._disk_fault, self._seen = fault, seen
 
     def _state(self) -> tuple[int, int] | None:
-        status = self.world.files.status(self._path)
+        status = self.world.files.status(self.path)
         return None if status is None else (status.size_bytes, status.mtime_ms)
 
     def _read(self) -> AccessRules:
-        try:
-            return read_plain_acl(self.world.files.read(self._path).decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise PlainAclError(1, "file", "UTF-8", str(error)) from error
+        return read_plain_acl(self.text())

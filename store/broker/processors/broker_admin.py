@@ -2,7 +2,8 @@
 
     UPDATE_AND_CREATE_TOPIC  DELETE_TOPIC_IN_BROKER  GET_ALL_TOPIC_CONFIG  GET_TOPIC_STATS_INFO
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER
-    GET_BROKER_CONFIG  GET_BROKER_RUNTIME_INFO  CLEAN_EXPIRED_CONSUMEQUEUE  DELETE_EXPIRED_COMMITLOG
+    GET_BROKER_CONFIG  UPDATE_BROKER_CONFIG  GET_BROKER_RUNTIME_INFO
+    CLEAN_EXPIRED_CONSUMEQUEUE  CLEAN_UNUSED_TOPIC  DELETE_EXPIRED_COMMITLOG
 
 Source: RocketMQ AdminBrokerProcessor, CreateTopicRequestHeader, TopicConfigSerializeWrapper, TopicStatsTable, KVTable.
 """
@@ -10,13 +11,12 @@ Source: RocketMQ AdminBrokerProcessor, CreateTopicRequestHeader, TopicConfigSeri
 from ...errors import StoreError
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, encode_json_body
-from ...settings.describe_config import describe, spelled
-from ..broker_config import settings_of
 from ..parts import BrokerParts
 from ..requests import (
     BROKER_VERSION,
     INT_MAX,
     ExtFields,
+    RequestRefusedError,
     ResponseCode,
     refuse_field,
     refuse_if,
@@ -24,6 +24,7 @@ from ..requests import (
     success,
 )
 from ..router import Channel
+from ..setting_changes import SettingChangeError, properties_text, wanted_settings
 from ..topic_names import PERM_INHERIT, PERM_READ_WRITE, topic_fault
 from ..topics import MULTI_TAG, QUEUES_MAX, SINGLE_TAG, TopicConfig
 
@@ -36,7 +37,6 @@ class BrokerAdminProcessor:
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
-        self._begun_ms = parts.world.clock.now_ms()
 
     # -- topics ------------------------------------------------------------------------------------
 
@@ -95,12 +95,18 @@ class BrokerAdminProcessor:
 
     def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return every setting, as a broker.conf has it."""
-        store = self._parts.store.config
-        settings = {each.key: spelled(each.value) for each in describe(store, store.store_path_root_dir)}
-        settings |= settings_of(self._parts.config)
-        body = "".join(f"{key}={value}\n" for key, value in sorted(settings.items()))
-        version = encode_json_body({"counter": 0, "timestamp": self._begun_ms}).decode()
-        return response_to(request, ResponseCode.SUCCESS, ext_fields={"version": version}, body=body.encode())
+        settings = self._parts.settings
+        version = encode_json_body(settings.version.members).decode()
+        body = properties_text(settings.table)
+        return response_to(request, ResponseCode.SUCCESS, ext_fields={"version": version}, body=body)
+
+    def update_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Change settings while the broker runs, and in its broker.conf."""
+        try:
+            self._parts.settings.change(wanted_settings(request.body), channel.remote_address)
+        except SettingChangeError as error:
+            raise RequestRefusedError(str(error), error.code) from error
+        return success(request)
 
     def runtime_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the figures of the broker and its store, all of it texts."""
@@ -112,6 +118,7 @@ class BrokerAdminProcessor:
             **({} if parts.ha is None else parts.ha.runtime_info()),
             **parts.server_info(),
             **parts.daily.fields(),
+            **parts.put_latency.fields(),
             "brokerVersionDesc": VERSION_TEXT,
             "brokerVersion": str(BROKER_VERSION),
             "startAcceptSendRequestTimeStamp": str(config.start_accept_send_request_time_stamp_ms),
@@ -126,7 +133,10 @@ class BrokerAdminProcessor:
         return success(request, {"table": table})
 
     def clean_expired_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove the queues all of whose messages have left the log."""
+        """Remove the queues all of whose messages have left the log, whether their topic is there or not.
+
+        For CLEAN_UNUSED_TOPIC, too: a removed topic's queues stay until then, lest a number be used twice.
+        """
         self._parts.store.clean_expired_consumer_queue()
         return success(request)
 

@@ -3,7 +3,7 @@
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP  GET_ALL_SUBSCRIPTIONGROUP_CONFIG  DELETE_SUBSCRIPTIONGROUP
     GET_CONSUMER_CONNECTION_LIST  GET_PRODUCER_CONNECTION_LIST  GET_ALL_PRODUCER_INFO  QUERY_TOPIC_CONSUME_BY_WHO
     GET_CONSUME_STATS  INVOKE_BROKER_TO_RESET_OFFSET  GET_ALL_CONSUMER_OFFSET  GET_ALL_DELAY_OFFSET
-    GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY
+    GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY  CLONE_GROUP_OFFSET
 
 Slaves copy the progress of delivery by it, too. What a called consumer answers is handed back as it is.
 Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
@@ -112,7 +112,7 @@ class GroupAdminProcessor:
             "clientId": client.client_id,
             "language": client.members["language"],
             "lastUpdateTimestamp": clock.now_ms() - silent_ms,
-            "remoteIP": client.channel.remote_address.rpartition(":")[0],
+            "remoteIP": f"/{client.channel.remote_address}",  # as Java spells the address of a socket
             "version": client.version,
         }
 
@@ -166,6 +166,20 @@ class GroupAdminProcessor:
         for each in self._online(group).clients:
             parts.pushes.send(each, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, pushed, body)
         return response_to(request, ResponseCode.SUCCESS, body=body)
+
+    def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have a group be as far as another one, in one topic or in all that the other has offsets in."""
+        parts, fields = self._parts, ExtFields(request.ext_fields)
+        source, target = fields.text("srcGroup"), fields.text("destGroup")
+        refuse_if(parts.group_fault(target))
+        topic = fields.text("topic", "").strip()
+        for name in [topic] if topic else parts.offsets.topics_of(source):
+            config = parts.topics.get(name)
+            for queue_id in range(0 if config is None else config.queue_nums):
+                offset = parts.offsets.query_offset(source, name, queue_id)
+                if offset >= 0:
+                    parts.offsets.commit_offset(target, name, queue_id, offset)
+        return success(request)
 
     def all_consumer_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return how far every group is."""

@@ -81,6 +81,7 @@ class PullMessageProcessor:
             result.next_begin_offset = offset  # its bounds may be behind what the consumer has had of the master
         if result.records:
             parts.pull_rates.count(group_name, len(result.records))
+            parts.statistics.given(topic, group_name, result.records)
         code = _code_of(result, offset)
         may_hold = may_hold and bool(sys_flag & SUSPEND_FLAG) and not request.is_one_way
         if may_hold and code is ResponseCode.PULL_NOT_FOUND:

@@ -165,6 +165,7 @@ class SendMessageProcessor:
             message = self._again(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
         result = self._parts.store.put_message(message)
         if result.status is PutMessageStatus.PUT_OK:
+            self._parts.statistics.sent_back(record.topic, group.group)
             return success(request)
         return response_to(request, ResponseCode.SYSTEM_ERROR, result.status.value)
 

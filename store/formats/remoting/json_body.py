@@ -68,6 +68,11 @@ class Members:
         self._path = path
         self._file = file
 
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all members."""
+        return list(self._members)
+
     def text(self, name: str, default: str | None = None) -> str:
         """Return a text."""
         return str(self._of_type(name, str, "a text", default))

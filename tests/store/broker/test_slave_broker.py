@@ -86,8 +86,7 @@ def test_a_slave_has_what_its_master_has(serve: Callable[..., Served]) -> None:
     assert slave.broker.offsets.query_offset("billing", "Orders", 1) == 7
     assert slave.broker.own_store.schedule.offsets == {1: 1}
 
-    registration = slave.broker.registration
-    assert registration is not None
+    (registration,) = slave.broker.registrations
     until(lambda: registration.registered)
     route = master.broker.name_server.route("Orders", quoted_keys=True)
     assert route is not None
@@ -135,18 +134,18 @@ def test_an_address_that_is_none_is_an_error_to_be_seen_and_no_end(
     monkeypatch.setattr(slave_synchronize, "INTERVAL_MS", 1)
     master = serve("master", BrokerRole.ASYNC_MASTER)
     slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr="nowhere", namesrv_addr=f"::1;{master.address}")
-    synchronize, registration = slave.broker.synchronize, slave.broker.registration
+    synchronize, (wrong, right) = slave.broker.synchronize, slave.broker.registrations
     assert synchronize is not None
-    assert registration is not None
     until(lambda: isinstance(synchronize.last_error, ValueError))
-    until(lambda: registration.registered and isinstance(registration.last_error, ValueError))
+    until(lambda: isinstance(wrong.last_error, ValueError) and right.registered)
+    assert right.last_error is None
     synchronize.update_master_address(f"{'a' * 70}.example:1")  # UnicodeError
     until(lambda: isinstance(synchronize.last_error, UnicodeError))
     synchronize.update_master_address(master.address)
     until(lambda: synchronize.synchronized)
-    registration.last_error = None
+    wrong.last_error = None
     slave.stop()
-    assert isinstance(registration.last_error, ValueError)
+    assert isinstance(wrong.last_error, ValueError)
 
 
 def test_a_new_topic_has_a_route_at_another_name_server_at_once_and_a_storm_of_them_few_registrations(
@@ -154,8 +153,7 @@ def test_a_new_topic_has_a_route_at_another_name_server_at_once_and_a_storm_of_t
 ) -> None:
     other = serve("names", BrokerRole.ASYNC_MASTER, broker_name="names")
     broker = serve("broker", BrokerRole.ASYNC_MASTER, namesrv_addr=other.address).broker
-    registration = broker.registration
-    assert registration is not None
+    (registration,) = broker.registrations
     until(lambda: registration.registered)
     time.sleep(2 * APART_MS / 1_000)
 

@@ -14,6 +14,13 @@ ONE = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
 TWO = ONE + "- accessKey: another\n  secretKey: 12345678\n"
 
 
+def write(path: Path, text: str) -> None:
+    """Write at one moment: a look in between must not find half of it."""
+    aside = path.with_suffix(".new")
+    aside.write_text(text)
+    aside.rename(path)
+
+
 def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not condition():
@@ -23,21 +30,21 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_a_file_that_changes_is_read_again_and_a_bad_one_leaves_the_rules(tmp_path: Path) -> None:
     path = tmp_path / "plain_acl.yml"
-    path.write_text(ONE)
+    write(path, ONE)
     told: list[str] = []
     control = AccessControl(real_world(), str(path), told.append, interval_ms=10)
     control.start()
     try:
         assert list(control.rules.accounts) == ["RocketMQ"]
-        path.write_text(TWO)
+        write(path, TWO)
         until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
-        path.write_text(TWO + "  admin: perhaps\n")
+        write(path, TWO + "  admin: perhaps\n")
         until(lambda: len(told) == 2)
         assert "line 6" in told[1]
         path.unlink()
         until(lambda: len(told) == 3)
         assert list(control.rules.accounts) == ["RocketMQ", "another"]
-        path.write_text(ONE)
+        write(path, ONE)
         until(lambda: list(control.rules.accounts) == ["RocketMQ"])
     finally:
         control.shutdown()
@@ -48,7 +55,7 @@ def test_a_disk_that_fails_for_a_while_is_told_of_once_and_the_file_read_when_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     path = tmp_path / "plain_acl.yml"
-    path.write_text(ONE)
+    write(path, ONE)
     told: list[str] = []
     looks: list[str] = []
 
@@ -61,7 +68,7 @@ def test_a_disk_that_fails_for_a_while_is_told_of_once_and_the_file_read_when_it
     try:
         with monkeypatch.context() as patch:
             patch.setattr(type(control.world.files), operation, fail)
-            path.write_text(TWO)
+            write(path, TWO)
             until(lambda: len(looks) > 3)
         until(lambda: list(control.rules.accounts) == ["RocketMQ", "another"])
     finally:

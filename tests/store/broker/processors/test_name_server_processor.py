@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from tornlog.store.broker.kv_config import KVConfig
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
 Live = Callable[..., Any]
@@ -77,7 +78,7 @@ def test_producers_are_led_away_from_a_broker_and_back(live: Live) -> None:
         client.answer(RequestCode.ADD_WRITE_PERM_OF_BROKER, brokerName="broker-a")
         assert '"perm":6' in route(client)
         none = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-x")
-        assert none.code == ResponseCode.SYSTEM_ERROR
+        assert none.ext_fields == {"wipeTopicCount": "0"}
 
     live(body)
 
@@ -181,5 +182,103 @@ def test_a_broker_that_goes_and_comes_back_may_be_sent_to_again(live: Live) -> N
         bench.sleep(121_000)
         assert name_server.names == ["broker-a"]
         assert name_server._read_only == {"broker-a"}
+
+    live(body)
+
+
+def test_values_are_kept_by_namespace_and_key(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        for key, value in (("north", "1"), ("south", "2")):
+            client.answer(RequestCode.PUT_KV_CONFIG, namespace="PLACES", key=key, value=value)
+        assert client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="north").ext_fields == {"value": "1"}
+        client.answer(RequestCode.DELETE_KV_CONFIG, namespace="PLACES", key="south")
+        client.answer(RequestCode.DELETE_KV_CONFIG, namespace="NONE", key="south")
+        none = client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="south")
+        assert (none.code, none.remark) == (
+            ResponseCode.QUERY_NOT_FOUND,
+            "No config item, Namespace: PLACES Key: south",
+        )
+        for wrong in ({"namespace": "PLACES"}, {"namespace": "PLACES", "key": "east"}):
+            assert client.answer(RequestCode.PUT_KV_CONFIG, **wrong).code == ResponseCode.SYSTEM_ERROR
+
+        again = KVConfig(bench.world, "/store/config/kvConfig.json")
+        again.load()
+        assert again.namespace("PLACES") == {"north": "1"}
+        listed = client.answer(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="PLACES")
+        assert json.loads(listed.body) == {"table": {"north": "1"}}
+        none = client.answer(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="NONE")
+        assert none.code == ResponseCode.QUERY_NOT_FOUND
+
+    live(body)
+
+
+def test_a_topic_is_ordered_while_it_has_a_value_in_the_order_configuration(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client, topics = bench.client(), bench.broker.topics
+        client.send_message(b"m")
+        order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Orders"}
+        client.answer(RequestCode.PUT_KV_CONFIG, **order, value="broker-a:4")
+        assert topics.table["Orders"].order
+        assert "orderTopicConf" not in route(client)
+        client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true")
+        assert '"orderTopicConf":"broker-a:4"' in route(client)
+        registered = register(client, {})
+        assert json.loads(registered.body) == {"table": {"Orders": "broker-a:4"}}
+        client.answer(RequestCode.DELETE_KV_CONFIG, **order)
+        assert not topics.table["Orders"].order
+
+    live(body)
+
+
+def test_settings_of_the_name_server_are_shown_and_what_cannot_change_is_refused_by_name(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        told = client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
+        assert "listenPort=10911\n" in told
+        assert "orderMessageEnable=false\n" in told
+        wrong = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"listenPort=1")
+        assert (wrong.code, wrong.remark) == (
+            ResponseCode.NO_PERMISSION,
+            "listenPort cannot change while the name server runs",
+        )
+        bad = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=perhaps")
+        assert "orderMessageEnable: expected true or false" in bad.remark
+        assert "is no setting" in client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"noSuchKey=1").remark
+
+    live(body)
+
+
+def test_a_broker_asks_whether_it_need_register(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+
+        def asked(counter: int) -> Any:
+            version = json.dumps({"counter": counter, "timestamp": 2}).encode()
+            return client.answer(RequestCode.QUERY_DATA_VERSION, version, **SLAVE)
+
+        assert asked(1).ext_fields == {"changed": "true"}
+        register(client, {})
+        assert asked(1).ext_fields == {"changed": "false"}
+        assert json.loads(asked(2).body) == {"counter": 1, "timestamp": 2}
+        assert asked(2).ext_fields == {"changed": "true"}
+
+    live(body)
+
+
+def test_topics_of_units_are_told_by_their_flags(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        register(
+            client, {name: {"topicName": name, "topicSysFlag": flag} for name, flag in (("a", 1), ("b", 2), ("c", 3))}
+        )
+
+        def topics(code: RequestCode) -> list[str]:
+            found: list[str] = json.loads(client.answer(code).body)["topicList"]
+            return found
+
+        assert topics(RequestCode.GET_UNIT_TOPIC_LIST) == ["a", "c"]
+        assert topics(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST) == ["b", "c"]
+        assert topics(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST) == ["b"]
 
     live(body)

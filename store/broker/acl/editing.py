@@ -1,0 +1,78 @@
+"""Editor of a plain_acl.yml: accounts and white lists as operators change them while a broker runs.
+
+The text is written anew from what it says; comments do not survive, as with RocketMQ. What comes of an edit has to be
+read again before it counts. Texts stay texts: a key of digits is not made a number on the way.
+Source: RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..versioned_table import DataVersion
+
+_ACCOUNTS = "accounts"
+_WHITE = "globalWhiteRemoteAddresses"
+_VERSION = "dataVersion"
+_LISTS = ("topicPerms", "groupPerms")
+
+
+class NoSuchAccountError(LookupError):
+    """An access key that no account has."""
+
+
+def with_account(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
+    """Return a text in which an account says what is given of it; a new one comes last."""
+    root, key = _root(text), account["accessKey"]
+    accounts = root.setdefault(_ACCOUNTS, None) or []
+    known = next((each for each in accounts if each.get("accessKey") == key), None)
+    if known is None:
+        accounts.append(known := {})
+    known.update(account)
+    root[_ACCOUNTS] = accounts
+    return _text(root, version)
+
+
+def without_account(text: str, access_key: str, version: DataVersion) -> str:
+    """Return a text without an account. Raises NoSuchAccountError."""
+    root = _root(text)
+    accounts = root.get(_ACCOUNTS) or []
+    root[_ACCOUNTS] = [each for each in accounts if each.get("accessKey") != access_key]
+    if len(root[_ACCOUNTS]) == len(accounts):
+        raise NoSuchAccountError(access_key)
+    return _text(root, version)
+
+
+def with_white_addresses(text: str, addresses: Sequence[str], version: DataVersion) -> str:
+    """Return a text with other addresses from which everything is allowed."""
+    return _text({**_root(text), _WHITE: list(addresses)}, version)
+
+
+def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the white list and all accounts of a text, as RocketMQ's tools are shown them."""
+    root = _root(text)
+    accounts = [{**each, "admin": each.get("admin") == "true"} for each in root.get(_ACCOUNTS) or []]
+    for account in accounts:
+        account |= {name: account.get(name) or [] for name in _LISTS}
+    return root.get(_WHITE) or [], accounts
+
+
+def version_of(text: str) -> DataVersion:
+    """Return the version that a text says it is, one of zeros if it says none."""
+    versions = _root(text).get(_VERSION) or [{}]
+    first = versions[0] if isinstance(versions, list) and isinstance(versions[0], dict) else {}
+    numbers = [str(first.get(name, "0")) for name in ("timestamp", "counter")]
+    return DataVersion(*(int(number) if number.isdecimal() else 0 for number in numbers))
+
+
+def _root(text: str) -> dict[str, Any]:
+    import yaml
+
+    return yaml.load(text, Loader=yaml.BaseLoader) or {}
+
+
+def _text(root: dict[str, Any], version: DataVersion) -> str:
+    import yaml
+
+    accounts = [{**each, "admin": each.get("admin") == "true"} for each in root.get(_ACCOUNTS) or []]
+    written = {**root, _ACCOUNTS: accounts, _VERSION: [version.members]}
+    return str(yaml.safe_dump(written, sort_keys=False, allow_unicode=True))

@@ -1,0 +1,82 @@
+"""Key-value configuration of a name server: texts by namespace and key, which clients and operators keep there.
+
+    {"configTable":{"ORDER_TOPIC_CONFIG":{"Orders":"broker-a:4;broker-b:4"}}}
+
+One namespace means something to brokers: a topic that has a value in ORDER_TOPIC_CONFIG is ordered. A change is durable
+before it is answered. Without a path nothing is kept beyond the life of the process.
+Source: RocketMQ KVConfigManager, KVConfigSerializeWrapper, NamesrvUtil.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ..formats.remoting.json_body import Members
+from ..formats.side_json import decode_side_json, encode_side_json
+from ..service import do_nothing
+from ..side_file import SideFile
+from ..world import World
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+KEYS_MAX = 65_536
+"""Of all namespaces."""
+_TABLE = "configTable"
+
+Namespaces = Mapping[str, Mapping[str, str]]
+
+
+class TooManyKeysError(ValueError):
+    """A key more than a name server keeps."""
+
+
+class KVConfig:
+    """All of it. Any task may call it; readers take no lock, for a change makes a new table."""
+
+    def __init__(self, world: World, path: str | None = None) -> None:
+        """Begin empty."""
+        self.on_changed: Callable[[str], None] = do_nothing
+        """Called with a namespace that has changed."""
+        self._file = None if path is None else SideFile(world.files, path)
+        self._lock = world.tasks.lock("kv config")
+        self._namespaces: Namespaces = {}
+
+    def load(self) -> None:
+        """Read what was kept. Raises CorruptFileError if no version of it can be read, OSError if the disk fails."""
+        if self._file is not None:
+            self._namespaces = self._file.load(_parse) or {}
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """Return a value, None if there is none."""
+        return self._namespaces.get(namespace, {}).get(key)
+
+    def namespace(self, name: str) -> Mapping[str, str] | None:
+        """Return all keys and values of a namespace, None if there never was one."""
+        return self._namespaces.get(name)
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value. Raises OSError, and nothing has changed, if the disk fails; TooManyKeysError likewise."""
+        with self._lock:
+            changed = {**self._namespaces, namespace: {**self._namespaces.get(namespace, {}), key: value}}
+            if sum(map(len, changed.values())) > KEYS_MAX:
+                raise TooManyKeysError(f"keys: expected {KEYS_MAX} or fewer, found one more")
+            self._keep(changed)
+        self.on_changed(namespace)
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Remove a value, if it is there. Raises OSError likewise."""
+        with self._lock:
+            values = self._namespaces.get(namespace, {})
+            if key not in values:
+                return
+            left = {one: value for one, value in values.items() if one != key}
+            self._keep({**self._namespaces, namespace: left})
+        self.on_changed(namespace)
+
+    def _keep(self, namespaces: Namespaces) -> None:
+        if self._file is not None:
+            ordered = {name: dict(sorted(values.items())) for name, values in sorted(namespaces.items())}
+            self._file.store(encode_side_json({_TABLE: ordered}))
+        self._namespaces = namespaces
+
+
+def _parse(raw: bytes, file: str) -> Namespaces:
+    table = Members(decode_side_json(raw, file=file), "", file).inner(_TABLE)
+    return {name: {key: values.text(key) for key in values.names} for name, values in table.table()}

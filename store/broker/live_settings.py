@@ -1,0 +1,148 @@
+"""Settings of a broker that runs: all of them as operators see them, and changes of those that can change meanwhile.
+
+Whoever uses a setting that is named here looks it up each time, so that a change counts from the next use on. A request
+changes all that it names or nothing; what can not change while the broker runs, has no effect here or is unknown is
+refused by name, where RocketMQ says that it has succeeded. Changes are written to the broker.conf, if there is one.
+Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig, BrokerConfig.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, fields, replace
+from typing import Any
+
+from ..config import ConfigError, StoreConfig
+from ..settings.broker_conf import BROKER_KEYS, UNUSED_DEFAULTS, one_spelling, value_of
+from ..settings.conf_file import ConfFile
+from ..settings.describe_config import describe, spelled
+from ..world import World
+from .broker_config import BrokerConfig, settings_of
+from .operator_log import Emit
+from .setting_changes import SettingChangeError, SettingFixedError
+from .versioned_table import DataVersion
+
+_LIVE_OF_STORE = """
+    max_message_size os_page_cache_busy_time_out_ms
+    sync_flush_timeout_ms flush_interval_commit_log_ms flush_commit_log_least_pages
+    flush_commit_log_thorough_interval_ms commit_interval_commit_log_ms commit_commit_log_least_pages
+    commit_commit_log_thorough_interval_ms flush_interval_consume_queue_ms flush_consume_queue_least_pages
+    flush_consume_queue_thorough_interval_ms flush_delay_offset_interval_ms
+    max_transfer_bytes_on_message_in_memory max_transfer_count_on_message_in_memory
+    max_transfer_bytes_on_message_in_disk max_transfer_count_on_message_in_disk
+    access_message_in_memory_max_ratio disk_fall_recorded offset_check_in_slave long_polling_enable
+    default_query_max_num
+    file_reserved_time_hours delete_when disk_max_used_space_ratio disk_space_warning_level_ratio
+    disk_space_clean_forcibly_ratio clean_file_forcibly_enable delete_commit_log_files_interval_ms
+    delete_consume_queue_files_interval_ms redelete_hanged_file_interval_ms
+    ha_send_heartbeat_interval_ms ha_housekeeping_interval_ms ha_transfer_batch_size ha_slave_fallbehind_max
+    slave_timeout_ms max_lmq_consume_queue_num
+"""
+_LIVE_OF_BROKER = """
+    broker_permission auto_create_topic_enable auto_create_subscription_group region_id trace_on
+    validate_system_topic_when_update_topic register_name_server_period_ms
+    start_accept_send_request_time_stamp_ms reject_transaction_message store_reply_message_enable
+    transaction_timeout_ms transaction_check_max transaction_check_interval_ms
+    short_polling_time_ms notify_consumer_ids_changed_enable slave_read_enable enable_property_filter
+    flush_consumer_offset_interval_ms held_pulls_max held_pulls_of_client_max
+"""
+"""Fields that whoever uses them looks up each time, or is handed when they change."""
+_STORE_LIVE = frozenset(_LIVE_OF_STORE.split())
+_BROKER_LIVE = frozenset(_LIVE_OF_BROKER.split())
+
+
+class LiveSettings:
+    """Settings of one broker. Any task may call it."""
+
+    def __init__(self, world: World, store: StoreConfig, config: BrokerConfig) -> None:
+        self.emit: Emit = lambda line: None
+        """Called with a line about what has changed."""
+        self.on_changed: Callable[[frozenset[str]], None] = lambda names: None
+        """Called with the names of the fields that have changed, of both configs."""
+        self.others: Mapping[str, str] = {}
+        """What else is known by its key: settings of the server in front."""
+        self.unused = UNUSED_DEFAULTS
+        """What has no effect here, by its key."""
+        self.file: ConfFile | None = None
+        """Where changes are written to; None: they end with the process."""
+        self.version = DataVersion(world.clock.now_ms())
+        self._clock = world.clock
+        self._lock = world.tasks.lock("live settings")
+        self._store = store
+        self._config = config
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Return every setting by its key, as a broker.conf has it."""
+        store = self._store
+        known = {each.key: spelled(each.value) for each in describe(store, store.store_path_root_dir)}
+        return {**self.unused, **self.others, **known, **settings_of(self._config)}
+
+    def change(self, wanted: Mapping[str, str], who: str) -> None:
+        """Change settings, all of them or none; what is as it was wanted already does not count.
+
+        who: the operator, for the log. Raises SettingChangeError, and OSError if the broker.conf cannot be written.
+        """
+        with self._lock:
+            table = self.table
+            spelled_right = {_SPELLINGS.get(one_spelling(key), key): text for key, text in wanted.items()}
+            changes = {key: text for key, text in spelled_right.items() if table.get(key) != text}
+            store, config = self._checked(changes, table)
+            if changes and self.file is not None:
+                self.file.write(changes)
+            _take_over(self._store, store)
+            _take_over(self._config, config)
+            if changes:
+                self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
+        if changes:
+            self.on_changed(frozenset((*store, *config)))
+            kept = "until this process ends, for there is no broker.conf" if self.file is None else "from now on"
+            said = ", ".join(f"{key}={text} (was {table.get(key, '')})" for key, text in changes.items())
+            self.emit(f"settings changed by {who}, {kept}: {said}")
+
+    def _checked(self, changes: Mapping[str, str], table: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return changed fields of both configs, which fit together. Raises SettingChangeError."""
+        store: dict[str, Any] = {}
+        config: dict[str, Any] = {}
+        for key, text in changes.items():
+            if (one := _STORE_KEYS.get(key)) is not None and one.name in _STORE_LIVE:
+                store[one.name] = _value(one, key, text)
+            elif (one := _BROKER_FIELDS.get(key)) is not None and one.name in _BROKER_LIVE:
+                config[one.name] = _value(one, key, text)
+            elif key in self.unused:
+                raise SettingFixedError(f"{key} has no effect on this broker")
+            elif key in table or key in BROKER_KEYS:
+                raise SettingFixedError(f"{key} cannot change while the broker runs: it counts from a start on")
+            else:
+                raise SettingChangeError(f"{key} is no setting of a broker")
+        try:
+            replace(self._store, **store)
+            replace(self._config, **config)
+        except ConfigError as error:
+            key = _STORE_NAMES.get(error.name, error.name)
+            raise SettingChangeError(f"{key}: expected {error.expected}, found {error.found!r}") from error
+        return store, config
+
+
+_STORE_KEYS: Mapping[str, Field[Any]] = {one.metadata["key"].name: one for one in fields(StoreConfig)}
+_SPELLINGS = {one_spelling(key): key for key in _STORE_KEYS}
+_STORE_NAMES = {one.name: key for key, one in _STORE_KEYS.items()}
+_BROKER_FIELDS: Mapping[str, Field[Any]] = {one.metadata["key"].name: one for one in fields(BrokerConfig)}
+LIVE_KEYS = frozenset(
+    key
+    for table, live in ((_STORE_KEYS, _STORE_LIVE), (_BROKER_FIELDS, _BROKER_LIVE))
+    for key, one in table.items()
+    if one.name in live
+)
+"""What can change while a broker runs."""
+
+
+def _value(one: Field[Any], key: str, text: str) -> Any:
+    try:
+        return value_of(one, key, text)
+    except ConfigError as error:
+        raise SettingChangeError(str(error)) from error
+
+
+def _take_over(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
+    """Change fields of a config that all parts of the broker hold: the one place where that is done."""
+    for name, value in changed.items():
+        object.__setattr__(config, name, value)

@@ -1,0 +1,95 @@
+"""Processor of administrators' requests about who may do what: accounts and white lists of the plain_acl.yml.
+
+    UPDATE_AND_CREATE_ACL_CONFIG  DELETE_ACL_CONFIG  UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
+    GET_BROKER_CLUSTER_ACL_INFO  GET_BROKER_CLUSTER_ACL_CONFIG
+
+A change is durable, and in force, before it is answered.
+Source: RocketMQ AdminBrokerProcessor, CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader,
+GetBrokerClusterAclConfigResponseBody.
+"""
+
+from collections.abc import Callable
+
+from ...formats.remoting.command import RemotingCommand
+from ...formats.remoting.json_body import encode_json_body
+from ..acl.editing import NoSuchAccountError, shown, version_of, with_account, with_white_addresses, without_account
+from ..acl.plain_acl import AccessControl, PlainAclError
+from ..parts import BrokerParts
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, success
+from ..router import Channel
+from ..versioned_table import DataVersion
+
+_TEXTS = ("secretKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPerm")
+_LISTS = ("topicPerms", "groupPerms")
+
+
+class AclAdminProcessor:
+    """Answers administrators."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    @property
+    def _access(self) -> AccessControl:
+        access = self._parts.access
+        if access is None:
+            raise RequestRefusedError("this broker has no access control: it was started without a plain_acl.yml")
+        return access
+
+    def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Make an account, or change what is given of one."""
+        fields = ExtFields(request.ext_fields)
+        account: dict[str, str | list[str]] = {"accessKey": fields.text("accessKey")}
+        account |= {name: text for name in _TEXTS if (text := fields.text(name, ""))}
+        account |= {name: _split(text) for name in _LISTS if (text := fields.text(name, ""))}
+        if "admin" in request.ext_fields:
+            account["admin"] = str(fields.boolean("admin")).lower()
+        code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
+        return self._edit(request, code, lambda text, version: with_account(text, account, version))
+
+    def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Remove an account."""
+        key, code = ExtFields(request.ext_fields).text("accessKey"), ResponseCode.DELETE_ACL_CONFIG_FAILED
+        return self._edit(request, code, lambda text, version: without_account(text, key, version))
+
+    def update_white_addresses(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Set from which addresses everything is allowed."""
+        addresses = _split(ExtFields(request.ext_fields).text("globalWhiteAddrs"))
+        code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
+        return self._edit(request, code, lambda text, version: with_white_addresses(text, addresses, version))
+
+    def _edit(
+        self, request: RemotingCommand, code: ResponseCode, edit: Callable[[str, DataVersion], str]
+    ) -> RemotingCommand:
+        now_ms = self._parts.world.clock.now_ms()
+        try:
+            self._access.change(lambda text: edit(text, DataVersion(now_ms, version_of(text).counter + 1)))
+        except NoSuchAccountError as error:
+            raise RequestRefusedError(
+                f"accessKey: expected one of an account, found {str(error)[:255]!r}", code
+            ) from error
+        except (PlainAclError, OSError) as error:
+            raise RequestRefusedError(str(error), code) from error
+        return success(request)
+
+    def info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return which version the file is."""
+        config, access = self._parts.config, self._access
+        version = encode_json_body(version_of(access.text()).members).decode()
+        fields = {
+            "allAclFileVersion": f"{{{encode_json_body(access.path).decode()}:{version}}}",
+            "brokerAddr": config.address,
+            "brokerName": config.broker_name,
+            "clusterName": config.broker_cluster_name,
+            "version": version,
+        }
+        return success(request, **fields)
+
+    def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return white list and accounts, with their secret keys: for administrators alone."""
+        white, accounts = shown(self._access.text())
+        return success(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

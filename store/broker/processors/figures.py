@@ -1,0 +1,153 @@
+"""Processor of operators' requests for figures: statistics, what is left to consume and how old that is, queue entries.
+
+    VIEW_BROKER_STATS_DATA  GET_BROKER_CONSUME_STATS  QUERY_CONSUME_TIME_SPAN  QUERY_CORRECTION_OFFSET
+    QUERY_CONSUME_QUEUE
+
+Source: RocketMQ AdminBrokerProcessor, BrokerStatsData, ConsumeStatsList, QueryConsumeTimeSpanBody,
+QueryCorrectionOffsetBody, QueryConsumeQueueResponseBody, ConsumeQueueData.
+"""
+
+from typing import Any
+
+from ...formats.remoting.command import RemotingCommand
+from ...formats.remoting.json_body import MessageQueue
+from ...queues.consume_queue import ConsumeQueue
+from ..parts import BrokerParts
+from ..requests import LONG_MAX, ExtFields, RequestRefusedError, success
+from ..router import Channel
+from ..topics import TopicConfig
+
+ENTRIES_MAX = 1_024
+"""Of a queue in one answer."""
+
+
+class FiguresProcessor:
+    """Answers operators and what draws curves for them."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    def statistics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return what a key has counted in the last minute, hour and day."""
+        fields = ExtFields(request.ext_fields)
+        name, key = fields.text("statsName"), fields.text("statsKey")
+        found = self._parts.statistics.members(name, key)
+        if found is None:
+            raise RequestRefusedError(f"The stats <{name[:255]}> <{key[:255]}> not exist")
+        return success(request, found)
+
+    # -- what is left to consume -------------------------------------------------------------------
+
+    def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return how far every group is in its topics: either the ordered ones or the others."""
+        parts = self._parts
+        is_order = ExtFields(request.ext_fields).boolean("isOrder", False)
+        listed, behind = [], 0
+        for group in parts.groups.table:
+            of_group = []
+            for config in self._consumed(group):
+                if config.order is is_order:
+                    offsets = self._progress(group, config)
+                    behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in offsets.values())
+                    tps = parts.pull_rates.messages_per_second(group)
+                    of_group.append({"consumeTps": tps, "offsetTable": offsets})
+            listed.append({group: of_group})
+        body = {"brokerAddr": parts.config.address, "consumeStatsList": listed, "totalDiff": behind}
+        return success(request, body)
+
+    def _consumed(self, group: str) -> list[TopicConfig]:
+        """Return the topics that a group has offsets in and, if it is there, still subscribes to."""
+        parts, info = self._parts, self._parts.consumers.group(group)
+        topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
+        wanted = None if info is None or not info.subscriptions else info.subscriptions
+        return [each for each in topics if each is not None and (wanted is None or each.topic in wanted)]
+
+    def _progress(self, group: str, config: TopicConfig) -> dict[MessageQueue, dict[str, int]]:
+        parts, topic = self._parts, config.topic
+        offsets = {}
+        for queue_id in range(config.write_queue_nums):
+            own = max(0, parts.offsets.query_offset(group, topic, queue_id))
+            offsets[MessageQueue(topic, parts.config.broker_name, queue_id)] = {
+                "brokerOffset": parts.max_offset(topic, queue_id),
+                "consumerOffset": own,
+                "lastTimestamp": max(0, parts.store_time(topic, queue_id, own - 1)),
+            }
+        return offsets
+
+    def time_span(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return, for each queue of a topic, how old its first and last messages are and how late a group is."""
+        parts, fields = self._parts, ExtFields(request.ext_fields)
+        topic, group = fields.text("topic"), fields.text("group")
+        config, now_ms = parts.topic(topic), parts.world.clock.now_ms()
+        spans = []
+        for queue_id in range(config.write_queue_nums):
+            first, end = parts.min_offset(topic, queue_id), parts.max_offset(topic, queue_id)
+            own = parts.offsets.query_offset(group, topic, queue_id)
+            first_ms, next_ms = parts.store_time(topic, queue_id, first), parts.store_time(topic, queue_id, max(own, 0))
+            spans.append(
+                {
+                    "consumeTimeStamp": parts.store_time(topic, queue_id, own - 1) if own > 0 else first_ms,
+                    "delayTime": now_ms - next_ms if own < end and next_ms >= 0 else 0,
+                    "maxTimeStamp": parts.store_time(topic, queue_id, end - 1),
+                    "messageQueue": MessageQueue(topic, parts.config.broker_name, queue_id),
+                    "minTimeStamp": first_ms,
+                }
+            )
+        return success(request, {"consumeTimeSpanSet": spans})
+
+    def correction_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return the least offset that any group has in each queue; LONG_MAX where a group to compare is behind it."""
+        parts, fields = self._parts, ExtFields(request.ext_fields)
+        topic, compared = fields.text("topic"), fields.text("compareGroup", "")
+        left_out = {group.strip() for group in fields.text("filterGroups", "").split(",")}
+        groups = [group for group in parts.offsets.groups_of(topic) if group not in left_out]
+        least = {}
+        for queue_id in range(parts.topic(topic).queue_nums):
+            offsets = [parts.offsets.query_offset(group, topic, queue_id) for group in groups]
+            known = [offset for offset in offsets if offset >= 0]
+            if known:
+                own = parts.offsets.query_offset(compared, topic, queue_id)
+                least[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)
+        return success(request, {"correctionOffsets": least})
+
+    # -- entries -----------------------------------------------------------------------------------
+
+    def queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return entries of a queue as they are, and what a group wants of its topic."""
+        parts, fields = self._parts, ExtFields(request.ext_fields)
+        topic, queue_id, group = fields.text("topic"), fields.int32("queueId"), fields.text("consumerGroup", "")
+        queue = parts.own_store.queues.find(topic, queue_id)
+        if queue is None:
+            raise RequestRefusedError(f"{queue_id}@{topic[:255]} is not exist!")
+        index, count = fields.int64("index"), min(max(fields.int32("count"), 0), ENTRIES_MAX)
+        entries = _entries(queue, index, count)
+        if not entries:
+            raise RequestRefusedError(f"Index {index} of {queue_id}@{topic[:255]} is not exist!")
+        body: dict[str, Any] = {
+            "maxQueueIndex": queue.max_offset,
+            "minQueueIndex": queue.min_offset,
+            "queueData": entries,
+        }
+        if group:
+            info = parts.consumers.group(group)
+            subscription = None if info is None else info.subscriptions.get(topic)
+            body["filterData"] = f"{group}@{topic} is not online!" if subscription is None else "null"
+            body["subscriptionData"] = None if subscription is None else subscription.members
+        return success(request, body)
+
+
+def _entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, Any]]:
+    entries = []
+    for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):
+        entry = queue.entry(offset)
+        if entry is None:  # it has just expired
+            break
+        entries.append(
+            {
+                "eval": False,
+                "physicOffset": entry.physical_offset,
+                "physicSize": entry.size_bytes,
+                "tagsCode": entry.tags_code,
+            }
+        )
+    return entries

@@ -1,0 +1,229 @@
+"""Processor of requests to a name server: routes, clusters, registrations, and its settings.
+
+    GET_ROUTEINFO_BY_TOPIC  GET_BROKER_CLUSTER_INFO  GET_ALL_TOPIC_LIST_FROM_NAMESERVER  GET_TOPICS_BY_CLUSTER
+    GET_SYSTEM_TOPIC_LIST_FROM_NS  GET_UNIT_TOPIC_LIST and its like  DELETE_TOPIC_IN_NAMESRV
+    WIPE_WRITE_PERM_OF_BROKER  ADD_WRITE_PERM_OF_BROKER
+    REGISTER_BROKER  UNREGISTER_BROKER  QUERY_DATA_VERSION
+    PUT_KV_CONFIG  GET_KV_CONFIG  DELETE_KV_CONFIG  GET_KVLIST_BY_NAMESPACE
+    UPDATE_NAMESRV_CONFIG  GET_NAMESRV_CONFIG
+
+Source: RocketMQ DefaultRequestProcessor, RegisterBrokerBody, TopicList, KVTable.
+"""
+
+import zlib
+
+from ...formats.remoting.command import RemotingCommand
+from ...formats.remoting.json_body import decode_json_body
+from ...world import World
+from ..broker_config import MASTER_ID
+from ..kv_config import ORDER_TOPIC_CONFIG, TooManyKeysError
+from ..name_server import NameServer, RegisteredBroker
+from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, response_to, success
+from ..router import Channel, Processor
+from ..setting_changes import SettingChangeError, properties_text, wanted_settings
+from ..topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicConfig
+from ..versioned_table import DataVersion
+
+STANDARD_JSON_VERSION = 401
+"""Clients from V4_9_4 on read quoted keys only."""
+TOPICS_MAX = 65_536
+"""Of one broker that registers."""
+_DISTANT_ADDRESS_CHARACTERS_MAX = 255
+
+
+class NameServerProcessor:
+    """Answers them."""
+
+    def __init__(self, world: World, name_server: NameServer) -> None:
+        self._clock = world.clock
+        self._name_server = name_server
+
+    def route(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return where a topic is."""
+        fields = ExtFields(request.ext_fields)
+        topic = fields.text("topic")
+        quoted = fields.boolean("acceptStandardJsonOnly", False) or request.version >= STANDARD_JSON_VERSION
+        found = self._name_server.route(topic, quoted_keys=quoted)
+        if found is None:
+            remark = f"No topic route info in name server for the topic: {topic[:255]}"
+            raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
+        return success(request, found)
+
+    def cluster_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return all brokers and clusters."""
+        return success(request, self._name_server.cluster_info())
+
+    def topic_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return every topic."""
+        return success(request, {"topicList": self._name_server.topics()})
+
+    def topics_of_cluster(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return the topics of a cluster."""
+        cluster = ExtFields(request.ext_fields).text("cluster")
+        return success(request, {"topicList": self._name_server.topics(cluster)})
+
+    def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return the topics that brokers have for their own purposes, and where a broker is."""
+        topics, address = self._name_server.system_topics()
+        return success(request, {"brokerAddr": address, "topicList": topics})
+
+    def unit_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return the topics of a unit."""
+        return success(request, {"topicList": self._name_server.unit_topics(having=UNIT_FLAG)})
+
+    def unit_sub_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return the topics to which a unit subscribes."""
+        return success(request, {"topicList": self._name_server.unit_topics(having=UNIT_SUB_FLAG)})
+
+    def unit_sub_topics_of_none(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return those of them that are of no unit."""
+        topics = self._name_server.unit_topics(having=UNIT_SUB_FLAG, lacking=UNIT_FLAG)
+        return success(request, {"topicList": topics})
+
+    def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Forget where a topic is."""
+        self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
+        return success(request)
+
+    def wipe_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have producers send to a broker no more."""
+        return success(request, wipeTopicCount=self._set_writeable(request, writeable=False))
+
+    def add_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have producers send to a broker again."""
+        return success(request, addTopicCount=self._set_writeable(request, writeable=True))
+
+    def _set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
+        name = ExtFields(request.ext_fields).text("brokerName")
+        return self._name_server.set_writeable(name, writeable=writeable)
+
+    # -- brokers -----------------------------------------------------------------------------------
+
+    def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Note another broker, and answer who its master is."""
+        fields, body = ExtFields(request.ext_fields), request.body
+        check = fields.int32("bodyCrc32", 0)
+        if check and zlib.crc32(body) & 0x7FFFFFFF != check:
+            raise RequestRefusedError("bodyCrc32: expected that of the body")
+        if fields.boolean("compressed", False):
+            remark = "compressed: expected false, found true"
+            raise RequestRefusedError(remark, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        topics, version = _topics_of(body)
+        broker = RegisteredBroker(
+            fields.text("brokerName"),
+            fields.text("clusterName"),
+            fields.int64("brokerId"),
+            fields.text("brokerAddr")[:_DISTANT_ADDRESS_CHARACTERS_MAX],
+            fields.text("haServerAddr")[:_DISTANT_ADDRESS_CHARACTERS_MAX],
+            topics,
+            self._clock.monotonic_ns(),
+            version,
+            channel,
+        )
+        master = self._name_server.register(broker)
+        if not channel.is_open:  # its end may have been noted before
+            self._name_server.channel_closed(channel)
+        is_slave = master is not None and broker.broker_id != MASTER_ID
+        known = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master and is_slave else {}
+        ordered = self._name_server.kv.namespace(ORDER_TOPIC_CONFIG)
+        return success(request, None if ordered is None else {"table": ordered}, **known)
+
+    def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Forget another broker."""
+        fields = ExtFields(request.ext_fields)
+        self._name_server.unregister(fields.text("brokerName"), fields.int64("brokerId"))
+        return success(request)
+
+    def query_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Say whether a broker's topics have changed since it registered, so that it need not register for nothing."""
+        fields = ExtFields(request.ext_fields)
+        theirs = DataVersion.of(decode_json_body(request.body))
+        known = self._name_server.version_of(fields.text("brokerName"), fields.int64("brokerId"))
+        changed = str(known != theirs).lower()
+        return success(request, None if known is None else known.members, changed=changed)
+
+    # -- settings ----------------------------------------------------------------------------------
+
+    def put_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Set a value of a key in a namespace."""
+        fields = ExtFields(request.ext_fields)
+        try:
+            self._name_server.kv.put(fields.text("namespace"), fields.text("key"), fields.text("value"))
+        except TooManyKeysError as error:
+            raise RequestRefusedError(str(error)) from error
+        return success(request)
+
+    def get_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return the value of a key in a namespace."""
+        fields = ExtFields(request.ext_fields)
+        namespace, key = fields.text("namespace"), fields.text("key")
+        value = self._name_server.kv.get(namespace, key)
+        if value is None:
+            remark = f"No config item, Namespace: {namespace[:255]} Key: {key[:255]}"
+            raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
+        return success(request, value=value)
+
+    def delete_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Remove a key from a namespace."""
+        fields = ExtFields(request.ext_fields)
+        self._name_server.kv.delete(fields.text("namespace"), fields.text("key"))
+        return success(request)
+
+    def list_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return all keys and values of a namespace."""
+        namespace = ExtFields(request.ext_fields).text("namespace")
+        values = self._name_server.kv.namespace(namespace)
+        if values is None:
+            remark = f"No config item, Namespace: {namespace[:255]}"
+            raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
+        return success(request, {"table": values})
+
+    def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return every setting of the name server."""
+        body = properties_text(self._name_server.settings.table)
+        return response_to(request, ResponseCode.SUCCESS, body=body)
+
+    def update_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Change settings of the name server."""
+        try:
+            self._name_server.settings.change(wanted_settings(request.body))
+        except SettingChangeError as error:
+            raise RequestRefusedError(str(error), error.code) from error
+        return success(request)
+
+
+def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
+    if not body:
+        return {}, DataVersion()
+    wrapper = decode_json_body(body).inner("topicConfigSerializeWrapper")
+    topics = {name: TopicConfig.of(name, entry) for name, entry in wrapper.inner("topicConfigTable").table()}
+    if len(topics) > TOPICS_MAX:
+        raise RequestRefusedError(f"topics: expected {TOPICS_MAX} or fewer, found {len(topics)}")
+    return topics, DataVersion.of(wrapper.inner("dataVersion"))
+
+
+def name_server_processors(world: World, name_server: NameServer) -> dict[int, Processor]:
+    """Return what answers each request to a name server but that for a route, which has a pool of its own."""
+    names = NameServerProcessor(world, name_server)
+    return {
+        RequestCode.PUT_KV_CONFIG: names.put_kv,
+        RequestCode.GET_KV_CONFIG: names.get_kv,
+        RequestCode.DELETE_KV_CONFIG: names.delete_kv,
+        RequestCode.GET_KVLIST_BY_NAMESPACE: names.list_kv,
+        RequestCode.GET_BROKER_CLUSTER_INFO: names.cluster_info,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: names.topic_list,
+        RequestCode.GET_TOPICS_BY_CLUSTER: names.topics_of_cluster,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: names.system_topics,
+        RequestCode.GET_UNIT_TOPIC_LIST: names.unit_topics,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: names.unit_sub_topics,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: names.unit_sub_topics_of_none,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER: names.wipe_write_perm,
+        RequestCode.ADD_WRITE_PERM_OF_BROKER: names.add_write_perm,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV: names.delete_topic,
+        RequestCode.REGISTER_BROKER: names.register,
+        RequestCode.UNREGISTER_BROKER: names.unregister,
+        RequestCode.QUERY_DATA_VERSION: names.query_version,
+        RequestCode.UPDATE_NAMESRV_CONFIG: names.update_config,
+        RequestCode.GET_NAMESRV_CONFIG: names.config,
+        RequestCode.GET_ROUTEINFO_BY_TOPIC: names.route,
+    }

@@ -1,0 +1,52 @@
+"""Changes of settings that an operator asks for: their text on the wire, and why one cannot be made."""
+
+from collections.abc import Mapping
+
+from ..formats.java_properties import PropertiesError, parse_properties
+from .requests import RequestRefusedError, ResponseCode
+
+CHANGES_MAX = 1_024
+"""Of one request."""
+_BOOLEANS = {"true": True, "false": False}
+_SHOWN_CHARACTERS = 80
+
+
+class SettingChangeError(ValueError):
+    """A setting that cannot be changed so; the message names it."""
+
+    code = ResponseCode.SYSTEM_ERROR
+    """With which the request is answered."""
+
+
+class SettingFixedError(SettingChangeError):
+    """A setting that cannot be changed while its server runs, to whatever value."""
+
+    code = ResponseCode.NO_PERMISSION
+
+
+def wanted_settings(body: bytes) -> dict[str, str]:
+    """Read the body of a request to change settings, a .properties text. Refuses a request whose body is none."""
+    wanted: dict[str, str] = {}
+    try:
+        for each in parse_properties(body.decode()):
+            wanted[each.key] = each.value.strip()
+            if len(wanted) > CHANGES_MAX:
+                raise RequestRefusedError(f"settings: expected {CHANGES_MAX} or fewer, found one more")
+    except (PropertiesError, UnicodeDecodeError) as error:
+        raise RequestRefusedError(f"body: expected settings, a key and a value a line: {error}") from error
+    if not wanted:
+        raise RequestRefusedError("body: expected settings, a key and a value a line, found none")
+    return wanted
+
+
+def properties_text(settings: Mapping[str, str]) -> bytes:
+    """Return settings as a request's or a response's body."""
+    return "".join(f"{key}={value}\n" for key, value in sorted(settings.items())).encode()
+
+
+def boolean_of(key: str, text: str) -> bool:
+    """Return what a setting's text says. Raises SettingChangeError."""
+    value = _BOOLEANS.get(text.lower())
+    if value is None:
+        raise SettingChangeError(f"{key}: expected true or false, found {text[:_SHOWN_CHARACTERS]!r}")
+    return value

@@ -1,0 +1,167 @@
+"""Statistics by name and key, as RocketMQ's tools, exporter and dashboard ask for them (VIEW_BROKER_STATS_DATA).
+
+    name              key            counts
+    TOPIC_PUT_NUMS    topic          messages stored in a topic
+    TOPIC_PUT_SIZE    topic          bytes of log that they took
+    GROUP_GET_NUMS    topic@group    messages that a group was given
+    GROUP_GET_SIZE    topic@group    bytes of their records
+    SNDBCK_PUT_NUMS   topic@group    messages that a group sent back
+    BROKER_PUT_NUMS   cluster        messages stored
+    BROKER_GET_NUMS   cluster        messages given
+
+Each has totals of the last minute, hour and day, and what that is per second. Totals are sampled every 10 s, 10 min and
+hour; the first sample counts from one interval before. Where RocketMQ's figures end at the last sample, these end now.
+Source: RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..stats import StoreStats
+from ..world import Clock
+
+KEYS_MAX = 10_000
+"""Of each name; what comes beyond is not counted."""
+SAMPLE_MS = 10_000
+
+
+class _Span(NamedTuple):
+    member: str
+    interval_ms: int
+    samples_max: int
+
+
+_SPANS = (
+    _Span("statsMinute", SAMPLE_MS, 7),
+    _Span("statsHour", 600_000, 7),
+    _Span("statsDay", 3_600_000, 25),
+)
+
+
+class _Total(NamedTuple):
+    at_ms: int
+    total: int
+    times: int
+
+
+@dataclass(slots=True)
+class _Series:
+    """Samples of one key, by span."""
+
+    samples: tuple[deque[_Total], ...] = field(
+        default_factory=lambda: tuple(deque(maxlen=span.samples_max) for span in _SPANS)
+    )
+
+    def note(self, now_ms: int, total: int, times: int) -> None:
+        for span, samples in zip(_SPANS, self.samples, strict=True):
+            if not samples:
+                samples.append(_Total(now_ms - span.interval_ms, 0, 0))
+            if now_ms - samples[-1].at_ms >= span.interval_ms:
+                samples.append(_Total(now_ms, total, times))
+
+    def members(self, now_ms: int, total: int, times: int) -> dict[str, dict[str, float]]:
+        """Return what came since the first sample of each span; the last one is of now."""
+        now = _Total(now_ms, total, times)
+        return {span.member: _since(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)}
+
+
+def _since(first: _Total, last: _Total) -> dict[str, float]:
+    total, times, ms = last.total - first.total, last.times - first.times, last.at_ms - first.at_ms
+    return {"avgpt": total / times if times else 0.0, "sum": total, "tps": total * 1_000 / ms if ms else 0.0}
+
+
+@dataclass(slots=True)
+class _Count:
+    total: int = 0
+    times: int = 0
+    size_bytes: int = 0
+
+
+class BrokerStatistics:
+    """Statistics of one life of a broker. Any task may count; two at the same moment may lose a count."""
+
+    def __init__(self, clock: Clock, stats: StoreStats, cluster: str) -> None:
+        self._clock = clock
+        self._stats = stats
+        self._cluster = cluster
+        self._gets: dict[str, _Count] = {}
+        self._sent_back: dict[str, _Count] = {}
+        self._series: dict[tuple[str, str], _Series] = {}
+        self._sources: Mapping[str, Callable[[str], tuple[int, int]]] = {
+            "TOPIC_PUT_NUMS": self._of_topic,
+            "TOPIC_PUT_SIZE": self._bytes_of_topic,
+            "GROUP_GET_NUMS": lambda key: (self._gets[key].total, self._gets[key].times),
+            "GROUP_GET_SIZE": lambda key: (self._gets[key].size_bytes, self._gets[key].times),
+            "SNDBCK_PUT_NUMS": lambda key: (self._sent_back[key].total, self._sent_back[key].times),
+            "BROKER_PUT_NUMS": lambda _: self._of_broker(stats.put_messages_total),
+            "BROKER_GET_NUMS": lambda _: self._of_broker(stats.messages_transferred),
+        }
+        """What each name has counted for a key, and in how many calls."""
+
+    def given(self, topic: str, group: str, records: list[bytes]) -> None:
+        """Count messages that a group was given."""
+        count = _count_of(self._gets, f"{topic}@{group}")
+        if count is not None:
+            count.total += len(records)
+            count.times += 1
+            count.size_bytes += sum(map(len, records))
+
+    def sent_back(self, topic: str, group: str) -> None:
+        """Count a message that a group sent back."""
+        count = _count_of(self._sent_back, f"{topic}@{group}")
+        if count is not None:
+            count.total += 1
+            count.times += 1
+
+    def sample(self) -> None:
+        """Take samples of everything that was counted; called at least every SAMPLE_MS."""
+        now_ms = self._clock.monotonic_ns() // 1_000_000
+        for name, totals in self._sources.items():
+            for key in self._keys(name):
+                self._note(name, key, now_ms, totals(key))
+
+    def _keys(self, name: str) -> list[str]:
+        if name.startswith("TOPIC"):
+            return list(self._stats.totals_by_topic)[:KEYS_MAX]
+        if name.startswith("BROKER"):
+            return [self._cluster]
+        return list(self._gets if name.startswith("GROUP") else self._sent_back)
+
+    def _note(self, name: str, key: str, now_ms: int, total: tuple[int, int]) -> _Series:
+        series = self._series.get((name, key))
+        if series is None:
+            series = self._series[name, key] = _Series()
+        series.note(now_ms, *total)
+        return series
+
+    def _of_topic(self, topic: str) -> tuple[int, int]:
+        put = self._stats.put_totals(topic)
+        return put.messages, put.messages
+
+    def _bytes_of_topic(self, topic: str) -> tuple[int, int]:
+        put = self._stats.put_totals(topic)
+        return put.size_bytes, put.messages
+
+    def _of_broker(self, total: int) -> tuple[int, int]:
+        return total, total
+
+    def members(self, name: str, key: str) -> dict[str, Any] | None:
+        """Return the last minute, hour and day of a key, None if nothing was counted for it."""
+        totals = self._sources.get(name)
+        if totals is None or key not in self._keys(name):
+            return None
+        total, now_ms = totals(key), self._clock.monotonic_ns() // 1_000_000
+        return self._note(name, key, now_ms, total).members(now_ms, *total)
+
+    def given_totals(self) -> dict[str, tuple[int, int]]:
+        """Return the messages and bytes that each `topic@group` was given since the start."""
+        return {key: (count.total, count.size_bytes) for key, count in list(self._gets.items())}
+
+
+def _count_of(counts: dict[str, _Count], key: str) -> _Count | None:
+    count = counts.get(key)
+    if count is None and len(counts) < KEYS_MAX:
+        count = counts[key] = _Count()
+    return count

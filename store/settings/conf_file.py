@@ -1,0 +1,58 @@
+"""Editor of a broker.conf: what is changed changes, and every other line stays as somebody has written it.
+
+RocketMQ writes the whole file anew, with every key it knows, and no comment survives. A later start reads the same
+settings from either.
+"""
+
+from collections.abc import Mapping
+
+from ..formats.java_properties import parse_properties
+from ..side_file import SideFile
+from ..world import Files
+
+
+def changed_text(text: str, settings: Mapping[str, str]) -> str:
+    r"""Return a file's text with other values for some keys; a key that it does not have comes at the end.
+
+    >>> changed_text("# kept\na=1\nb = 2\n", {"b": "3", "c": "4"})
+    '# kept\na=1\nb=3\nc=4\n'
+    """
+    lines = text.splitlines(keepends=True)
+    left = dict(settings)
+    for each in parse_properties(text):
+        if each.key in settings:
+            at, end = each.line - 1, each.line
+            while end < len(lines) and _goes_on(lines[end - 1]):
+                end += 1
+            written = _line(each.key, left.pop(each.key)) if each.key in left else ""
+            lines[at:end] = [written, *[""] * (end - at - 1)]  # as many as there were: numbers of lines stay
+    if left and lines and not lines[-1].endswith(("\n", "\r")):
+        lines.append("\n")
+    return "".join([*lines, *(_line(key, value) for key, value in left.items())])
+
+
+def _line(key: str, value: str) -> str:
+    escaped = value.replace("\\", "\\\\")
+    return f"{key}={escaped}\n"
+
+
+def _goes_on(line: str) -> bool:
+    r"""Return whether the next line belongs to this one: it ends in a \ that no other one escapes."""
+    bare = line.rstrip("\r\n")
+    return (len(bare) - len(bare.rstrip("\\"))) % 2 == 1
+
+
+class ConfFile:
+    """The broker.conf of a broker that runs. One task at a time calls it."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.path = path
+        self._file = SideFile(files, path)
+
+    def write(self, settings: Mapping[str, str]) -> None:
+        """Have the file say these settings, durably; the one before is kept as `.bak`. OSError if the disk fails.
+
+        A file that has gone meanwhile begins anew, with these settings alone.
+        """
+        text = self._file.load(lambda raw, _: raw.decode("utf-8-sig")) or ""
+        self._file.store(changed_text(text, settings).encode())

@@ -1,0 +1,124 @@
+"""Accounts that administrators change while a broker runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker.acl.plain_acl import AccessControl, PlainAclError, read_plain_acl
+from tornlog.store.broker.processors.acl_admin import AclAdminProcessor
+from tornlog.store.broker.requests import RequestCode, RequestRefusedError, ResponseCode
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.real.world import real_world
+
+FILE = """globalWhiteRemoteAddresses:
+- 10.10.103.*
+accounts:
+- accessKey: RocketMQ
+  secretKey: 0123456789
+  admin: true
+"""
+Ask = Callable[..., RemotingCommand]
+
+
+class Parts:
+    """What the processor needs of a broker."""
+
+    class config:  # noqa: N801
+        address = "127.0.0.1:10911"
+        broker_name = "broker-a"
+        broker_cluster_name = "DefaultCluster"
+
+    def __init__(self, access: AccessControl | None) -> None:
+        self.access = access
+        self.world = real_world()
+
+
+@pytest.fixture
+def access(tmp_path: Path) -> AccessControl:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(FILE)
+    return AccessControl(real_world(), str(path), lambda line: None)
+
+
+def ask(access: AccessControl | None, do: str, **fields: str) -> RemotingCommand:
+    parts: Any = Parts(access)
+    channel: Any = None
+    answer: RemotingCommand = getattr(AclAdminProcessor(parts), do)(RemotingCommand(1, 1, ext_fields=fields), channel)
+    return answer
+
+
+def test_an_account_is_made_and_changed_in_the_file_and_in_force_at_once(access: AccessControl) -> None:
+    made = {"accessKey": "order-service", "secretKey": "0987654321", "topicPerms": "Orders=PUB|SUB, Other=DENY"}
+    ask(access, "update", **made, groupPerms="billing=SUB", admin="false", whiteRemoteAddress="10.0.0.7")
+    account = access.rules.accounts["order-service"]
+    assert account.secret_key == "0987654321", "a key of digits stays a text"
+    assert sorted(account.perms) == ["%RETRY%billing", "Orders", "Other"]
+    ask(access, "update", accessKey="order-service", defaultTopicPerm="PUB")
+    assert access.rules.accounts["order-service"].secret_key == "0987654321"
+    written = read_plain_acl(Path(access.path).read_text())
+    assert written == access.rules
+    assert written.accounts["RocketMQ"].secret_key == "0123456789"
+    assert written.accounts["RocketMQ"].admin
+    assert "counter: 2" in Path(access.path).read_text()
+    assert Path(f"{access.path}.bak").exists()
+
+
+def test_an_account_is_removed_and_the_white_list_set(access: AccessControl) -> None:
+    ask(access, "update_white_addresses", globalWhiteAddrs="10.0.0.1,10.0.0.2")
+    assert len(access.rules.global_white_remote_addresses) == 2
+    ask(access, "delete", accessKey="RocketMQ")
+    assert access.rules.accounts == {}
+
+
+@pytest.mark.parametrize(
+    ("do", "fields", "code"),
+    [
+        ("update", {"accessKey": "short"}, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED),
+        ("update", {"accessKey": "RocketMQ", "topicPerms": "a=SOME"}, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED),
+        ("delete", {"accessKey": "nobody-1"}, ResponseCode.DELETE_ACL_CONFIG_FAILED),
+        (
+            "update_white_addresses",
+            {"globalWhiteAddrs": "10.0.0.300"},
+            ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED,
+        ),
+    ],
+)
+def test_what_would_be_no_rules_is_refused_and_nothing_changes(
+    access: AccessControl, do: str, fields: dict[str, str], code: ResponseCode
+) -> None:
+    with pytest.raises(RequestRefusedError) as refused:
+        ask(access, do, **fields)
+    assert refused.value.code == code
+    assert Path(access.path).read_text() == FILE
+
+
+def test_a_file_that_has_become_wrong_is_not_written_over(access: AccessControl) -> None:
+    Path(access.path).write_text("accounts: none\n")
+    with pytest.raises(PlainAclError):
+        access.change(lambda text: text)
+    assert Path(access.path).read_text() == "accounts: none\n"
+
+
+def test_version_and_accounts_are_told(access: AccessControl) -> None:
+    ask(access, "update", accessKey="order-service", secretKey="87654321")
+    told = ask(access, "info").ext_fields
+    assert json.loads(told["version"])["counter"] == 1
+    assert json.loads(told["allAclFileVersion"]) == {access.path: json.loads(told["version"])}
+    body = json.loads(ask(access, "all_accounts").body)
+    assert body["globalWhiteAddrs"] == ["10.10.103.*"]
+    assert [account["accessKey"] for account in body["plainAccessConfigs"]] == ["RocketMQ", "order-service"]
+
+
+def test_without_access_control_there_is_nothing_to_change() -> None:
+    with pytest.raises(RequestRefusedError, match="no access control"):
+        ask(None, "info")
+
+
+def test_only_administrators_may_see_or_change_accounts_and_settings(access: AccessControl) -> None:
+    codes = [RequestCode[name] for name in ("GET_BROKER_CLUSTER_ACL_CONFIG", "UPDATE_BROKER_CONFIG", "PUT_KV_CONFIG")]
+    for code in codes:
+        with pytest.raises(Exception, match="No accessKey"):
+            access.rules.check(RemotingCommand(code, 1), "10.0.0.1")

@@ -1,0 +1,156 @@
+"""Settings that change while the broker runs."""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tornlog.store.broker import live_settings
+from tornlog.store.broker.live_settings import LIVE_KEYS
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.settings.conf_file import ConfFile, changed_text
+
+Live = Callable[..., Any]
+HANDED_ON = {
+    "flush_consumer_offset_interval_ms",
+    "transaction_timeout_ms",
+    "transaction_check_max",
+    "transaction_check_interval_ms",
+}
+"""Whose users have copies, and are handed new ones."""
+
+
+def change(client: Any, text: str) -> Any:
+    return client.answer(RequestCode.UPDATE_BROKER_CONFIG, text.encode())
+
+
+def shown(client: Any) -> dict[str, str]:
+    text = client.answer(RequestCode.GET_BROKER_CONFIG).body.decode()
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_a_change_counts_from_the_next_request_on_and_is_shown(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        before = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
+        assert client.send_message(b"m", topic="First").code == ResponseCode.SUCCESS
+        assert change(client, "autoCreateTopicEnable=false\nmaxMessageSize=2").code == ResponseCode.SUCCESS
+        assert client.send_message(b"m", topic="Second").code == ResponseCode.TOPIC_NOT_EXIST
+        assert client.send_message(b"long", topic="First").code == ResponseCode.MESSAGE_ILLEGAL
+        assert (shown(client)["autoCreateTopicEnable"], shown(client)["maxMessageSize"]) == ("false", "2")
+        after = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
+        assert ('"counter":0' in before, '"counter":1' in after) == (True, True)
+
+    live(body)
+
+
+def test_settings_of_which_there_are_copies_change_there_too(live: Live) -> None:
+    def body(bench: Any) -> None:
+        change(bench.client(), "transactionCheckMax=3\ntransactionTimeOut=77\nflushConsumerOffsetInterval=88")
+        broker = bench.broker
+        assert broker.transactions.checker.config.transaction_check_max == 3
+        assert broker.transactions.config.transaction_timeout_ms == 77
+        assert broker.offsets.flush_interval_ms == 88
+
+    live(body)
+
+
+def test_a_change_of_what_the_broker_permits_is_another_version_of_its_topics(live: Live) -> None:
+    def body(bench: Any) -> None:
+        before = bench.broker.topics.version
+        change(bench.client(), "brokerPermission=4")
+        assert bench.broker.topics.version.counter == before.counter + 1
+        route = bench.client().answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102").body
+        assert b'"perm":4' in route
+
+    live(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "remark"),
+    [
+        ("brokerName=other", ResponseCode.NO_PERMISSION, "brokerName cannot change while the broker runs"),
+        ("mapedFileSizeCommitLog=9", ResponseCode.NO_PERMISSION, "mappedFileSizeCommitLog cannot change"),
+        ("filterServerNums=1", ResponseCode.NO_PERMISSION, "filterServerNums has no effect on this broker"),
+        ("noSuchKey=1", ResponseCode.SYSTEM_ERROR, "noSuchKey is no setting of a broker"),
+        ("maxMessageSize=many", ResponseCode.SYSTEM_ERROR, "maxMessageSize: expected an integer, found 'many'"),
+        ("maxMessageSize=0", ResponseCode.SYSTEM_ERROR, "maxMessageSize: expected 1 or more, found 0"),
+        ("deleteWhen=25", ResponseCode.SYSTEM_ERROR, "deleteWhen: expected hours"),
+        ("brokerPermission=8", ResponseCode.SYSTEM_ERROR, "brokerPermission: expected 0 to 7, found 8"),
+        ("", ResponseCode.SYSTEM_ERROR, "found none"),
+        ("a=\\u12", ResponseCode.SYSTEM_ERROR, "line 2: expected four"),
+    ],
+)
+def test_what_cannot_change_is_refused_by_name_and_nothing_else_changes(
+    live: Live, text: str, code: ResponseCode, remark: str
+) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        before = shown(client)
+        answer = change(client, f"traceOn=false\n{text}" if text else text)
+        assert answer.code == code
+        assert remark in answer.remark
+        assert shown(client) == before
+
+    live(body)
+
+
+def test_what_a_setting_is_already_is_no_change(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client = bench.client()
+        assert change(client, "brokerName=broker-a\nbrokerRole=ASYNC_MASTER").code == ResponseCode.SUCCESS
+        assert bench.broker.settings.version.counter == 0
+
+    live(body)
+
+
+def test_a_change_is_written_to_the_file_before_it_counts(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client, settings, told = bench.client(), bench.broker.settings, []
+        bench.world.files.make_directories("/etc")
+        bench.world.files.write("/etc/broker.conf", b"# ours\ntraceOn = true\nbrokerName=broker-a\n")
+        settings.file, settings.emit = ConfFile(bench.world.files, "/etc/broker.conf"), told.append
+        assert change(client, "traceOn=false\nfileReservedTime=48").code == ResponseCode.SUCCESS
+        expected = b"# ours\ntraceOn=false\nbrokerName=broker-a\nfileReservedTime=48\n"
+        assert bench.world.files.read("/etc/broker.conf") == expected
+        assert bench.world.files.read("/etc/broker.conf.bak").startswith(b"# ours\ntraceOn = true")
+        assert "traceOn=false (was true), fileReservedTime=48 (was 72)" in told[0]
+        assert client.remote_address in told[0]
+        settings.file = ConfFile(bench.world.files, "/nowhere/else/broker.conf/file")
+        bench.world.files.write("/nowhere", b"")
+        assert change(client, "traceOn=true").code == ResponseCode.SYSTEM_ERROR
+        assert shown(client)["traceOn"] == "false"
+
+    live(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "found"),
+    [
+        ("", {"a": "1"}, "a=1\n"),
+        ("a=1", {"b": "2"}, "a=1\nb=2\n"),
+        ("a=1\\\n  2\n# c\nb=3\n", {"a": "9"}, "a=9\n# c\nb=3\n"),
+        ("a : 1\na=2\n", {"a": "3"}, "a=3\n"),
+        ("a=1\r\nb=2\r\n", {"b": "3"}, "a=1\r\nb=3\n"),
+        ("path=x\n", {"path": "c:\\d"}, "path=c:\\\\d\n"),
+    ],
+)
+def test_only_what_changes_is_written_anew(text: str, wanted: dict[str, str], found: str) -> None:
+    assert changed_text(text, wanted) == found
+
+
+def _reads_at_construction(path: Path, names: set[str]) -> Iterator[str]:
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            for node in ast.walk(function):
+                if isinstance(node, ast.Attribute) and node.attr in names:
+                    yield f"{path.name}:{node.lineno}: {node.attr}"
+
+
+def test_nobody_keeps_a_copy_of_a_setting_that_can_change() -> None:
+    names = {*live_settings._LIVE_OF_STORE.split(), *live_settings._LIVE_OF_BROKER.split()} - HANDED_ON
+    assert len(names) + len(HANDED_ON) == len(LIVE_KEYS) > 50
+    store = Path(live_settings.__file__).parents[1]
+    assert [found for path in sorted(store.rglob("*.py")) for found in _reads_at_construction(path, names)] == []
