@@ -1,0 +1,89 @@
+"""What mqadmin 4.9.8 prints of our broker, and of the real one, 4.9.7, command line by command line."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker_clients.mqadmin.command_lines import ACCESS_LINES, LINES, Agreement, Line, names_of, words_of
+from tornlog.scenarios.conformance.maven import JavaProgram, fetched_jars, java_program
+
+pytestmark = pytest.mark.slow
+
+DRIVER = Path(__file__).with_name("driver")
+TOOLS = ["org.apache.rocketmq:rocketmq-tools:4.9.8"]
+REAL = ["org.apache.rocketmq:rocketmq-broker:4.9.7", "org.apache.rocketmq:rocketmq-namesrv:4.9.7"]
+"""4.9.7 is the newest of that line of which both are published."""
+OF_A_NETWORK = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+NOT_HERE = {"mapedFileSizeCommitLog"}
+"""Printed by the real broker only where its broker.conf has this spelling."""
+
+
+@pytest.fixture(scope="module")
+def answers(
+    fetched: Callable[[Callable[[], JavaProgram]], JavaProgram], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What both brokers answered."""
+    sources = {path.name: path.read_text() for path in DRIVER.glob("*.java")}
+    program = fetched(lambda: java_program("mqadmin", TOOLS, sources))
+    jars = fetched_jars("real-broker-4.9.7", REAL)
+    if shutil.which("unshare") is None or subprocess.run([*OF_A_NETWORK, "true"], check=False).returncode:
+        pytest.skip("no network of its own can be made here, and the real broker listens on every interface")
+    place = tmp_path_factory.mktemp("side-by-side")
+    command = [sys.executable, "-m", "tests.broker_clients.mqadmin", str(jars), program.class_path, str(place)]
+    done = subprocess.run([*OF_A_NETWORK, *command], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads((place / "answers.json").read_text())
+    return found
+
+
+def _check(line: Line, real: list[str], ours: list[str]) -> None:
+    assert (real[0], ours[0]) == (line.text, line.text)
+    assert ours[1] == real[1], "how it ended"
+    if line.agreement is Agreement.ALIKE:
+        assert words_of(ours[2], line.passed_over) == words_of(real[2], line.passed_over), ours[2]
+    elif line.agreement is Agreement.NAMES:
+        assert names_of(real[2]) - NOT_HERE <= names_of(ours[2])
+        assert len(names_of(real[2])) > 15
+    else:
+        assert re.search(line.ours, ours[2]), ours[2]
+        assert words_of(ours[2]) != words_of(real[2]), "agreed after all: the table is wrong"
+
+
+@pytest.mark.parametrize("number", range(len(LINES)), ids=[line.text[:80] for line in LINES])
+def test_both_brokers_answer_a_command_line_alike(answers: dict[str, Any], number: int) -> None:
+    _check(LINES[number], answers["real"][number], answers["ours"][number])
+
+
+@pytest.mark.parametrize("number", range(len(ACCESS_LINES)), ids=[line.text[:80] for line in ACCESS_LINES])
+def test_both_brokers_answer_an_administrator_of_accounts_alike(answers: dict[str, Any], number: int) -> None:
+    _check(ACCESS_LINES[number], answers["real with access"][number], answers["ours with access"][number])
+
+
+def test_the_table_has_every_subcommand_that_ends_by_itself() -> None:
+    assert len({line.text.split()[0] for line in [*LINES, *ACCESS_LINES]}) >= 56
+
+
+def test_both_brokers_write_changed_settings_to_their_file(answers: dict[str, Any]) -> None:
+    for kind in ("real", "ours"):
+        lines = answers[f"{kind}: broker.conf"].splitlines()
+        assert {"transactionCheckMax=7", "fileReservedTime=48"} <= set(lines)
+
+
+def test_what_is_exported_has_the_same_form_and_settings_and_topics(answers: dict[str, Any]) -> None:
+    real, ours = answers["real: exports"], answers["ours: exports"]
+    assert ours.keys() == real.keys() == {"configs.json", "metadata.json", "metrics.json", "topic.json"}
+    assert ours["configs.json"] == real["configs.json"]
+    assert _form(ours["metrics.json"]) == _form(real["metrics.json"])
+    for name in ("metadata.json", "topic.json"):
+        assert ours[name]["topicConfigTable"] == real[name]["topicConfigTable"]
+
+
+def _form(value: Any) -> Any:
+    return {name: _form(member) for name, member in value.items()} if isinstance(value, dict) else type(value)
