@@ -165,6 +165,11 @@ class ConsumerManager:
         """Return a group that has members, None if it has none."""
         return self._groups.get(name)
 
+    def sizes(self) -> dict[str, int]:
+        """Return how many members each group has."""
+        with self._lock:
+            return {name: len(info.clients) for name, info in self._groups.items()}
+
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that want a topic, in order of the alphabet."""
         with self._lock:

@@ -18,7 +18,7 @@ from ..world import World
 from .deadlines import Patience
 from .fair_queue import HostFairQueue
 from .limits import ServerLimits
-from .operator_log import Emit
+from .operator_log import Emit, failure, warning
 from .server_counts import Ending, ServerCounts
 from .session import ClientHost, Session
 
@@ -245,7 +245,7 @@ class Connections(Service):
                 return
             except OSError as error:  # one was turned away: out of descriptors, or of memory
                 self._counts.accept_failures += 1
-                self._emit(f"cannot accept: {error}")
+                self._emit(failure(f"cannot accept: {error}"))
                 continue
             self._welcome(connection, now_ns)
 
@@ -302,10 +302,10 @@ class Connections(Service):
                 if reader.has_more:
                     self._attention.append(session)
         except CorruptFileError as error:
-            self._emit(f"{error}{_who_begins_with(error.found)}; connection closed")
+            self._emit(warning(f"{error}{_who_begins_with(error.found)}; connection closed"))
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
         except Exception as error:  # an error of ours must not cost all others their server
-            self._emit(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed")
+            self._emit(failure(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
             session.end(Ending.FAILED)
         if session.is_open:
             self._patience.look_at(session, now_ns)

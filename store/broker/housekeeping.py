@@ -15,7 +15,7 @@ from ..running_flags import Refusal
 from ..service import Service
 from ..stats import LATENCY_BOUNDS_MS, StoreStats
 from ..world import World
-from .operator_log import Emit
+from .operator_log import Emit, failure
 
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
@@ -163,7 +163,7 @@ class StoreWatch:
     def _note(self, matter: str, line: str | None, over: str) -> None:
         if line is not None and matter not in self._reported:
             self._reported[matter] = over
-            self.emit(line)
+            self.emit(failure(line))
         elif line is None and matter in self._reported:
             self.emit(self._reported.pop(matter))
 

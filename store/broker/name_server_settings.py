@@ -40,7 +40,11 @@ class NameServerSettings:
         """known: what this server has, by key."""
         self.order_message_enable = False
         """Whether a route says what its topic has in ORDER_TOPIC_CONFIG."""
-        self._known = known
+        self._known = dict(known)
+
+    def know(self, **known: str) -> None:
+        """Show what this server has, by key."""
+        self._known |= known
 
     @property
     def table(self) -> dict[str, str]:

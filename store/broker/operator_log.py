@@ -6,6 +6,7 @@ reads, holds up no client.
 
 from collections import deque
 from collections.abc import Callable
+from enum import IntEnum
 
 from ..world import Task, World
 
@@ -17,6 +18,50 @@ WAITING_MAX = 200
 CLOSE_MS = 1_000
 """How long the last lines may take."""
 
+
+class Level(IntEnum):
+    """How much a line matters."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+class LogLine(str):
+    """A line with a level; any other text is of level INFO."""
+
+    __slots__ = ("level",)
+    level: Level
+
+    @classmethod
+    def of(cls, level: Level, text: str) -> "LogLine":
+        """Return a text as a line of a level."""
+        line = cls(text)
+        line.level = level
+        return line
+
+
+def level_of(line: str) -> Level:
+    """Return a line's level."""
+    return line.level if isinstance(line, LogLine) else Level.INFO
+
+
+def debug(text: str) -> LogLine:
+    """Return a line of what is refused to one client, which only matters to who looks for it."""
+    return LogLine.of(Level.DEBUG, text)
+
+
+def warning(text: str) -> LogLine:
+    """Return a line of what an operator should see to."""
+    return LogLine.of(Level.WARNING, text)
+
+
+def failure(text: str) -> LogLine:
+    """Return a line of level ERROR, of what the broker itself cannot do any more."""
+    return LogLine.of(Level.ERROR, text)
+
+
 Emit = Callable[[str], None]
 """Takes a line that an operator should know of, from any task."""
 
@@ -27,12 +72,14 @@ class OperatorLog:
     A line that cannot be written is left out, too.
     """
 
-    def __init__(self, world: World, write: Emit) -> None:
+    def __init__(self, world: World, write: Emit, level: Level = Level.INFO) -> None:
+        """level: the least that is handed on; lines below it count nowhere."""
         self._now_ns = world.clock.monotonic_ns
         self._tasks = world.tasks
         self._lock = world.tasks.lock("operator log")
         self._signal = world.tasks.signal("operator log")
         self._write = write
+        self._level = level
         self._waiting: deque[str] = deque()
         self._window_ns = self._now_ns()
         self._lines = 0
@@ -46,6 +93,9 @@ class OperatorLog:
 
     def emit(self, line: str) -> None:
         """Hand on a line, without what could move a terminal's cursor, or leave it out. Never waits."""
+        level = level_of(line)
+        if level < self._level:
+            return
         with self._lock:
             if self._now_ns() - self._window_ns >= WINDOW_MS * 1_000_000:
                 self._end_window()
@@ -53,7 +103,8 @@ class OperatorLog:
                 self._left_out += 1
                 return
             self._lines += 1
-            self._waiting.append("".join(c if c.isprintable() else "?" for c in line[:LINE_CHARACTERS_MAX]))
+            shown = "".join(c if c.isprintable() else "?" for c in line[:LINE_CHARACTERS_MAX])
+            self._waiting.append(LogLine.of(level, shown))
         self._signal.notify()
 
     def close(self) -> bool:
@@ -66,7 +117,7 @@ class OperatorLog:
 
     def _end_window(self) -> None:
         if self._left_out:
-            self._waiting.append(f"... and {self._left_out} lines more")
+            self._waiting.append(warning(f"... and {self._left_out} lines more"))
         self._window_ns = self._now_ns()
         self._lines = self._left_out = 0
 

@@ -15,6 +15,7 @@ from ..errors import StoreError
 from ..formats.remoting.command import RemotingCommand
 from ..formats.remoting.json_body import decode_json_body, encode_json_body
 from ..service import Service
+from .operator_log import Emit, warning
 from .parts import BrokerParts
 from .remoting_client import RemotingClient
 from .requests import BROKER_VERSION, RequestCode, ResponseCode
@@ -68,6 +69,8 @@ class BrokerRegistration(Service):
         """Why it has not, the last time; None if it has."""
         self._parts = parts
         self._ha_address = ha_address
+        self.emit: Emit = lambda line: None
+        """Called with a line when registering begins to fail, and when it is over."""
         self._on_master = on_master
         self._client = RemotingClient(parts.world, address)
 
@@ -76,8 +79,12 @@ class BrokerRegistration(Service):
         version = self._parts.topics.version
         try:
             self._register(self._client)
+            if self.last_error is not None:
+                self.emit(f"name server {self.address}: registered again")
             self.last_error = None
         except _FAILURES as error:
+            if self.last_error is None:
+                self.emit(warning(f"name server {self.address}: cannot register, and goes on trying: {error}"))
             self.last_error = error
         self.pause(APART_MS)
         if not self.is_stopping and self._parts.topics.version == version:

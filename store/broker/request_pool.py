@@ -137,9 +137,15 @@ class RequestPool:
         fields = {f"{name}Size": str(self.count), f"{name}Capacity": str(self.limits.queue_capacity)}
         if self._pool is Pool.END_TRANSACTION:  # RocketMQ spells its size in another way, and gives no wait
             return {"EndTransactionQueueSize": fields.pop(f"{name}Size"), **fields}
-        return {**fields, f"{name}HeadWaitTimeMills": str(self._head_wait_ms(now_ns))}
+        return {**fields, f"{name}HeadWaitTimeMills": str(self.head_wait_ms(now_ns))}
 
-    def _head_wait_ms(self, now_ns: int) -> int:
+    @property
+    def name(self) -> str:
+        """Return which kind of requests it has, in words."""
+        return self._pool.value
+
+    def head_wait_ms(self, now_ns: int) -> int:
+        """Return how long the first that waits has waited, 0 if none does."""
         with self._lock:
             firsts = chain(self._awaited.firsts(), self._pipelined.firsts())
             oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)

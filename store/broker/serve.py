@@ -4,7 +4,7 @@ Options go before the settings of a broker.conf. What is impossible is a usage e
 """
 
 import resource
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -27,7 +27,8 @@ from .broker import Broker
 from .broker_config import BrokerConfig
 from .limits import ServerLimits, server_limits_of, settings_of_limits
 from .live_settings import LiveSettings
-from .operator_log import Emit
+from .metrics import Metric, metrics_of
+from .operator_log import Emit, failure, warning
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
@@ -91,6 +92,9 @@ class ServedBroker:
             except BaseException:
                 broker.store.close()
                 raise
+            broker.watch.emit = self._emit
+            for registration in broker.registrations:
+                registration.emit = self._emit
             broker.start()
         except BaseException:
             self.server.shutdown()
@@ -98,12 +102,11 @@ class ServedBroker:
         self._broker = broker
         flags = broker.own_store.flags
         over = "no more is put until a restart"
-        flags.on_service_failed = lambda name: self._emit(f"{name} has ended: {flags.failures[name]}; {over}")
+        flags.on_service_failed = lambda name: self._emit(failure(f"{name} has ended: {flags.failures[name]}; {over}"))
         for service in (self._access, *self.server.services):
             if service is not None:
                 service.on_failure = flags.service_failed
         broker.server_info = self._info
-        broker.watch.emit = self._emit
         self._complete(broker.settings)
         check = None
         if self._access is not None:
@@ -126,10 +129,11 @@ class ServedBroker:
         try:
             self.addresses += self.server.listen([address])
         except OSError as error:
-            self._emit(
+            line = (
                 f"cannot listen at {address} (the broker's port - 2, where RocketMQ's slaves and clients before 4.5 "
                 f"ask): {error.strerror}; --no-vip-port does without"
             )
+            self._emit(warning(line))
 
     def _info(self) -> dict[str, str]:
         connections, counts = self.server.connections, self.server.counts
@@ -141,6 +145,11 @@ class ServedBroker:
         info["requests"] = str(counts.requests)
         info |= {f"connectionsEnded_{one.name}": str(n) for one, n in counts.endings.items() if n}
         return info | {f"requestsRefused_{one.name}": str(n) for one, n in counts.refusals.items() if n}
+
+    def metrics(self) -> Iterable[Metric]:
+        """Return all figures of a broker that was started."""
+        assert self._broker is not None, "start first"
+        return metrics_of(self._broker, self.server)
 
     def shutdown(self) -> bool:
         """Answer what has come, then stop; return whether the store's directory is left as after a clean exit."""

@@ -13,7 +13,7 @@ from ..service import Service
 from ..world import World
 from .connections import Connections
 from .limits import ServerLimits
-from .operator_log import Emit
+from .operator_log import Emit, debug, failure, warning
 from .request_pool import OVERLOAD, PooledRequest, RequestPool
 from .requests import ResponseCode, response_to
 from .router import Channel, Routes
@@ -103,7 +103,8 @@ class RemotingServer:
         until_ns = self._world.clock.monotonic_ns() + DRAIN_MS * 1_000_000
         late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
         if late:
-            self._emit(f"requests are not done {DRAIN_MS // 1_000} s after the stop: those under way are waited for")
+            line = f"requests are not done {DRAIN_MS // 1_000} s after the stop: those under way are waited for"
+            self._emit(warning(line))
         for pool in late:
             pool.refuse_rest()
         self.connections.shutdown()
@@ -128,6 +129,7 @@ class RemotingServer:
         route = self._routes.get(command.code)
         if route is None:
             self.counts.refused(RequestRefusal.NOT_SUPPORTED)
+            self._emit(debug(f"{session.remote_address}: request {command.code} is not supported"))
             if not command.is_one_way:
                 remark = f"request type {command.code} not supported"
                 session.send(response_to(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
@@ -176,6 +178,7 @@ class RemotingServer:
     def _refuse(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
         """Answer a request that is not processed SYSTEM_BUSY."""
         self.counts.refused(refusal)
+        self._emit(debug(f"{request.session.remote_address}: request {request.command.code}: {refusal.value}"))
         request.session.done_request(request.size_bytes)
         self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
 
@@ -187,11 +190,12 @@ class RemotingServer:
             return request.processor(command, session)
         except AccessDeniedError as error:
             self.counts.refused(RequestRefusal.ACCESS)
+            self._emit(debug(f"{session.remote_address}: request {command.code}: access denied: {error}"))
             return response_to(command, error.code, str(error)[:REMARK_CHARACTERS_MAX])
         except Exception as error:
             self.counts.refused(RequestRefusal.FAILED)
             text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
-            self._emit(f"{session.remote_address}: request {command.code}: {text}")
+            self._emit(failure(f"{session.remote_address}: request {command.code}: {text}"))
             return response_to(command, ResponseCode.SYSTEM_ERROR, text)
 
     def _answer(self, request: PooledRequest, code: int, remark: str) -> None:
@@ -229,4 +233,4 @@ class ClosedChannels(Service):
             try:
                 self.on_closed(session)
             except Exception as error:
-                self._emit(f"{session.remote_address}: its end: {type(error).__name__}: {error}")
+                self._emit(failure(f"{session.remote_address}: its end: {type(error).__name__}: {error}"))

@@ -96,6 +96,12 @@ class ConsumerOffsetManager(Service):
             keys = [*self._offsets, *self._light_offsets]
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
 
+    def all(self) -> list[tuple[str, str, dict[int, int]]]:
+        """Return topic, group and offsets by queue id, of all that have any but in light queues."""
+        with self._lock:
+            tables = [(key, dict(offsets)) for key, offsets in self._offsets.items()]
+        return [(*key.rpartition(_SEPARATOR)[::2], offsets) for key, offsets in tables]
+
     def remove_group(self, group: str) -> None:
         """Forget how far a group is."""
         ending = f"{_SEPARATOR}{group}"

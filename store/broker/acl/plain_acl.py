@@ -29,7 +29,7 @@ from ...formats.remoting.command import RemotingCommand
 from ...service import Service
 from ...side_file import SideFile
 from ...world import World
-from ..operator_log import Emit
+from ..operator_log import Emit, warning
 from ..router import Channel
 from .rules import (
     NOBODY,
@@ -245,11 +245,11 @@ class AccessControl(Service):
                 self.rules = self._read()
                 self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
-            self._emit(f"{self.path}: {error}; the rules stay as they were")
+            self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
         except OSError as error:  # which is logged once, and the file tried again at each look
             fault, seen = str(error), None
             if fault != self._disk_fault:
-                self._emit(f"{self.path}: {error}; the rules stay as they were")
+                self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
         self._disk_fault, self._seen = fault, seen
 
     def _state(self) -> tuple[int, int] | None:

@@ -1,10 +1,24 @@
 """Lines for whoever runs a broker."""
 
 import errno
+import json
 import threading
 import time
+from datetime import UTC, datetime
 
-from tornlog.store.broker.operator_log import LINE_CHARACTERS_MAX, LINES_MAX, OperatorLog
+import pytest
+
+from tornlog.reports.cli.serve_log import line_writer
+from tornlog.store.broker.operator_log import (
+    LINE_CHARACTERS_MAX,
+    LINES_MAX,
+    Level,
+    OperatorLog,
+    debug,
+    failure,
+    level_of,
+    warning,
+)
 from tornlog.store.real.world import real_world
 
 
@@ -70,3 +84,28 @@ def test_a_line_that_cannot_be_written_is_left_out_and_the_next_is_not() -> None
 
 def assert_true(condition: bool) -> None:
     assert condition
+
+
+def test_lines_below_the_level_are_left_out_and_do_not_count() -> None:
+    lines: list[str] = []
+    log = OperatorLog(real_world(), lines.append, Level.WARNING)
+    log.start()
+
+    for number in range(LINES_MAX + 5):
+        log.emit(debug(f"{number}"))
+        log.emit(f"{number}")
+    log.emit(warning("a disk is nearly full"))
+    log.emit(failure("\ta disk is full"))
+
+    assert log.close()
+    assert lines == ["a disk is nearly full", "?a disk is full"]
+    assert [level_of(line) for line in lines] == [Level.WARNING, Level.ERROR]
+
+
+def test_a_line_is_written_to_read_or_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    at = datetime(2026, 11, 24, 10, 0, 0, 123_000, UTC)
+    line_writer(lambda: at, as_json=False)(warning("a disk is full"))
+    line_writer(lambda: at, as_json=True)("now it has room")
+    plain, as_json = capsys.readouterr().err.splitlines()
+    assert plain == "2026-11-24T10:00:00.123Z WARNING a disk is full"
+    assert json.loads(as_json) == {"at": "2026-11-24T10:00:00.123Z", "level": "info", "message": "now it has room"}

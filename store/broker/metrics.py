@@ -1,0 +1,184 @@
+"""Figures of a broker for monitoring systems: names, units and labels, read out when they are asked for.
+
+Nothing is counted for this alone, and reading takes no lock that a request waits for. A name ends in its unit; `_total`
+counts from the start of the process. Topics and groups beyond KEYS_MAX have no figures of their own.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..formats.delay_level import SCHEDULE_TOPIC
+from ..log.segment_queue import used_ratio
+from ..stats import LATENCY_BOUNDS_MS
+from .broker import Broker
+from .requests import BROKER_VERSION
+from .server import RemotingServer
+from .statistics import KEYS_MAX
+
+_MS_PER_SECOND = 1_000
+
+
+class Kind(Enum):
+    """What a figure is."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure, by its labels."""
+
+    name: str
+    meaning: str
+    kind: Kind
+    labels: tuple[str, ...] = ()
+    values: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    """By the values of the labels. Of a histogram, which has none: by the upper bound of each bucket, cumulative."""
+
+
+def _counter(name: str, meaning: str, value: float) -> Metric:
+    return Metric(name, meaning, Kind.COUNTER, (), {(): value})
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return Metric(name, meaning, Kind.GAUGE, (), {(): value})
+
+
+def _by(name: str, meaning: str, kind: Kind, label: str, values: Mapping[str, float]) -> Metric:
+    return Metric(name, meaning, kind, (label,), {(key,): value for key, value in values.items()})
+
+
+def _by_group(name: str, meaning: str, kind: Kind, values: Mapping[tuple[str, str], float]) -> Metric:
+    return Metric(name, meaning, kind, ("topic", "group"), dict(values.items()))
+
+
+def metrics_of(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
+    """Yield all figures of a broker and the server in front of it."""
+    yield from _of_store(broker)
+    yield from _of_delivery(broker)
+    yield from _of_topics_and_groups(broker)
+    yield from _of_replication(broker)
+    yield from _of_server(broker, server)
+
+
+def _of_store(broker: Broker) -> Iterator[Metric]:
+    store, stats = broker.own_store, broker.own_store.stats
+    end, durable = store.max_phy_offset, store.log.flushed_where.get()
+    yield _counter("messages_put_total", "Messages stored.", stats.put_messages_total)
+    yield _counter("put_bytes_total", "Bytes of log that they took.", stats.put_bytes_total)
+    yield _counter("puts_failed_total", "Puts that were begun and are not in the log.", stats.puts_failed)
+    yield _latency(stats.put_latency_counts)
+    yield _gauge("log_min_offset_bytes", "Where the log begins.", max(0, store.min_phy_offset))
+    yield _gauge("log_max_offset_bytes", "Where the log ends.", end)
+    yield _gauge("log_durable_offset_bytes", "Up to where the log is durable.", durable)
+    yield _gauge("flush_behind_bytes", "How much of the log is not durable yet.", max(0, end - durable))
+    yield _gauge("dispatch_behind_bytes", "How much of the log is not visible yet.", store.dispatch_behind_bytes)
+    passed_over = store.dispatch.passed_over_count
+    yield _counter("dispatch_passed_over_total", "Records whose number in their queue cannot be right.", passed_over)
+    yield _gauge("store_refusals", "Reasons for which no message is taken, as bits; 0: none.", store.flags.bits)
+    yield _gauge("services_failed", "Parts of the store that have ended of an error.", len(store.flags.failures))
+    yield _gauge("store_start_time_seconds", "When the store was opened.", stats.boot_timestamp_ms / _MS_PER_SECOND)
+    yield _by("disk_used_ratio", "How full a directory's disk is.", Kind.GAUGE, "directory", _disks(broker))
+
+
+def _latency(counts: list[int]) -> Metric:
+    bounds = [*(str(ms / _MS_PER_SECOND) for ms in LATENCY_BOUNDS_MS), "+Inf"]
+    cumulative: dict[tuple[str, ...], float] = {}
+    seen = 0
+    for bound, count in zip(bounds, counts, strict=True):
+        seen += count
+        cumulative[(bound,)] = seen
+    return Metric("put_latency_seconds", "How long puts took to be answered.", Kind.HISTOGRAM, (), cumulative)
+
+
+def _disks(broker: Broker) -> dict[str, float]:
+    config, files = broker.own_store.config, broker.world.files
+    paths = (*config.commit_log_directories, config.consume_queue_directory)
+    return {path: used_ratio(files.space(path)) for path in paths if files.status(path) is not None}
+
+
+def _of_delivery(broker: Broker) -> Iterator[Metric]:
+    stats = broker.own_store.stats
+    pulls = {"found": float(stats.gets_found), "missed": float(stats.gets_missed)}
+    yield _by("pulls_total", "Pulls that found messages, and that found none.", Kind.COUNTER, "result", pulls)
+    yield _counter("messages_given_total", "Messages given to consumers.", stats.messages_transferred)
+    yield _gauge("held_pulls", "Pulls that wait for messages.", broker.held_pulls.held_count)
+    offsets = broker.own_store.schedule.offsets
+    delayed = {str(level): float(max(0, _delayed_end(broker, level) - at)) for level, at in offsets.items()}
+    yield _by("delayed_messages", "Messages that wait for their time, by level.", Kind.GAUGE, "level", delayed)
+
+
+def _delayed_end(broker: Broker, level: int) -> int:
+    queue = broker.own_store.queues.find(SCHEDULE_TOPIC, level - 1)
+    return 0 if queue is None else queue.max_offset
+
+
+def _of_topics_and_groups(broker: Broker) -> Iterator[Metric]:
+    totals = list(broker.own_store.stats.totals_by_topic.items())[:KEYS_MAX]
+    messages = {topic: float(put.messages) for topic, put in totals}
+    size_bytes = {topic: float(put.size_bytes) for topic, put in totals}
+    yield _by("topic_messages_put_total", "Messages stored in a topic.", Kind.COUNTER, "topic", messages)
+    yield _by("topic_put_bytes_total", "Bytes of log they took.", Kind.COUNTER, "topic", size_bytes)
+    given = broker.statistics.given_totals()
+    split = {key: (key.rpartition("@")[0], key.rpartition("@")[2]) for key in given}
+    numbers = {split[key]: float(count) for key, (count, _) in given.items()}
+    yield _by_group("group_messages_given_total", "Messages given to a group.", Kind.COUNTER, numbers)
+    sizes = {split[key]: float(size) for key, (_, size) in given.items()}
+    yield _by_group("group_given_bytes_total", "Bytes of their records.", Kind.COUNTER, sizes)
+    yield _by_group("group_lag_messages", "Messages that a group has yet to consume.", Kind.GAUGE, _lag(broker))
+    members = {name: float(size) for name, size in broker.consumers.sizes().items()}
+    yield _by("group_members", "Consumers that are connected.", Kind.GAUGE, "group", members)
+
+
+def _lag(broker: Broker) -> dict[tuple[str, str], float]:
+    """Return what is behind each group's offsets. A queue that a group has no offset in does not count."""
+    lag: dict[tuple[str, str], float] = {}
+    for topic, group, offsets in broker.offsets.all()[:KEYS_MAX]:
+        behind = (broker.max_offset(topic, queue_id) - offset for queue_id, offset in offsets.items())
+        lag[topic, group] = float(sum(max(0, each) for each in behind))
+    return lag
+
+
+def _of_replication(broker: Broker) -> Iterator[Metric]:
+    ha, end = broker.ha, broker.own_store.max_phy_offset
+    yield _gauge("is_slave", "Whether the broker follows another.", float(broker.is_slave))
+    if ha is not None:
+        slaves = ha.connections
+        yield _gauge("slaves", "Slaves that are connected.", len(slaves))
+        behind = {each.remote_address: float(end - each.reported) for each in slaves if each.reported >= 0}
+        yield _by("slave_behind_bytes", "How far a slave is behind.", Kind.GAUGE, "slave", behind)
+        if ha.client is not None:
+            state = {ha.client.state: 1.0}
+            yield _by("replication_state", "What a slave is at, always 1.", Kind.GAUGE, "state", state)
+    registered = {each.address: float(each.registered) for each in broker.registrations}
+    label = "name_server"
+    yield _by("registrations_total", "Registrations with a name server.", Kind.COUNTER, label, registered)
+    failed = {each.address: float(each.last_error is not None) for each in broker.registrations}
+    yield _by("registration_failed", "Whether the last one failed.", Kind.GAUGE, label, failed)
+
+
+def _of_server(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
+    counts, connections, limits = server.counts, server.connections, server.connections.limits
+    yield _by("build_info", "Always 1.", Kind.GAUGE, "protocol", {str(BROKER_VERSION): 1.0})
+    yield _gauge("connections", "Connections of clients.", connections.count)
+    yield _counter("connections_accepted_total", "Connections accepted.", counts.accepted)
+    ended = {ending.name.lower(): float(count) for ending, count in counts.endings.items()}
+    yield _by("connections_ended_total", "Connections that have ended.", Kind.COUNTER, "reason", ended)
+    yield _counter("accept_failures_total", "Connections that could not be accepted.", counts.accept_failures)
+    yield _counter("requests_total", "Requests received.", counts.requests)
+    refused = {refusal.name.lower(): float(count) for refusal, count in counts.refusals.items()}
+    yield _by("requests_refused_total", "Requests refused.", Kind.COUNTER, "reason", refused)
+    yield _gauge("held_bytes", "Bytes held for clients.", connections.held_bytes)
+    yield _gauge("held_bytes_max", "Most that may be (serverHeldBytesMax).", limits.held_bytes_max)
+    yield _gauge("connections_max", "Most connections there may be (serverConnectionsMax).", limits.connections_max)
+    pools, label = list(server.pools), "pool"
+    waiting = {pool.name: float(pool.count) for pool in pools}
+    yield _by("queue_requests", "Requests that wait for a task.", Kind.GAUGE, label, waiting)
+    capacity = {pool.name: float(pool.limits.queue_capacity) for pool in pools}
+    yield _by("queue_requests_max", "Most that may wait.", Kind.GAUGE, label, capacity)
+    now_ns = broker.world.clock.monotonic_ns()
+    waits = {pool.name: pool.head_wait_ms(now_ns) / _MS_PER_SECOND for pool in pools}
+    yield _by("queue_wait_seconds", "How long the first has waited.", Kind.GAUGE, label, waits)

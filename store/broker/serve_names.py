@@ -1,0 +1,95 @@
+"""Served name server: one that is alone, with a directory for its KV configuration, for any number of brokers.
+
+Several know nothing of each other: each broker registers with all of them, and clients ask any. A broker that has not
+registered again for two minutes, or whose connection has ended, is in no route. So one name server that is away, or
+starts anew and empty, is full again within seconds.
+"""
+
+from collections.abc import Sequence
+
+from ..errors import StoreLockedError
+from ..world import FileLock, World
+from .acl.plain_acl import AccessControl
+from .limits import ServerLimits
+from .name_server import NameServer
+from .operator_log import Emit, failure
+from .processors.names import name_server_processors
+from .requests import RequestCode
+from .router import Pool, Route, answering
+from .server import RemotingServer
+
+_LOCK = "lock"
+_KV_FILE = "kvConfig.json"
+
+
+class ServedNameServer:
+    """One name server that clients and brokers can reach."""
+
+    def __init__(
+        self, world: World, directory: str, limits: ServerLimits, *, acl_path: str | None = None, emit: Emit
+    ) -> None:
+        """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
+        self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
+        self.server = RemotingServer(world, limits, emit)
+        self.addresses: list[str] = []
+        """Where it listens, once started."""
+        self.names = NameServer(world, kv_path=f"{directory}/{_KV_FILE}")
+        self._world = world
+        self._directory = directory
+        self._emit = emit
+        self._lock: FileLock | None = None
+
+    def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
+        """Listen, read what was kept, and answer requests.
+
+        OSError if an address cannot be had or the disk fails, StoreLockedError if the directory is in use,
+        CorruptFileError if what was kept cannot be read; then nothing is left running. optional: of no use here.
+        """
+        del optional
+        try:
+            self.addresses = self.server.listen(addresses)
+            self._lock_directory()
+            self.names.kv.load()
+        except BaseException:
+            self.server.shutdown()
+            self._unlock()
+            raise
+        self.names.settings.know(listenPort=self.addresses[0].rpartition(":")[2])
+        for service in (self._access, *self.server.services):
+            if service is not None:
+                service.on_failure = lambda name, error: self._emit(failure(f"{name} has ended: {error}"))
+        check = None
+        if self._access is not None:
+            self._access.start()
+            check = self._access.check
+        routes = {
+            code: Route(_pool_of(code), answering(processor))
+            for code, processor in name_server_processors(self._world, self.names).items()
+        }
+        self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
+
+    def shutdown(self) -> bool:
+        """Answer what has come, then stop; True: whatever was answered is on the disk."""
+        self.server.shutdown()
+        if self._access is not None:
+            self._access.shutdown()
+        self._unlock()
+        return True
+
+    def _lock_directory(self) -> None:
+        path = f"{self._directory}/{_LOCK}"
+        self._world.files.make_directories(self._directory)
+        try:
+            self._lock = self._world.files.lock(path)
+        except BlockingIOError as error:
+            raise StoreLockedError(f"{path}: held by another name server") from error
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _pool_of(code: int) -> Pool:
+    """Return which tasks answer: who only asks for a route does not wait for brokers that register."""
+    return Pool.CLIENT_MANAGE if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else Pool.ADMIN

@@ -1,0 +1,241 @@
+"""`tornlog serve` as processes: name servers alone, figures for monitoring systems, settings that change, a log."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+from tornlog.store.broker.remoting_client import RemotingClient
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.real.world import real_world
+
+SMALL = "mapedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\nregisterNameServerPeriod=10000\n"
+
+
+class Process:
+    """One `tornlog serve`, whose log is in a file."""
+
+    def __init__(self, place: Path, name: str, *options: str) -> None:
+        self.log = place / f"{name}.log"
+        command = [sys.executable, "-m", "tornlog", "serve", str(place / name), "--json", *options]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()
+        self.ready: dict[str, Any] = json.loads(line)
+        self.address: str = self.ready["addresses"][0]
+
+    def ask(self, code: RequestCode, body: bytes = b"", **fields: str) -> RemotingCommand:
+        client = RemotingClient(real_world(), self.address)
+        try:
+            return client.invoke(RemotingCommand(code, 0, version=409, ext_fields=fields, body=body), 10_000)
+        finally:
+            client.close()
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        assert self.process.stdout is not None
+        self.process.stdout.read()
+        self.process.stdout.close()
+        return self.process.wait(120)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    running: list[Process] = []
+
+    def make(name: str, *options: str) -> Process:
+        running.append(Process(tmp_path, name, *options))
+        return running[-1]
+
+    yield make
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.communicate()
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Callable[..., str]:
+    def write(**keys: str) -> str:
+        path = tmp_path / "broker.conf"
+        path.write_text(SMALL + "".join(f"{key}={value}\n" for key, value in keys.items()))
+        return str(path)
+
+    return write
+
+
+def until(found: Callable[[], Any], seconds: float = 60.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (last := found()):
+        assert time.monotonic() < end, last
+        time.sleep(0.05)
+    return last
+
+
+def has_route(names: Process, topic: str) -> bool:
+    return names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic).code == ResponseCode.SUCCESS
+
+
+def make_topic(broker: Process, topic: str) -> None:
+    fields = {"topic": topic, "readQueueNums": "2", "writeQueueNums": "2", "perm": "6"}
+    assert broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields).code == ResponseCode.SUCCESS
+
+
+def send(broker: Process, topic: str, messages: int) -> None:
+    letters = {"a": "sellers", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
+    for _ in range(messages):
+        fields = {**letters, "i": "", "j": "0", "k": "false"}
+        assert broker.ask(RequestCode.SEND_MESSAGE_V2, b"m", **fields).code == ResponseCode.SUCCESS
+
+
+def test_a_broker_is_known_to_all_name_servers_that_are_there_whichever_is_away(
+    start: Callable[..., Process], conf: Callable[..., str]
+) -> None:
+    one, other = (start(name, "--name-server", "--port", "0") for name in ("one", "other"))
+    port = one.address.rpartition(":")[2]
+    servers = f"{one.address};{other.address}"
+    broker = start("store", "--port", "0", "--config", conf(namesrvAddr=servers, brokerName="alone"))
+    for names in (one, other):
+        until(lambda names=names: has_route(names, "TBW102"))
+        cluster = names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body.decode()
+        assert cluster.count('"brokerName":') == 1
+        assert broker.address in cluster
+
+    assert one.end(signal.SIGKILL) == -signal.SIGKILL
+    make_topic(broker, "Orders")
+    until(lambda: has_route(other, "Orders"), 5)
+    until(lambda: f"name server {one.address}: cannot register" in broker.log.read_text())
+    again = start("one", "--name-server", "--port", port)
+    until(lambda: has_route(again, "Orders"), 30)
+    until(lambda: "registered again" in broker.log.read_text())
+
+    assert broker.end() == 0
+    until(lambda: not has_route(again, "Orders"))
+    assert (again.end(), other.end()) == (0, 0)
+
+
+def test_a_name_server_keeps_its_configuration_and_tells_brokers_which_topics_are_ordered(
+    start: Callable[..., Process], conf: Callable[..., str]
+) -> None:
+    names = start("names", "--name-server", "--port", "0", "--log-json")
+    port = names.address.rpartition(":")[2]
+    order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Orders"}
+    assert names.ask(RequestCode.PUT_KV_CONFIG, **order, value="alone:2").code == ResponseCode.SUCCESS
+    assert names.end(signal.SIGKILL) == -signal.SIGKILL
+    names = start("names", "--name-server", "--port", port)
+    assert names.ask(RequestCode.GET_KV_CONFIG, **order).ext_fields == {"value": "alone:2"}
+    assert f"listenPort={port}\n" in names.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode()
+    assert names.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body == b'{"brokerAddr":"","topicList":[]}'
+
+    broker = start("store", "--port", "0", "--config", conf(namesrvAddr=names.address))
+    make_topic(broker, "Orders")
+
+    def is_ordered() -> bool:
+        topics = json.loads(broker.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
+        return topics["Orders"]["order"] is True
+
+    until(is_ordered)
+    first = json.loads(names.log.read_text().splitlines()[0])
+    assert first["level"] == "info"
+    assert "serving" in first["message"]
+
+
+def test_two_name_servers_cannot_have_one_directory(start: Callable[..., Process], tmp_path: Path) -> None:
+    start("names", "--name-server", "--port", "0")
+    command = [sys.executable, "-m", "tornlog", "serve", str(tmp_path / "names"), "--name-server", "--port", "0"]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 2
+    assert "held by another name server" in second.stderr
+
+
+@pytest.mark.parametrize("option", [("--name", "x"), ("--role", "slave"), ("--metrics", "0")])
+def test_what_is_a_brokers_is_no_option_of_a_name_server(tmp_path: Path, option: tuple[str, str]) -> None:
+    arguments = ["serve", str(tmp_path), "--name-server", *option]
+    result = CliRunner().invoke(application(), arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "--name-server serves none" in result.output
+
+
+@pytest.mark.parametrize("text", ["x", "1:2:3", "127.0.0.1:70000", "70000", "127.0.0.1:"])
+def test_an_address_for_figures_that_is_none_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    result = CliRunner().invoke(application(), ["serve", str(tmp_path), "--metrics", text], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "--metrics" in result.output
+
+
+def figures_of(broker: Process) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    request = urllib.request.Request(broker.ready["metrics"], headers={"Accept": "application/openmetrics-text"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text = answer.read().decode()
+    families = text_string_to_metric_families(text)
+    return {
+        (sample.name.removeprefix("tornlog_"), frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_monitoring_systems_are_told_the_figures_of_store_queues_and_limits(
+    start: Callable[..., Process], conf: Callable[..., str]
+) -> None:
+    broker = start("store", "--port", "0", "--config", conf(), "--metrics", "0")
+    assert broker.ready["metrics"].startswith("http://127.0.0.1:")
+    send(broker, "Orders", 5)
+    offset = {"consumerGroup": "billing", "topic": "Orders", "queueId": "0", "commitOffset": "2"}
+    broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **offset)
+    broker.ask(RequestCode(12), topic="Orders")  # its fields are missing
+    until(lambda: figures_of(broker)["dispatch_behind_bytes", frozenset()] == 0)
+
+    found = figures_of(broker)
+
+    def value(name: str, **labels: str) -> float:
+        return found[name, frozenset(labels.items())]
+
+    assert value("messages_put_total") == value("topic_messages_put_total", topic="Orders") == 5
+    assert value("put_bytes_total") == value("topic_put_bytes_total", topic="Orders") == value("log_max_offset_bytes")
+    assert value("put_latency_seconds_bucket", le="+Inf") == 5
+    assert 0 <= value("put_latency_seconds_bucket", le="0.001") <= value("put_latency_seconds_bucket", le="0.01") <= 5
+    assert value("group_lag_messages", topic="Orders", group="billing") == 3
+    assert value("log_durable_offset_bytes") + value("flush_behind_bytes") == value("log_max_offset_bytes")
+    assert value("requests_total") == 7
+    assert value("connections_accepted_total") == 7
+    assert value("queue_requests_max", pool="send message") == 10_000
+    assert value("held_bytes_max") == 512 << 20
+    assert value("is_slave") == value("slaves") == value("store_refusals") == value("services_failed") == 0
+    assert 0 < value("disk_used_ratio", directory=f"{broker.ready['directory']}/commitlog") < 1
+    assert broker.end() == 0
+
+
+def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_life(
+    start: Callable[..., Process], conf: Callable[..., str]
+) -> None:
+    file = conf(brokerName="alone")
+    broker = start("store", "--port", "0", "--config", file, "--log-level", "debug")
+    assert broker.ask(RequestCode.UPDATE_BROKER_CONFIG, b"maxMessageSize=10\ntraceOn=false").code == 0
+    refused = broker.ask(RequestCode.UPDATE_BROKER_CONFIG, b"sendMessageThreadPoolNums=99")
+    assert (refused.code, "sendMessageThreadPoolNums" in (refused.remark or "")) == (ResponseCode.NO_PERMISSION, True)
+    assert broker.ask(RequestCode(327), body=b"").code != 0
+    broker.ask(RequestCode.CHECK_TRANSACTION_STATE)
+    assert Path(file).read_text() == f"{SMALL}brokerName=alone\nmaxMessageSize=10\ntraceOn=false\n"
+    assert broker.end(signal.SIGKILL) == -signal.SIGKILL
+    log = broker.log.read_text()
+    assert "INFO settings changed by 127.0.0.1:" in log
+    assert "DEBUG 127.0.0.1:" in log
+
+    again = start("store", "--port", "0", "--config", file)
+    shown = again.ask(RequestCode.GET_BROKER_CONFIG).body.decode()
+    assert "maxMessageSize=10\n" in shown
+    assert "sendMessageThreadPoolNums=16\n" in shown
