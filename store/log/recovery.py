@@ -96,8 +96,9 @@ class Recovery:
         self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
         self._queues_are_vouched = checkpoint.knows_queues
-        """Whether entries in front of the scan may be taken for durable. A clean exit alone does not say so: a load that
-        has died since, and left no marker, may have written them.
+        """Whether entries in front of the scan may be taken for durable.
+
+        A clean exit alone does not say so: a load that has died since, and left no marker, may have written them.
         """
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record after that time."""
