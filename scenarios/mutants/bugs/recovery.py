@@ -237,7 +237,8 @@ _original_scan_enough = Recovery._scan_enough
 
 def _trust_queues_after_clean_exit(self: Recovery, trusted: int) -> object:
     if self._clean_exit and not self._queues.lost_entries:
-        self._queues_are_vouched |= bit(not self._queues_are_vouched)
+        bit(trusted > 0 and not self._queues_are_vouched)
+        self._queues_are_vouched = True
     return _original_scan_enough(self, trusted)
 
 
