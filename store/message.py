@@ -86,6 +86,11 @@ class PutMessageStatus(Enum):
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
     LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
 
+    @property
+    def is_final(self) -> bool:
+        """Return whether the message was refused for what it is: under these settings no record will ever hold it."""
+        return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+
 
 class AppendMessageResult(NamedTuple):
     """Where a put's records are: contiguous in one segment, queue offsets counting up by one."""

@@ -63,9 +63,9 @@ class ScheduleMessageService(Service):
         self.offsets: dict[int, int] = {}
         """Level -> queue offset of the next entry to deliver; levels that never had one are not in it."""
         self.passed_over = 0
-        """Entries left undelivered because no record can be read there, or because it does not say where to."""
+        """Entries left undelivered: no record can be read there, it does not say where to, or fits nowhere any more."""
         self.last_answer = PutMessageStatus.PUT_OK
-        """To the last copy that was put. One that was not stored is put again, and holds back those behind it."""
+        """To the last copy that was put. One that cannot be stored now is put again, and holds back those behind it."""
         self.last_error: StoreError | OSError | None = None
         """What the last attempt to deliver or persist met; it is tried again."""
         self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
@@ -218,10 +218,21 @@ class ScheduleMessageService(Service):
         self.last_answer, stored = self._put(message)
         if stored is None:
             hit("delivery fails")
-            return _RETRY_MS
+            return self._after_refusal(message)
         end_offset = stored.wrote_offset + stored.wrote_bytes
         assert end_offset > self._delivered_end, (end_offset, self._delivered_end)
         self._delivered_end = end_offset
+        return 0
+
+    def _after_refusal(self, message: Message) -> int:
+        """Pass a message over that no record can hold, and return 0; else return in how many ms to put it again.
+
+        It was put only because its copy could be, too: so the disk has changed it since. But if it is the body that is
+        too long, so are the settings, and a later start may have others.
+        """
+        if not self.last_answer.is_final or len(message.body) > self._config.max_message_size:
+            return _RETRY_MS
+        self.passed_over += 1
         return 0
 
     def _may_have_reverted(self, entry: QueueEntry) -> bool:

@@ -21,7 +21,7 @@ from ..errors import StoreError
 from ..formats.host import Host
 from ..formats.message import MessageRecord
 from ..marks import hit
-from ..message import LOOPBACK_BROKER, AppendMessageResult, Message, PutMessageResult, PutMessageStatus
+from ..message import LOOPBACK_BROKER, AppendMessageResult, Message, PutMessageResult
 from ..message_store import MessageStore
 from ..queues.consumer_offsets import ConsumerOffsetManager
 from ..service import Service, do_nothing
@@ -46,7 +46,6 @@ _COMMIT_MS_MAX = 5_000
 """How long a pass waits for what is in a buffer to be committed before it asks about it."""
 _LOOK_MS = 20
 _HOUR_MS = 3_600_000
-_NEVER_STORED = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class _Progress(NamedTuple):
@@ -227,7 +226,7 @@ class TransactionalMessageCheckService(Service):
                 return self._give_up(half)
             message = put_back(half, asked=judged is HalfMessageVerdict.DUE)
             result = self._put_again(message, again(half, HALF_TOPIC, {}))
-            if result.status in _NEVER_STORED:
+            if result.status.is_final:
                 return self._give_up(half)
             append = result.append
             if append is None:
@@ -248,7 +247,7 @@ class TransactionalMessageCheckService(Service):
         """Move a half message out of the way; False if that has to be tried again."""
         hit("half message given up")
         result = self._put(again(half, GIVEN_UP_TOPIC, {}))
-        if not result.is_stored and result.status not in _NEVER_STORED:
+        if not result.is_stored and not result.status.is_final:
             return False
         self._decisions.was_passed(half)
         self._decisions.was_given_up(half)
@@ -261,7 +260,7 @@ class TransactionalMessageCheckService(Service):
         more room.
         """
         result = self._put(message)
-        return self._put(as_it_was) if result.status in _NEVER_STORED else result
+        return self._put(as_it_was) if result.status.is_final else result
 
     def _put(self, message: Message) -> PutMessageResult:
         result = self._store.put_message(message)

@@ -66,6 +66,11 @@ class StoreCheckpoint:
         """Return the store time up to which both log and queues are durable, less the margin."""
         return max(0, min(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) - SAFETY_MARGIN_MS)
 
+    @property
+    def knows_queues(self) -> bool:
+        """Return whether anything is known of the queues; not once they begin again, nor without a checkpoint."""
+        return self.logics_msg_timestamp_ms > 0
+
     def log_is_durable_to(self, store_timestamp_ms: int) -> None:
         """Note that every record up to this store time is durable."""
         self.physic_msg_timestamp_ms = max(self.physic_msg_timestamp_ms, store_timestamp_ms)

@@ -95,6 +95,11 @@ class Recovery:
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
         self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
+        self._queues_are_vouched = checkpoint.knows_queues
+        """Whether entries in front of the scan may be taken for durable.
+
+        A clean exit alone does not say so: a load that has died since, and left no marker, may have written them.
+        """
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record after that time."""
         self.index: IndexRecovery | None = None
@@ -159,13 +164,14 @@ class Recovery:
 
     def _scan_enough(self, trusted: int) -> CorruptFileError | None:
         """Scan as much as queues and index need; return what `_scan` does."""
-        first = 0 if self._config.recover_whole_log or self._queues.lost_entries else trusted
+        first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
             if self.index is not None:
                 first = min(first, self._number_of(self.index.start_offset))
             try:
                 stopped_by = self._scan(first, trusted)
             except EarlierEntriesMissing:
+                self._checkpoint.queues_begin_again()  # first: the next load may find entries that no sync has reached
                 first = 0
                 continue
             if self.index is None or not self.index.drop_beyond(self._report.end_offset):
@@ -313,7 +319,7 @@ class Recovery:
                 self._queues.find_or_create(record.topic, record.queue_id),
                 record._replace(queue_offset=place),
                 whole_log=whole_log,
-                write_again=self._unvouched_offset != _NOWHERE,
+                write_again=not self._queues_are_vouched or self._unvouched_offset != _NOWHERE,
                 skipped=self._skipped,
                 scanned_from=self._report.start_offset,
             )

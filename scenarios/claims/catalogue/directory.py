@@ -55,9 +55,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario.of(
         "what-is-not-the-stores-is-left-alone",
         "foreign files stay where they are, and a store whose derived files are damaged opens with all of its messages",
-        endings=("stop and strays", "stop and strays", "crash in traffic"),
+        endings=("stop and strays", "stop and strays", "crash in load", "crash in traffic"),
         lives=(1, 2, 3),
-        commit_log_bytes=(2048, 4096),
+        commit_log_bytes=(1024, 2048, 4096),
         consume_queue_bytes=(100, 200),
         index={"keys_chance": (0.0, 0.3)},
         messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},

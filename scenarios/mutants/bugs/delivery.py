@@ -75,6 +75,37 @@ DELAY_RETRY_SKIPS_MESSAGE = Mutant(
 )
 
 
+# delay-rotten-copy-blocks-level: a copy that no record can hold, for the disk has changed what it was meant for, is put
+# again and again. Found in this store: one flipped bit of REAL_TOPIC keeps all that is behind it.
+_RETRY_MS = 100
+_original_after_refusal = ScheduleMessageService._after_refusal
+
+
+def _put_for_ever(self: ScheduleMessageService, message: Message) -> int:
+    wait_ms = _original_after_refusal(self, message)
+    bit(wait_ms == 0)
+    return _RETRY_MS
+
+
+DELAY_ROTTEN_COPY_BLOCKS_LEVEL = Mutant(
+    "delay-rotten-copy-blocks-level",
+    "a delayed message whose topic has rotted away holds back all that are behind it",
+    (Patch(ScheduleMessageService, "_after_refusal", _put_for_ever),),
+    ("QUIET", "SCHED"),
+    Ranges(
+        delay={"chance": (0.8,)},
+        disk=("dying-disk",),
+        faults={"stopped_file_system_chance": (0.0,)},
+        rot={"bit_rot_chance": (1.0,), "latent_sector_error_chance": (0.0,)},
+        messages={"body_bytes_max": (0,), "property_bytes_max": (0,), "illegal_chance": (0.5,), "batch_chance": (0.0,)},
+        messages_each=(8, 16),
+        lives=(3, 4),
+        endings=("stop", "crash at rest"),
+        heals=(True,),
+    ),
+)
+
+
 # delay-persist-failure-forgotten: progress that could not be written is tried again only when there is more of it.
 # Found in this store: after the last delivery nobody comes back to a disk that was full for a moment, and a crash then
 # has all of it delivered again.

@@ -228,3 +228,31 @@ CHECKPOINT_AHEAD_OF_LOG = Mutant(
         pauses={"chance": (0.5,), "ms_max": (3000,)},
     ),
 )
+
+
+# dead-load-vouches-for-queues: a clean exit is taken to vouch for the queues, whatever the checkpoint says. A load that
+# dies after it, and before its own marker, has written entries that no sync has reached. Found in this store.
+_original_scan_enough = Recovery._scan_enough
+
+
+def _trust_queues_after_clean_exit(self: Recovery, trusted: int) -> object:
+    if self._clean_exit and not self._queues.lost_entries:
+        bit(trusted > 0 and not self._queues_are_vouched)
+        self._queues_are_vouched = True
+    return _original_scan_enough(self, trusted)
+
+
+DEAD_LOAD_VOUCHES_FOR_QUEUES = Mutant(
+    "dead-load-vouches-for-queues",
+    "queue entries of a load that died behind a clean stop are taken for durable",
+    (Patch(Recovery, "_scan_enough", _trust_queues_after_clean_exit),),
+    ("CKPT", "CQ-COMPLETE"),
+    Ranges(
+        recover_whole_log=(False,),
+        commit_log_bytes=(1024,),
+        index={"keys_chance": (0.0,)},
+        messages_each=(16,),
+        lives=(3, 4),
+        endings=("stop and strays", "stop and strays", "crash in load"),
+    ),
+)

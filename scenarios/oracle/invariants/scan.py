@@ -2,7 +2,7 @@
 
     what there is      where the scan begins
     recoverWholeLog    at the log's beginning
-    a clean exit       with the last three segments
+    a clean exit       with the last three segments, if the checkpoint knows of queues; else at the log's beginning
     a crash            with the newest segment whose first record is older than the checkpoint says, less its margin
     an index, too      with the record that the last of the files ends with which are kept, if that is further in front:
                        all of them after a clean exit, after a crash those at the front that are full and vouched for
@@ -105,7 +105,8 @@ def _first_segment(store: MessageStore, before: Vouched) -> int:
     segments, number = store.log.segments, 0
     if before.is_clean:
         begun = sum(segment.wrote.get() > 0 for segment in segments)  # not those made ahead of use
-        number = max(0, begun - _SEGMENTS_AFTER_CLEAN_EXIT)
+        if before.checkpoint.logics_msg_timestamp_ms > 0:  # else a load may have died that wrote queues again
+            number = max(0, begun - _SEGMENTS_AFTER_CLEAN_EXIT)
     else:
         vouched_ms = min(before.checkpoint[:2]) - SAFETY_MARGIN_MS
         for each in range(len(segments)):

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -284,6 +285,46 @@ def test_entries_that_lead_to_no_message_are_passed_over(lab: Make, config: Stor
         assert bodies(store) == [b"there"]
         assert store.schedule.offsets == {1: 5}
         assert store.schedule.passed_over == 4
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize("rotten", [b"\xf4", b"/", b"\3"])
+def test_one_that_a_disk_has_made_too_long_or_without_a_place_does_not_hold_back_those_behind_it(
+    rotten: bytes, lab: Make, config: StoreConfig
+) -> None:
+    topic = "t" * 127
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(1, topic=topic))
+        store.put_message(delayed(1, b"behind"))
+        log = store.log.segments[0].file
+        name = f"REAL_TOPIC\1{topic}".encode()
+        at = bytes(log.view(0, log.size_bytes)).index(name) + len(name)
+        log.store(at if rotten == b"\3" else at - 1, rotten)
+        world.tasks.sleep(2_000)
+        assert bodies(store) == [b"behind"]
+        assert store.schedule.passed_over == 1
+        assert store.schedule.offsets == {1: 2}
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_one_whose_body_is_too_long_for_the_settings_waits_for_others(lab: Make, config: StoreConfig) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(1, b"long" * 100))
+        assert store.shutdown()
+        strict = started(world, replace(config, max_message_size=300))
+        world.tasks.sleep(2_000)
+        assert (strict.schedule.passed_over, strict.schedule.offsets) == (0, {})
+        assert strict.shutdown()
+        again = started(world, config)
+        world.tasks.sleep(2_000)
+        assert bodies(again) == [b"long" * 100]
+        assert again.shutdown()
 
     lab().run(body)
 

@@ -477,6 +477,37 @@ def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_
     assert kept.bodies["T"] == rebuilt.bodies["T"] == whole(*range(25))
 
 
+@pytest.mark.parametrize("left", [None, 99])
+def test_entries_of_a_load_that_died_are_not_taken_for_durable_because_the_stop_before_it_was_clean(
+    left: int | None, fill: Make, lab: Make, small: Make
+) -> None:
+    config = small(recover_whole_log=False, message_index_enable=False)
+    bench = lab(fill(config, 25).image)
+    queue = [f"/store/consumequeue/T/0/{at:020d}" for at in (0, 200, 400)]
+
+    def body(world: World) -> None:
+        for path in queue[1:]:
+            content = world.files.read(path)
+            world.files.unlink(path)
+            if left is not None:
+                world.files.write(path, content[:left])
+        died = MessageStore(world, config)
+        assert died.load().changed_entries == 15
+        died.close()
+        assert not bench.disk.is_durable(queue[1], 0, 200)
+
+        store = MessageStore(world, config)
+        report = store.load()
+        assert (report.clean_exit, report.start_offset, report.changed_entries) == (True, 0, 0)
+        store.start()
+        store.flush_queues.flush_thoroughly()
+        assert all(bench.disk.is_durable(path, 0, 200) for path in queue)
+        assert store.shutdown()
+        assert MessageStore(world, config).load().start_offset > 0
+
+    bench.run(body)
+
+
 def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(
     lab: Make, recover: Make, patched: Make, small: Make
 ) -> None:
