@@ -191,15 +191,19 @@ LINES = [
     _ours("updateBrokerConfig -n {n} -b {b} -k listenPort -v 1", "listenPort cannot change", _REFUSED),
     Line("updateTopic -n {n} -t Nowhere"),
     Line("unknownCommand -n {n}"),
+    Line(""),
 ]
+
+ENDLESS = {"clusterRT", "startMonitoring"}
+"""Commands that measure or watch until they are stopped."""
 
 ACCESS_LINES = [
     Line("updateAclConfig -n {n} -b {b} -a account-1 -s secret-1 -w 10.0.0.* -t Orders=PUB -g billing=SUB -m false"),
     Line("updateAclConfig -n {n} -b {b} -a account-1 -s secret-2 -i DENY -u SUB"),
     Line("updateAclConfig -n {n} -c DefaultCluster -a account-2 -s secret-2 -m true"),
     Line("updateAclConfig -n {n} -b {b} -a short -s secret-2"),
-    Line("deleteAccessConfig -n {n} -b {b} -a account-2"),
-    Line("deleteAccessConfig -n {n} -b {b} -a missing-1"),
+    Line("deleteAclConfig -n {n} -b {b} -a account-2"),
+    Line("deleteAclConfig -n {n} -b {b} -a missing-1"),
     Line("updateGlobalWhiteAddr -n {n} -b {b} -g 127.0.0.1,10.10.103.*"),
     Line("clusterAclConfigVersion -n {n} -b {b}", passed_over=r"\S+/plain_acl.yml"),
     Line("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v 7"),

@@ -46,11 +46,12 @@ public class MqAdmin {
             System.setErr(printing);
             Object found = null;
             try {
-                if ("@produce".equals(arguments[0])) {
+                String first = arguments.length == 0 ? "" : arguments[0];
+                if ("@produce".equals(first)) {
                     found = produce(arguments);
-                } else if ("@consume".equals(arguments[0])) {
+                } else if ("@consume".equals(first)) {
                     found = consume(arguments);
-                } else if ("@wait".equals(arguments[0])) {
+                } else if ("@wait".equals(first)) {
                     Thread.sleep(Long.parseLong(arguments[1]));
                 } else {
                     MQAdminStartup.main(arguments);
