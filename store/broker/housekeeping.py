@@ -2,12 +2,11 @@
 
 Daily totals are what `mqadmin clusterList -m` and exporters read, by local time. Counts begin with the process. The
 first day has been counted from 0. The operator log says why a store takes no messages: once when that begins, and once
-when it is over. Pull rates, messages per second by windows of 10 s, are consumeTps in RocketMQ's tools.
-Source: RocketMQ ClientHousekeepingService, BrokerStats, BrokerStatsManager, whose statistics are many more.
+when it is over.
+Source: RocketMQ ClientHousekeepingService, BrokerStats, StoreStatsService.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ..log.segment_queue import used_ratio
 from ..message_store import MessageStore
@@ -20,8 +19,7 @@ from .operator_log import Emit, failure
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
 _MINUTE_NS = 60_000 * _NS_PER_MS
-INTERVAL_MS = WINDOW_MS = 10_000
-GROUPS_MAX = 100_000
+INTERVAL_MS = 10_000
 
 
 class DailyTotals:
@@ -59,46 +57,6 @@ class DailyTotals:
 
     def _today(self) -> int:
         return (self._clock.now_ms() + self._clock.utc_offset_ms()) // _DAY_MS
-
-
-@dataclass(slots=True)
-class _Window:
-    begun: int
-    messages: int = 0
-    before: int = 0
-    """Messages in the window before this one."""
-
-
-class PullRates:
-    """Counts of all groups. Any task may count; two at the same moment may lose a count."""
-
-    def __init__(self, world: World) -> None:
-        self._clock = world.clock
-        self._windows: dict[str, _Window] = {}
-
-    def count(self, group: str, messages: int) -> None:
-        """Count messages that a group was given."""
-        window = self._now(group)
-        if window is None and len(self._windows) < GROUPS_MAX:
-            window = self._windows[group] = _Window(self._number())
-        if window is not None:
-            window.messages += messages
-
-    def messages_per_second(self, group: str) -> float:
-        """Return the rate of the last whole window, 0.0 if there was none."""
-        window = self._now(group)
-        return 0.0 if window is None else window.before * 1000 / WINDOW_MS
-
-    def _number(self) -> int:
-        return self._clock.monotonic_ns() // (WINDOW_MS * _NS_PER_MS)
-
-    def _now(self, group: str) -> _Window | None:
-        """Return a group's present window, begun if time has passed."""
-        window = self._windows.get(group)
-        if window is not None and window.begun != (number := self._number()):
-            window.before = window.messages if number == window.begun + 1 else 0
-            window.begun, window.messages = number, 0
-        return window
 
 
 class PutLatency:

@@ -12,6 +12,7 @@ from ..delivery.transaction_check import TransactionConfig
 from ..delivery.transaction_service import TransactionalMessageService
 from ..filters.consumer_filter import ConsumerFilterManager, use_bit_maps
 from ..formats.message import decode_record
+from ..formats.remoting.json_body import MessageQueue
 from ..message_store import MessageStore
 from ..plugins import AnyMessageStore, PluginContext, build_message_store
 from ..queues.consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
@@ -21,7 +22,7 @@ from .acl.plain_acl import AccessControl
 from .broker_config import MASTER_ID, BrokerConfig
 from .client_calls import ClientCalls, Pushes
 from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
-from .housekeeping import DailyTotals, PullRates, PutLatency, StoreWatch
+from .housekeeping import DailyTotals, PutLatency, StoreWatch
 from .live_settings import LiveSettings
 from .long_polling import PullRequestHoldService
 from .requests import RequestRefusedError, ResponseCode
@@ -60,7 +61,6 @@ class BrokerParts:
         self.locks = RebalanceLockManager(world)
         self.calls = ClientCalls(world)
         self.pushes = Pushes(world, self.producers)
-        self.pull_rates = PullRates(world)
         self.statistics = BrokerStatistics(world.clock, store.stats, config.broker_cluster_name)
         self.put_latency = PutLatency(world, store.stats)
         self.settings = LiveSettings(world, store_config, config)
@@ -164,6 +164,18 @@ class BrokerParts:
         if not found.records or found.queue_offsets[0] != offset:
             return -1
         return decode_record(found.records[0], 0, file="commitlog").store_timestamp_ms
+
+    def progress(self, group: str, topic: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
+        """Return where each of a topic's first queues ends, how far a group is, and when what it has had was stored."""
+        offsets = {}
+        for queue_id in range(queues):
+            own = max(0, self.offsets.query_offset(group, topic, queue_id))
+            offsets[MessageQueue(topic, self.config.broker_name, queue_id)] = {
+                "brokerOffset": self.max_offset(topic, queue_id),
+                "consumerOffset": own,
+                "lastTimestamp": max(0, self.store_time(topic, queue_id, own - 1)),
+            }
+        return offsets
 
     # -- filters -----------------------------------------------------------------------------------
 

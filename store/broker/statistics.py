@@ -155,6 +155,11 @@ class BrokerStatistics:
         total, now_ms = totals(key), self._clock.monotonic_ns() // 1_000_000
         return self._note(name, key, now_ms, total).members(now_ms, *total)
 
+    def given_per_second(self, topic: str, group: str) -> float:
+        """Return how many messages of a topic a group was given per second of the last minute: consumeTps."""
+        found = self.members("GROUP_GET_NUMS", f"{topic}@{group}")
+        return 0.0 if found is None else float(found["statsMinute"]["tps"])
+
     def given_totals(self) -> dict[str, tuple[int, int]]:
         """Return the messages and bytes that each `topic@group` was given since the start."""
         return {key: (count.total, count.size_bytes) for key, count in list(self._gets.items())}

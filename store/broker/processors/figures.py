@@ -47,9 +47,9 @@ class FiguresProcessor:
             of_group = []
             for config in self._consumed(group):
                 if config.order is is_order:
-                    offsets = self._progress(group, config)
+                    offsets = parts.progress(group, config.topic, config.write_queue_nums)
                     behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in offsets.values())
-                    tps = parts.pull_rates.messages_per_second(group)
+                    tps = parts.statistics.given_per_second(config.topic, group)
                     of_group.append({"consumeTps": tps, "offsetTable": offsets})
             listed.append({group: of_group})
         body = {"brokerAddr": parts.config.address, "consumeStatsList": listed, "totalDiff": behind}
@@ -61,18 +61,6 @@ class FiguresProcessor:
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions
         return [each for each in topics if each is not None and (wanted is None or each.topic in wanted)]
-
-    def _progress(self, group: str, config: TopicConfig) -> dict[MessageQueue, dict[str, int]]:
-        parts, topic = self._parts, config.topic
-        offsets = {}
-        for queue_id in range(config.write_queue_nums):
-            own = max(0, parts.offsets.query_offset(group, topic, queue_id))
-            offsets[MessageQueue(topic, parts.config.broker_name, queue_id)] = {
-                "brokerOffset": parts.max_offset(topic, queue_id),
-                "consumerOffset": own,
-                "lastTimestamp": max(0, parts.store_time(topic, queue_id, own - 1)),
-            }
-        return offsets
 
     def time_span(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return, for each queue of a topic, how old its first and last messages are and how late a group is."""

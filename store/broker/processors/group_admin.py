@@ -129,20 +129,15 @@ class GroupAdminProcessor:
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic", "")
         info = parts.consumers.group(group)
-        table = {}
+        table: dict[MessageQueue, dict[str, int]] = {}
+        given_per_second = 0.0
         for name in [topic] if topic.strip() else parts.offsets.topics_of(group):
             config = parts.topics.get(name)
             if config is None or (info is not None and info.subscriptions and name not in info.subscriptions):
                 continue
-            for queue_id in range(config.read_queue_nums):
-                offset = max(0, parts.offsets.query_offset(group, name, queue_id))
-                table[MessageQueue(name, parts.config.broker_name, queue_id)] = {
-                    "brokerOffset": parts.max_offset(name, queue_id),
-                    "consumerOffset": offset,
-                    "lastTimestamp": max(0, parts.store_time(name, queue_id, offset - 1)),
-                }
-        consume_tps = parts.pull_rates.messages_per_second(group)
-        return success(request, {"consumeTps": consume_tps, "offsetTable": table})
+            table |= parts.progress(group, name, config.read_queue_nums)
+            given_per_second += parts.statistics.given_per_second(name, group)
+        return success(request, {"consumeTps": given_per_second, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Have a group go on in a topic with what was stored at a time; only back, unless that is forced."""

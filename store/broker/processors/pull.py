@@ -80,7 +80,6 @@ class PullMessageProcessor:
         if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:
             result.next_begin_offset = offset  # its bounds may be behind what the consumer has had of the master
         if result.records:
-            parts.pull_rates.count(group_name, len(result.records))
             parts.statistics.given(topic, group_name, result.records)
         code = _code_of(result, offset)
         may_hold = may_hold and bool(sys_flag & SUSPEND_FLAG) and not request.is_one_way

@@ -51,6 +51,7 @@ def _ours(text: str, ours: str, why: str) -> Line:
 
 _TRANSACTION_TOPICS = r"(DefaultCluster\s+)?(RMQ_SYS_TRANS_\w+|TRANS_CHECK_MAX_TIME_TOPIC)\s"
 """Ours has them from the start, the real broker from its first transaction on."""
+_RATE, _SPENT = r"TPS: \S+", r"spentTimeMills=\d+"
 _REFUSED = "what cannot change while the broker runs is refused by name; RocketMQ says it has succeeded"
 _RESET = "a group that has no offset yet can be given one; RocketMQ's whole request fails"
 
@@ -115,9 +116,9 @@ LINES = [
     Line("topicStatus -n {n} -t Missing"),
     # who is connected, and how far
     Line("@consume {n} billing Orders 4 5"),
-    Line("consumerProgress -n {n}"),
-    Line("consumerProgress -n {n} -g billing"),
-    Line("consumerProgress -n {n} -g billing -s true"),
+    Line("consumerProgress -n {n}", passed_over=r"[0-9]+"),
+    Line("consumerProgress -n {n} -g billing", passed_over=_RATE),
+    Line("consumerProgress -n {n} -g billing -s true", passed_over=_RATE),
     Line("consumerProgress -n {n} -g missing"),
     Line("consumerStatus -n {n} -g billing"),
     *_named("consumerStatus -n {n} -g billing -i {client}"),
@@ -135,13 +136,13 @@ LINES = [
     *_numbered("statsAll -n {n} -a", "statsAll -n {n} -t Orders"),
     # looking messages up
     Line("queryMsgById -n {n} -i {offsetId}"),
-    Line("queryMsgById -n {n} -i {offsetId} -g billing -d {client}"),
+    Line("queryMsgById -n {n} -i {offsetId} -g billing -d {client}", passed_over=_SPENT),
     Line("queryMsgByKey -n {n} -t Orders -k key-1"),
     Line("queryMsgByKey -n {n} -t Orders -k missing"),
     Line("queryMsgByOffset -n {n} -t Orders -b tornlog -i 0 -o 0"),
     Line("queryMsgByOffset -n {n} -t Orders -b tornlog -i 0 -o 99"),
     Line("queryMsgByUniqueKey -n {n} -t Orders -i {uniqueId}"),
-    Line("queryMsgByUniqueKey -n {n} -t Orders -i {uniqueId} -g billing -d {client}"),
+    Line("queryMsgByUniqueKey -n {n} -t Orders -i {uniqueId} -g billing -d {client}", passed_over=_SPENT),
     Line("queryMsgTraceById -n {n} -i {uniqueId}"),
     Line("printMsg -n {n} -t Orders -d true"),
     Line("printMsgByQueue -n {n} -t Orders -a tornlog -i 0 -p true -d true"),
