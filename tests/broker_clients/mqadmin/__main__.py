@@ -36,12 +36,13 @@ class MqAdmin:
             *("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m", f"-Duser.home={home}"),
             *(f"-Drocketmq.client.logRoot={home}", "-cp", class_path, "MqAdmin"),
         ]
+        self._home = home
         self._env = {**os.environ, "ROCKETMQ_HOME": str(home)}
         self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[str]":
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        return subprocess.Popen(self._command, text=True, env=self._env, **pipes)
+        return subprocess.Popen(self._command, text=True, env=self._env, cwd=self._home, **pipes)  # where it writes
 
     def run(self, arguments: Sequence[str]) -> dict[str, Any]:
         assert self._process.stdin is not None
