@@ -40,6 +40,7 @@ ALLOWED = {
         "tornlog.faults.simulation.prose",
         "tornlog.sim.process",
         "tornlog.store.formats",
+        "tornlog.store.real.native",  # tasks of Spark are the real world: they read with the core in C
         "tornlog.store.errors",
     ),
 }

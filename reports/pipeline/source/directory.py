@@ -73,6 +73,18 @@ class StoreDirectory:
                     ]
         return sorted(found, key=lambda one: (one.topic, one.queue_id, one.file.base_offset))
 
+    @property
+    def has_queues(self) -> bool:
+        """Return whether there is a directory of queues with anything in it."""
+        return bool(self._list(f"{self.root}/consumequeue"))
+
+    def files_of_queue(self, topic: str, queue_id: int) -> list[StoreFile]:
+        """Return the files of one consume queue, by offset; none if there can be no such directory."""
+        if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
+            return []
+        found = self._numbered(f"{self.root}/consumequeue/{topic}/{queue_id}")
+        return sorted(found, key=lambda file: file.base_offset)
+
     def index_files(self) -> list[StoreFile]:
         """Return the files of the index, the oldest first."""
         found = [

@@ -11,8 +11,10 @@
     store_timestamp_ms           bigint
     reconsume_times              int
     prepared_transaction_offset  bigint
-    body_crc                     int
+    body_crc                     bigint               as unsigned
     properties                   map<string, string>
+    tags                         string               null without
+    keys                         array<string>        as the producer named them, null without
     body                         binary
     is_proven                    boolean              false where the record was searched for, behind damage
     damage                       struct               field, expected and found: what is wrong; null if nothing is.
@@ -28,31 +30,35 @@ Filters on topic, queue_id, queue_offset, physical_offset, size, sys_flag and st
 before anything else of a record is decoded; whole ranges are left out by physical_offset. Damage passes no filter.
 """
 
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ....scenarios.oracle.light_places import light_places
 from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS, entry_tags_code, parse_delay_levels
 from ....store.formats.host import Host
 from ....store.formats.index_key import key_hashes, may_have_keys
-from ....store.formats.properties import decode_properties
+from ....store.formats.properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_TAGS
 from ....store.formats.scan import ScannedRecord
 from .columns import DAMAGE, RowConditions, damage_array, damage_batch, fields_of
 from .directory import StoreDirectory
-from .records import LogRange, RangeReader, SegmentSlice, log_ranges
+from .log_ranges import LogRange, log_ranges
+from .records import RangeReader
+from .segment_slice import SegmentSlice
 from .source_options import SourceOptions
 
 MESSAGE_FIELDS = (
     *fields_of("file string, position int64, physical_offset int64, size int32, topic string, queue_id int32"),
     *fields_of("queue_offset int64, sys_flag int32, flag int32, born_timestamp_ms int64, born_host string"),
     *fields_of("store_timestamp_ms int64, store_host string, reconsume_times int32"),
-    *fields_of("prepared_transaction_offset int64, body_crc int32"),
+    *fields_of("prepared_transaction_offset int64, body_crc int64"),
     pa.field("properties", pa.map_(pa.string(), pa.string())),
+    pa.field("tags", pa.string()),
+    pa.field("keys", pa.list_(pa.string())),
     *fields_of("body binary, is_proven bool"),
     DAMAGE,
 )
@@ -64,9 +70,9 @@ DERIVED_FIELDS = (
 )
 """What its queue entry and the index must have of it, and its places in light queues: only where asked for."""
 
-_HEAD_COLUMNS = {
-    "physical_offset": "physicalOffset",
+_NUMBERS = {
     "size": "totalSize",
+    "physical_offset": "physicalOffset",
     "queue_id": "queueId",
     "queue_offset": "queueOffset",
     "sys_flag": "sysFlag",
@@ -77,26 +83,8 @@ _HEAD_COLUMNS = {
     "prepared_transaction_offset": "preparedTransactionOffset",
     "body_crc": "bodyCRC",
 }
-"""Which field of a record's head a column is."""
-_PUSHED = {
-    "physical_offset": 0,
-    "size": 1,
-    "topic": 2,
-    "queue_id": 3,
-    "queue_offset": 4,
-    "sys_flag": 5,
-    "store_timestamp_ms": 6,
-}
-"""Which field of a scanned record a column is."""
-_ROWS_MAX = 4096
-
-
-def _positions(piece: SegmentSlice) -> pa.Array:
-    return pa.array(piece.starts + piece.origin, pa.int64())
-
-
-def _hosts(piece: SegmentSlice, name: str) -> pa.Array:
-    return pa.array([_host_text(raw) for raw in piece.heads[name].tolist()], pa.string())
+"""Which number of a record's head a column is."""
+_PUSHED_NUMBERS = ("physical_offset", "size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms")
 
 
 @lru_cache(maxsize=4096)
@@ -104,25 +92,22 @@ def _host_text(raw: bytes) -> str:
     return str(Host(raw[:-4], int.from_bytes(raw[-4:], signed=True)))
 
 
-def _bodies(piece: SegmentSlice) -> pa.Array:
-    view, sizes = piece.view, piece.heads["bodyLength"].astype(np.int64)
-    starts = piece.starts + piece.heads.dtype.itemsize
-    bodies = [view[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(bodies))]
-    return pa.Array.from_buffers(pa.binary(), len(bodies), buffers)
+def _hosts(raw: pa.Array) -> pa.Array:
+    found = raw.dictionary_encode()
+    return pa.array([_host_text(one) for one in found.dictionary.to_pylist()], pa.string()).take(found.indices)
 
 
 def _properties(piece: SegmentSlice) -> pa.Array:
-    offsets, names, values = array("i", [0]), list[str](), list[str]()
-    for record in piece.records:
-        found = decode_properties(record.properties.decode(errors="replace"))
-        names += found
-        values += found.values()
-        offsets.append(len(names))
+    entries = piece.properties
+    offsets = np.searchsorted(entries.rows, np.arange(len(piece) + 1)).astype(np.int32)
     return pa.MapArray.from_arrays(
-        pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)]), names, values
+        pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)]), entries.names, entries.values
     )
+
+
+def _keys(piece: SegmentSlice) -> pa.Array:
+    joined = pc.utf8_trim(pc.replace_substring_regex(piece.property(PROPERTY_KEYS), " +", KEY_SEPARATOR), KEY_SEPARATOR)
+    return pc.split_pattern(pc.if_else(pc.equal(joined, ""), None, joined), KEY_SEPARATOR)
 
 
 def _key_hashes(piece: SegmentSlice) -> pa.Array:
@@ -139,7 +124,7 @@ def _light(record: ScannedRecord) -> list[tuple[str, int, int]]:
 class Messages:
     """The log as a table."""
 
-    pushed_columns = frozenset(_PUSHED)
+    pushed_columns = frozenset((*_PUSHED_NUMBERS, "topic"))
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -161,33 +146,32 @@ class Messages:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
         makers = [self._maker(field) for field in self.schema]
-        is_wanted = _test_of(conditions)
-        for piece in RangeReader(directory, partition, _ROWS_MAX).pieces():
+        for piece in RangeReader(directory, partition).pieces():
             if not isinstance(piece, SegmentSlice):
                 if not conditions:
                     file, position = piece.segment.path, piece.position
                     yield damage_batch(self.schema, piece.reason, file=file, position=position)
                 continue
-            if is_wanted is not None:
-                piece.records = [record for record in piece.records if is_wanted(record)]
-            for some in piece.of_one_shape():
+            some = _allowed(piece, conditions)
+            if len(some):
                 yield pa.RecordBatch.from_arrays([make(some) for make in makers], schema=self.schema)
 
     def _maker(self, field: pa.Field) -> Callable[[SegmentSlice], Any]:
         name, type_ = field.name, field.type
-        if name in _HEAD_COLUMNS:
-            of_head = _HEAD_COLUMNS[name]
-            return lambda piece: pa.array(piece.heads[of_head].astype(type_.to_pandas_dtype()), type_)
+        if name in _NUMBERS:
+            return lambda piece: pa.array(piece.number(_NUMBERS[name]).astype(type_.to_pandas_dtype()), type_)
         makers: dict[str, Callable[[SegmentSlice], Any]] = {
-            "file": lambda piece: pa.repeat(piece.segment.path, len(piece.records)),
-            "topic": lambda piece: pa.array([record.topic for record in piece.records], type_),
-            "position": _positions,
-            "born_host": lambda piece: _hosts(piece, "bornHost"),
-            "store_host": lambda piece: _hosts(piece, "storeHost"),
-            "body": _bodies,
+            "file": lambda piece: pa.repeat(piece.segment.path, len(piece)),
+            "topic": lambda piece: piece.topics.dictionary_decode(),
+            "position": lambda piece: pa.array(piece.starts + piece.origin),
+            "born_host": lambda piece: _hosts(piece.born_hosts()),
+            "store_host": lambda piece: _hosts(piece.store_hosts()),
+            "body": lambda piece: piece.bytes_of(piece.bodies),
             "properties": _properties,
-            "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece.records)),
-            "damage": lambda piece: damage_array([piece.damage] * len(piece.records)),
+            "tags": lambda piece: piece.property(PROPERTY_TAGS),
+            "keys": _keys,
+            "is_proven": lambda piece: pa.repeat(piece.is_proven, len(piece)),
+            "damage": lambda piece: damage_array([piece.damage]).take(pa.repeat(0, len(piece))),
             "tags_code": self._tags_codes,
             "key_hashes": _key_hashes,
             "light_places": lambda piece: pa.array([_light(record) for record in piece.records], type_),
@@ -205,11 +189,13 @@ class Messages:
         )
 
 
-def _test_of(conditions: RowConditions) -> Callable[[ScannedRecord], bool] | None:
-    """Return what decides whether a record is asked for, None if all are."""
-    tests: list[tuple[int, Callable[[Any], Any]]] = [
-        (at, one.holds) for name, at in _PUSHED.items() for one in conditions.on(name)
-    ]
-    if not tests:
-        return None
-    return lambda record: all(holds(record[at]) for at, holds in tests)
+def _allowed(piece: SegmentSlice, conditions: RowConditions) -> SegmentSlice:
+    """Return the records that meet all conditions."""
+    for name in _PUSHED_NUMBERS:
+        if conditions.on(name) and len(piece):
+            piece = piece.where(conditions.mask({name: piece.number(_NUMBERS[name])}, len(piece)))
+    if conditions.on("topic") and len(piece):
+        topics = piece.topics
+        is_wanted = np.array([conditions.allow("topic", name) for name in topics.dictionary.to_pylist()], bool)
+        piece = piece.where(is_wanted[topics.indices.to_numpy()])
+    return piece

@@ -1,154 +1,27 @@
-"""Ranges of the log, one for each task, and what they hold: whole records in pieces, damage by itself.
+"""What a range of the log holds: whole records in pieces, damage by itself.
 
-A range begins where a record is proven to begin: a segment's first byte begins one, and the chain of sizes leads from
-there to each next one.
-Behind damage records are searched for by magic and own place; those are not proven, for a body may hold anything.
+Behind damage records are searched for by magic and own place. One that its queue has an entry for is proven; others are
+not, for a body may hold anything.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import groupby
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from ....store.errors import CorruptFileError
-from ....store.formats.message import BORN_HOST_V6, HOST_V6_MASK, RECORD_BYTES_MIN, STORE_HOST_V6
-from ....store.formats.scan import ScannedRecord, chain, find_record, is_closed_at, scan_records
+from ....store.formats.columns import ROWS_MAX, PlainRecords
+from ....store.formats.message import RECORD_BYTES_MIN
+from ....store.formats.scan import is_closed_at, scan_records
+from ....store.real.native import load_core
 from .columns import LOOKS_MAX, Reason, pause
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
+from .log_ranges import LogRange, RangeStart, next_candidate, whole_record_at
+from .segment_slice import Array, SegmentSlice, pieces_of
 
 _ZEROS = bytes(1 << 20)
-
-
-@dataclass(frozen=True, slots=True)
-class LogRange:
-    """Bytes [start, end) of a segment, as one task reads them."""
-
-    segment: StoreFile
-    start: int
-    end: int
-    is_last: bool
-    """Whether nothing has been written to later segments: what has not been written to this one is no damage."""
-
-
-def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:
-    """Return the log in ranges of about split_bytes, in order; 0: one for each segment.
-
-    first, to: log offsets where records are known to begin; what is between them is returned, to the end without `to`.
-    """
-    segments = directory.segments()
-    begun = [segment for segment in segments if has_begun(directory, segment)]
-    last = begun[-1].base_offset if begun else 0
-    found: list[LogRange] = []
-    for segment in segments:
-        start = max(first - segment.base_offset, 0)
-        end = segment.size_bytes if to is None else min(segment.size_bytes, to - segment.base_offset)
-        if start < end:
-            found += _ranges_of(directory, LogRange(segment, start, end, segment.base_offset >= last), split_bytes)
-    return found
-
-
-def has_begun(directory: StoreDirectory, segment: StoreFile) -> bool:
-    """Return whether anything has been written where a segment's first record is: stores make segments in advance."""
-    view, _ = directory.window(segment, 0, RECORD_BYTES_MIN)
-    return bool(view[:RECORD_BYTES_MIN].tobytes().strip(b"\0"))
-
-
-def _ranges_of(directory: StoreDirectory, whole: LogRange, split_bytes: int) -> Iterator[LogRange]:
-    start = whole.start
-    if 0 < split_bytes < whole.end - start:
-        for boundary in boundaries(directory, whole.segment, start, whole.end):
-            if boundary - start >= split_bytes:
-                yield replace(whole, start=start, end=boundary)
-                start = boundary
-    if start < whole.end:
-        yield replace(whole, start=start)
-
-
-def boundaries(directory: StoreDirectory, segment: StoreFile, start: int, end: int) -> Iterator[int]:
-    """Yield where each record behind the one at start begins, as far as the chain of sizes leads."""
-    at, window_bytes = start, WINDOW_BYTES
-    while at < end:
-        view, origin = directory.window(segment, at, window_bytes)
-        stop = min(end - origin, len(view))
-        before = at
-        for boundary in chain(view, at - origin, stop, segment.base_offset + origin):
-            at = boundary + origin
-            yield at
-        if origin + stop >= end:
-            return
-        if at == before:
-            if window_bytes >= end - at:
-                return
-            window_bytes *= 2  # a record that is longer, or the end of the chain
-        else:
-            window_bytes = WINDOW_BYTES
-
-
-def _head(born_host_bytes: int, store_host_bytes: int) -> "np.dtype[Any]":
-    return np.dtype(
-        [
-            ("totalSize", ">i4"),
-            ("magicCode", ">i4"),
-            ("bodyCRC", ">i4"),
-            ("queueId", ">i4"),
-            ("flag", ">i4"),
-            ("queueOffset", ">i8"),
-            ("physicalOffset", ">i8"),
-            ("sysFlag", ">i4"),
-            ("bornTimestamp", ">i8"),
-            ("bornHost", f"V{born_host_bytes}"),
-            ("storeTimestamp", ">i8"),
-            ("storeHost", f"V{store_host_bytes}"),
-            ("reconsumeTimes", ">i4"),
-            ("preparedTransactionOffset", ">i8"),
-            ("bodyLength", ">i4"),
-        ]
-    )
-
-
-_HEADS = {
-    bits: _head(20 if bits & BORN_HOST_V6 else 8, 20 if bits & STORE_HOST_V6 else 8)
-    for bits in (0, BORN_HOST_V6, STORE_HOST_V6, HOST_V6_MASK)
-}
-"""Fields 1 to 15 of a record, by the host bits of its sysFlag; formats.message has the table."""
-
-
-@dataclass
-class SegmentSlice:
-    """Some records of one segment, in order, and the bytes they are in."""
-
-    segment: StoreFile
-    view: memoryview
-    origin: int
-    """Position of the view's first byte in the segment."""
-    records: list[ScannedRecord]
-    is_proven: bool
-    damage: Reason | None = None
-    """What is wrong with the one record there is."""
-
-    @cached_property
-    def starts(self) -> "np.ndarray[Any, Any]":
-        """Return where in the view each record begins: one int64 for each."""
-        at = self.segment.base_offset + self.origin
-        return np.array([record.physical_offset - at for record in self.records], np.int64)
-
-    @cached_property
-    def heads(self) -> "np.ndarray[Any, Any]":
-        """Return fields 1 to 15 of each record, by their names, every host as address and port together.
-
-        All records of the piece must have hosts of the same families: see `of_one_shape`.
-        """
-        head = _HEADS[self.records[0].sys_flag & HOST_V6_MASK]
-        raw = np.frombuffer(self.view, np.uint8)
-        return raw[self.starts[:, np.newaxis] + np.arange(head.itemsize)].view(head)[:, 0]
-
-    def of_one_shape(self) -> Iterator["SegmentSlice"]:
-        """Yield the records in pieces whose hosts are of the same families: nearly always that is one piece."""
-        for _, records in groupby(self.records, lambda record: record.sys_flag & HOST_V6_MASK):
-            yield SegmentSlice(self.segment, self.view, self.origin, list(records), self.is_proven, self.damage)
+_PIECE_BYTES = 16 << 20
+_QUEUES_MAX = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +34,19 @@ class CorruptBytes:
 
 
 class RangeReader:
-    """Reads one range from its first byte to its last."""
+    """Reads one range from its first record to its last."""
 
-    def __init__(self, directory: StoreDirectory, log_range: LogRange, rows_max: int) -> None:
-        """rows_max: how many records a piece has at most."""
+    def __init__(self, directory: StoreDirectory, log_range: LogRange) -> None:
+        core = load_core()
         self._directory = directory
         self._range = log_range
         self._segment = log_range.segment
-        self._rows_max = rows_max
-        self._at = log_range.start
-        self._is_proven = True
+        self._plain = None if core is None else PlainRecords(core)
+        self._queues = 0
+        self._start = RangeStart(directory)
+        first = self._start.find(log_range)
+        self._at = first.position
+        self._is_proven = first.is_sound or self._proves_here()
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
         """What looked damaged last, and is being looked at again."""
@@ -178,34 +54,70 @@ class RangeReader:
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield what the range holds, in order."""
         while self._at < self._range.end:
-            view, origin, stop = self._look()
-            records: list[ScannedRecord] = []
-            error: CorruptFileError | None = None
-            try:
-                for record in scan_records(
-                    view,
-                    self._at - origin,
-                    stop,
-                    file=self._segment.path,
-                    base_offset=self._segment.base_offset + origin,
-                    check_crc=True,
-                ):
-                    records.append(record)
-                    if len(records) == self._rows_max:
-                        yield self._piece(view, origin, records)
-                        records = []
-            except CorruptFileError as found:
-                error = found
-            if records:
-                yield self._piece(view, origin, records)
-            if error is not None:
+            window_bytes = min(WINDOW_BYTES, self._range.end - self._at)
+            view, origin = whole_record_at(self._directory, self._segment, self._at, window_bytes)
+            starts, behind, error = self._scan(view, origin)
+            if len(starts):
+                self._at = behind
+                for some in pieces_of(starts, _PIECE_BYTES):
+                    yield SegmentSlice(self._segment, view, origin, some, self._is_proven)
+            elif error is not None:
                 if self._is_settled(Reason.of(error)):
                     yield from self._damage(view, origin, error)
-            elif self._at < origin + stop:
+            else:
                 if is_closed_at(view, self._at - origin, self._segment.size_bytes - origin):
                     return
                 if self._is_settled(Reason("totalSize", "", "")):
                     yield self._false_end(view, origin)
+
+    def _scan(self, view: memoryview, origin: int) -> tuple[Array, int, CorruptFileError | None]:
+        """Return where in the view the next records begin, the position behind the last, and what ended it.
+
+        A record that the view ends in is no error of its own unless it is the first.
+        """
+        found, rows, error = list[Array](), 0, None
+        at, stop, base_offset = self._at - origin, self._range.end - origin, self._segment.base_offset + origin
+        while at < stop and rows < ROWS_MAX and error is None:
+            plain = self._plain
+            if plain is not None and plain.scan(view, at, base_offset, check_crc=True):
+                some = np.array(plain.column("physical_offset")) - base_offset
+                behind = plain.end
+                inside = int(np.searchsorted(some, stop))
+                if inside < len(some):
+                    some, behind = some[:inside], int(some[inside])
+            else:
+                some, behind, error = self._scan_odd(view, at, stop, base_offset)
+                if not len(some):
+                    break
+            found.append(some)
+            rows += len(some)
+            at = behind
+        return np.concatenate(found) if found else np.empty(0, np.int64), origin + at, error
+
+    def _scan_odd(
+        self, view: memoryview, at: int, stop: int, base_offset: int
+    ) -> tuple[Array, int, CorruptFileError | None]:
+        """Scan without the core: one record if there is a core, which goes on behind it."""
+        starts, behind, plain = list[int](), at, self._plain
+        scan = scan_records(view, at, len(view), file=self._segment.path, base_offset=base_offset, check_crc=True)
+        try:
+            for record in scan:
+                starts.append(behind)
+                behind += record.size_bytes
+                if plain is not None:
+                    self._know(plain, record.topic, record.queue_id)
+                if plain is not None or behind >= stop or len(starts) == ROWS_MAX:
+                    break
+        except CorruptFileError as found:
+            return np.array(starts, np.int64), behind, found
+        return np.array(starts, np.int64), behind, None
+
+    def _know(self, plain: PlainRecords, topic: str, queue_id: int) -> None:
+        if self._queues == _QUEUES_MAX:
+            plain.forget_queues()
+            self._queues = 0
+        plain.know(topic, queue_id)
+        self._queues += 1
 
     def _is_settled(self, reason: Reason) -> bool:
         """Return whether what is wrong here is so for good; else look again, as the store may be writing it now."""
@@ -216,32 +128,18 @@ class RangeReader:
         pause()
         return False
 
-    def _look(self) -> tuple[memoryview, int, int]:
-        """Return bytes from here on, the position of their first, and up to where in them whole records are."""
-        window_bytes, end, segment = WINDOW_BYTES, self._range.end, self._segment
-        while True:
-            view, origin = self._directory.window(segment, self._at, window_bytes)
-            if origin + len(view) >= end:
-                return view, origin, end - origin
-            *_, last = (0, *chain(view, self._at - origin, len(view), segment.base_offset + origin))
-            if last:
-                return view, origin, last
-            window_bytes *= 2  # one record is longer than that, or the chain ends here
-
-    def _piece(self, view: memoryview, origin: int, records: list[ScannedRecord]) -> SegmentSlice:
-        last = records[-1]
-        self._at = last.physical_offset - self._segment.base_offset + last.size_bytes
-        return SegmentSlice(self._segment, view, origin, records, self._is_proven)
-
     def _damage(self, view: memoryview, origin: int, error: CorruptFileError) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield what is here instead of a sound record, and go on behind it."""
-        segment, end, at = self._segment, self._range.end, self._at - origin
-        if not view[at : at + 8].tobytes().strip(b"\0") and self._is_zero_from(self._at):
-            if not self._range.is_last:
-                yield CorruptBytes(segment, self._at, Reason("magicCode", "a record or a blank one", "zeros"))
-            self._at = end
+        segment, at, reason = self._segment, self._at - origin, Reason.of(error)
+        if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
+            reason = reason._replace(expected=f"{RECORD_BYTES_MIN} to {segment.size_bytes - self._at}")  # of no window
+        if not view[at : at + 8].tobytes().strip(b"\0"):
+            if self._range.is_last and self._is_zero_from(self._at):
+                self._at = self._range.end
+                return
+            yield CorruptBytes(segment, self._at, Reason("magicCode", "a record or a blank one", "zeros"))
+            self._search(self._at + 1)
             return
-        reason = Reason.of(error)
         if error.field == "bodyCRC":
             base_offset = segment.base_offset + origin
             try:
@@ -251,12 +149,10 @@ class RangeReader:
             except CorruptFileError as worse:
                 reason = reason._replace(found=f"{reason.found}; {Reason.of(worse)}")
             else:
-                piece = self._piece(view, origin, [record])
-                piece.damage = reason
-                yield piece
+                self._at += record.size_bytes
+                yield SegmentSlice(segment, view, origin, np.array([at]), self._is_proven, reason)
                 return
         yield CorruptBytes(segment, origin + error.offset, reason)
-        self._is_proven = False
         self._search(self._at + 1)
 
     def _false_end(self, view: memoryview, origin: int) -> CorruptBytes:
@@ -264,7 +160,6 @@ class RangeReader:
         position = self._at
         expected = self._segment.size_bytes - position
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
-        self._is_proven = False
         self._search(position + 1)
         reason = Reason("totalSize", f"{expected}, all that is left", str(found))
         return CorruptBytes(self._segment, position, reason)
@@ -283,14 +178,11 @@ class RangeReader:
 
     def _search(self, position: int) -> None:
         """Go on at the next place that looks like a record's beginning, or at the end."""
-        segment, end = self._segment, self._range.end
-        while position < end:
-            view, origin = self._directory.window(segment, position)
-            found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)
-            if found is not None:
-                self._at = min(origin + found, end)
-                return
-            position = max(position + 1, origin + len(view) - RECORD_BYTES_MIN)
-            if origin + len(view) >= segment.size_bytes:
-                break
-        self._at = end
+        self._at = next_candidate(self._directory, self._segment, position, self._range.end)
+        self._is_proven = self._proves_here()
+
+    def _proves_here(self) -> bool:
+        if self._at >= self._range.end:
+            return False
+        view, origin = whole_record_at(self._directory, self._segment, self._at, _PIECE_BYTES)
+        return self._start.proves(view, self._at - origin, self._segment.base_offset + origin)

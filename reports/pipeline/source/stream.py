@@ -37,8 +37,8 @@ from ....store.formats.message import RECORD_BYTES_MIN
 from ....store.formats.scan import is_closed_at, scan_records
 from .columns import RowConditions
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
+from .log_ranges import LogRange, has_begun, log_ranges
 from .messages import Messages
-from .records import LogRange, has_begun, log_ranges
 from .source_options import SourceOptions
 
 _HEAD_BYTES = RECORD_BYTES_MIN - 3

@@ -1,0 +1,228 @@
+"""Records of one segment as columns: numbers and bytes are gathered from the file's own bytes, thousands at a time.
+
+Nothing is decoded record by record. Where a field begins follows from the fields in front of it, for all records at
+once; formats.message has the table. Bytes become Arrow arrays by one copy: an array over the file whose every other
+value is wanted is cut down to those.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ....store.formats.message import BORN_HOST_V6, MESSAGE_MAGIC_V2, STORE_HOST_V6
+from ....store.formats.properties import decode_properties
+from ....store.formats.scan import ScannedRecord, scan_records
+from .columns import Reason
+from .directory import StoreFile
+
+Array = np.ndarray[Any, Any]
+_IPV6_EXTRA_BYTES = 12
+_FIXED_FIELDS = {
+    "totalSize": (0, ">i4"),
+    "magicCode": (4, ">i4"),
+    "bodyCRC": (8, ">u4"),
+    "queueId": (12, ">i4"),
+    "flag": (16, ">i4"),
+    "queueOffset": (20, ">i8"),
+    "physicalOffset": (28, ">i8"),
+    "sysFlag": (36, ">i4"),
+    "bornTimestamp": (40, ">i8"),
+}
+_BEHIND_BORN_HOST = {"storeTimestamp": (56, ">i8")}
+_BEHIND_STORE_HOST = {
+    "reconsumeTimes": (72, ">i4"),
+    "preparedTransactionOffset": (76, ">i8"),
+    "bodyLength": (84, ">i4"),
+}
+"""Where a field is, and its type, if the hosts in front of it are IPv4."""
+_BORN_HOST_AT, _STORE_HOST_AT, _HEAD_BYTES = 48, 64, 88
+_NAME_SEPARATOR, _ENTRY_SEPARATOR = 1, 2
+_PROPERTIES_LENGTH_BYTES = 2
+
+
+class Spans(NamedTuple):
+    """Where bytes begin and end, for each record."""
+
+    begins: Array
+    ends: Array
+
+
+class PropertyEntries(NamedTuple):
+    """The properties of all records, one behind the other."""
+
+    rows: Array
+    """Which record each belongs to."""
+    names: pa.Array
+    values: pa.Array
+
+
+@dataclass
+class SegmentSlice:
+    """Some records of one segment, in order, and the bytes they are in."""
+
+    segment: StoreFile
+    view: memoryview
+    origin: int
+    """Position of the view's first byte in the segment."""
+    starts: Array
+    """Where in the view each record begins; int64, ascending."""
+    is_proven: bool
+    damage: Reason | None = None
+    """What is wrong with the one record there is."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def where(self, mask: Array) -> "SegmentSlice":
+        """Return those records that a mask has."""
+        return replace(self, starts=self.starts[mask])
+
+    def number(self, name: str) -> Array:
+        """Return a field of each record as int64."""
+        if name in _FIXED_FIELDS:
+            at, type_ = _FIXED_FIELDS[name]
+            return self._numbers(self.starts + at, type_)
+        if name in _BEHIND_BORN_HOST:
+            at, type_ = _BEHIND_BORN_HOST[name]
+            return self._numbers(self.starts + self._born_extra + at, type_)
+        at, type_ = _BEHIND_STORE_HOST[name]
+        return self._numbers(self.starts + self._hosts_extra + at, type_)
+
+    def born_hosts(self) -> pa.Array:
+        """Return address and port of each producer, as bytes."""
+        begins = self.starts + _BORN_HOST_AT
+        return self.bytes_of(Spans(begins, begins + 8 + self._born_extra))
+
+    def store_hosts(self) -> pa.Array:
+        """Return address and port of each broker, as bytes."""
+        begins = self.starts + self._born_extra + _STORE_HOST_AT
+        return self.bytes_of(Spans(begins, begins + 8 + self._hosts_extra - self._born_extra))
+
+    @cached_property
+    def bodies(self) -> Spans:
+        """Return where the bodies are."""
+        begins = self.starts + self._hosts_extra + _HEAD_BYTES
+        return Spans(begins, begins + self.number("bodyLength"))
+
+    @cached_property
+    def topics(self) -> pa.DictionaryArray:
+        """Return the topics, each distinct one once; a record has one that is UTF-8, or it is no record."""
+        return self.bytes_of(self._topic_spans).cast(pa.string()).dictionary_encode()
+
+    @cached_property
+    def properties(self) -> PropertyEntries:
+        """Return the properties that readers keep: of entries with one name the last, in the place of the first."""
+        ends = self.starts + self.number("totalSize")
+        joined = self.bytes_of(Spans(self._topic_spans.ends + _PROPERTIES_LENGTH_BYTES, ends))
+        found = _split(joined)
+        return _decoded(joined) if found is None else found
+
+    def property(self, name: str) -> pa.Array:
+        """Return the value of one property of each record, null where there is none."""
+        entries = self.properties
+        which = np.flatnonzero(pc.equal(entries.names, name).to_numpy(zero_copy_only=False))
+        places = np.full(len(self), -1, np.int64)
+        places[entries.rows[which]] = which
+        return entries.values.take(pa.array(places, mask=places < 0))
+
+    @cached_property
+    def records(self) -> list[ScannedRecord]:
+        """Return the records one by one, for what has to be derived from all of a record."""
+        first, last = int(self.starts[0]), int(self.starts[-1])
+        end = last + int(self.number("totalSize")[-1])
+        base_offset = self.segment.base_offset + self.origin
+        scan = scan_records(self.view, first, end, file=self.segment.path, base_offset=base_offset, check_crc=False)
+        wanted = set((self.starts + base_offset).tolist())
+        return [record for record in scan if record.physical_offset in wanted]
+
+    def bytes_of(self, spans: Spans) -> pa.Array:
+        """Return bytes of the view as a binary array."""
+        return _values(self._buffer, *spans)
+
+    @cached_property
+    def _buffer(self) -> pa.Buffer:
+        return pa.py_buffer(self.view)
+
+    @cached_property
+    def _born_extra(self) -> Array:
+        return np.where(self.number("sysFlag") & BORN_HOST_V6, _IPV6_EXTRA_BYTES, 0)
+
+    @cached_property
+    def _hosts_extra(self) -> Array:
+        return self._born_extra + np.where(self.number("sysFlag") & STORE_HOST_V6, _IPV6_EXTRA_BYTES, 0)
+
+    @cached_property
+    def _topic_spans(self) -> Spans:
+        at = self.bodies.ends
+        is_long = self.number("magicCode") == MESSAGE_MAGIC_V2
+        sizes = self._numbers(at, "u1")
+        if is_long.any():
+            sizes = np.where(is_long, self._numbers(at, ">u2"), sizes)
+        begins = at + 1 + is_long
+        return Spans(begins, begins + sizes)
+
+    def _numbers(self, positions: Array, type_: str) -> Array:
+        cell = np.dtype(type_)
+        cells = np.ndarray((len(self.view) - cell.itemsize + 1,), cell, self.view, strides=(1,))
+        return cells[positions].astype(np.int64)
+
+
+def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
+    """Return bytes of a buffer as a binary array; spans are in order and do not overlap."""
+    if not len(begins):
+        return pa.array([], pa.binary())
+    first, last = int(begins[0]), int(ends[-1])
+    offsets = np.empty(2 * len(begins), np.int32)
+    offsets[0::2] = begins - first
+    offsets[1::2] = ends - first
+    both = pa.Array.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), buffer.slice(first, last - first)]
+    )
+    return both.take(pa.array(np.arange(0, len(offsets), 2)))
+
+
+def _split(joined: pa.Array) -> PropertyEntries | None:
+    """Return properties split by their separators; None if one is not ASCII, or has a name twice."""
+    row_ends = np.frombuffer(joined.buffers()[1], np.int32, count=len(joined) + 1)
+    data_buffer = joined.buffers()[2] or pa.py_buffer(b"")
+    data = np.frombuffer(data_buffer, np.uint8, count=int(row_ends[-1]))
+    if (data & 0x80).any():
+        return None
+    cuts = np.flatnonzero(data == _ENTRY_SEPARATOR)
+    begins = np.sort(np.concatenate((row_ends[:-1], cuts + 1)), kind="stable")
+    ends = np.sort(np.concatenate((cuts, row_ends[1:])), kind="stable")
+    counts = 1 + np.diff(np.searchsorted(cuts, row_ends))
+    rows = np.repeat(np.arange(len(joined)), counts)
+    middles = np.append(np.flatnonzero(data == _NAME_SEPARATOR), len(data))
+    middle = middles[np.searchsorted(middles[:-1], begins)]
+    is_whole = (begins < middle) & (middle + 1 < ends)
+    rows, begins, middle, ends = rows[is_whole], begins[is_whole], middle[is_whole], ends[is_whole]
+    names = _values(data_buffer, begins, middle).cast(pa.string())
+    values = _values(data_buffer, middle + 1, ends).cast(pa.string())
+    codes = names.dictionary_encode()
+    of_row = rows * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
+    if len(np.unique(of_row)) < len(of_row):
+        return None
+    return PropertyEntries(rows, names, values)
+
+
+def _decoded(joined: pa.Array) -> PropertyEntries:
+    """Return properties as the format's own reader has them."""
+    found = [decode_properties(raw.decode(errors="replace")) for raw in joined.to_pylist()]
+    rows = np.repeat(np.arange(len(found)), [len(one) for one in found])
+    names = pa.array([name for one in found for name in one], pa.string())
+    return PropertyEntries(rows, names, pa.array([value for one in found for value in one.values()], pa.string()))
+
+
+def pieces_of(starts: Array, bytes_max: int) -> list[Array]:
+    """Return places in groups that span at most so many bytes each, or have one place."""
+    cuts = [0]
+    while cuts[-1] < len(starts):
+        first = cuts[-1]
+        cuts.append(max(int(np.searchsorted(starts, starts[first] + bytes_max)), first + 1))
+    return [starts[begin:end] for begin, end in pairwise(cuts)]
