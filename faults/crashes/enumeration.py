@@ -306,6 +306,7 @@ class CrashStates:
         return CrashLosses(changes, tuple(zip(state.dirty_pages, state.page_outcomes, strict=True)))
 
     def _variant(self, lost: Lost) -> MetadataVariant:
+        lost = self._profile.closed(self._unsure, lost)
         key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
@@ -323,6 +324,8 @@ class CrashStates:
         states = 0
         for lost in self._all_losses():
             variant = self._variant(lost)
+            if variant in variants:
+                continue  # other losses that take the same along
             left = self._limit - states
             if 1 << len(variant.pages) > left or not all(page.find_all(left) for page in variant.pages):
                 return None

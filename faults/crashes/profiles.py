@@ -4,6 +4,7 @@
     nothing-lost  survives    survive                           survives        whole   -
     process-kill  survives    survive                           survives        whole   -
     os-crash      lost        any combination                   in any order    whole   keeps its content
+    ext4          lost        in order, but for grown lengths   before length   torn    keeps its name, too
     ext4-ordered  lost        in order                          before length   torn    keeps its name, too
     ext4-data     lost        in order                          before length   whole   keeps its name, too
     xfs           lost        in order, but for grown lengths   before length   torn    keeps its name, too
@@ -19,12 +20,16 @@ os-crash is there still power: the drive carries out what it has accepted, so no
 its cache (`lying sync`) is there.
 
 In order: what survives is a prefix, and any sync commits all before it, as one journal serves the whole file system.
-Grown lengths (xfs, delayed allocation): blocks are found, and the length is logged, when the data has been written
+Grown lengths (xfs and ext4, delayed allocation): blocks are found, and the length is logged, when the data is written
 back, so the length of a file that grew by `write` is lost or not on its own, whatever was logged since; a length asked
-for ahead, as by fallocate, is logged in order. Logged (btrfs): a transaction of the whole file system is there or
-not, and a sync before that logs one file, its name and the new directories above that, or one directory; other names
-made earlier than the file need not be there. Before length: what `write` appended is durable before the length
-that covers it, so no zeros or old blocks appear; stores through a map into space asked for ahead have no such luck.
+for ahead, as by fallocate, is logged in order. ext4 logs all in one order, so a length that is there vouches for what
+was logged before the file grew. It allocates at once, and so logs the length in order, what is renamed over another
+file, and what is written to a file that was emptied (auto_da_alloc; the latter from its close on, which is not known
+here). ext4 is as it is mounted by default; ext4-ordered is ext4 without delayed allocation (nodelalloc). Logged
+(btrfs): a transaction of the whole file system is there or not, and a sync before that logs one file, its name and the
+new directories above that, or one directory; other names made earlier than the file need not be there. Before length:
+what `write` appended is durable before the length that covers it, so no zeros or old blocks appear; stores through a
+map into space asked for ahead have no such luck.
 In steps: space that is asked for ahead is found extent by extent, and ext4 and btrfs log the length with each of them,
 so a crash may leave a file of any length in between; xfs sets the length once, at the end. Where a file system cannot
 allocate, the C library writes a byte into block after block instead, and a kill may leave such a length as well. Files
@@ -33,8 +38,8 @@ of a run may be smaller than a block, so lengths go by bytes here. Of losses in 
 All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole: each image that
 they leave, it can leave, too. POSIX itself promises nothing about sectors: torn-sectors is POSIX without that help.
 Left to strict-posix: on ext4 and xfs the sync of a file that has nothing to log commits nothing.
-Left out, as it would take less: ext4 and btrfs flush a new file before it replaces another by rename, xfs flushes a
-file that was emptied when it is closed, and ext4-data keeps `pwrite`s in order with names.
+Left out, as it would take less: btrfs flushes a new file before it replaces another by rename, xfs flushes a file that
+was emptied when it is closed, and ext4-data keeps `pwrite`s in order with names.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (persistence properties by file system);
 Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018, and "File System
@@ -54,6 +59,7 @@ from ..disk.changes import (
     Empty,
     Extend,
     Link,
+    Lost,
     MakeDirectory,
     RemoveDirectory,
     Rename,
@@ -71,6 +77,7 @@ class Metadata(Enum):
     KEPT = "all of them"
     PREFIX = "the first ones, in order"
     PREFIX_BUT_GROWTH = "the first ones, in order; lengths grown by writing each on its own"
+    PREFIX_BUT_DELAYED = "the first ones, in order; lengths grown by writing each on its own, but behind those"
     PREFIX_BUT_LOGGED = "the first ones, in order, and those of files that were synced"
     ANY = "any of them"
 
@@ -78,16 +85,25 @@ class Metadata(Enum):
         """Return whether a change survives whenever a later one that is in order does; if not, it is on its own."""
         if self is Metadata.PREFIX_BUT_GROWTH:
             return not (isinstance(change, Extend) and change.by_write)
+        if self is Metadata.PREFIX_BUT_DELAYED:
+            return not (isinstance(change, Extend) and change.by_write and not change.is_allocated)
         return self is not Metadata.ANY
 
     def split(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Sequence[Change]]:
         """Return those of changes that are in order, and the others."""
         if self is Metadata.ANY:
             return (), changes
-        if self is not Metadata.PREFIX_BUT_GROWTH:
+        if self not in (Metadata.PREFIX_BUT_GROWTH, Metadata.PREFIX_BUT_DELAYED):
             return changes, ()
         ordered = [change for change in changes if self.is_in_order(change)]
         return ordered, [change for change in changes if not self.is_in_order(change)]
+
+    def is_taken_along(self, change: Change, first_lost: int | None) -> bool:
+        """Return whether a change that is on its own cannot survive, as it was logged behind one that is lost.
+
+        first_lost: the number of the first change in order that is lost.
+        """
+        return self is Metadata.PREFIX_BUT_DELAYED and first_lost is not None and change.number > first_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +137,13 @@ class CrashProfile:
         pages = "lost" if self.whole_pages else "lost or torn"
         return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
 
+    def closed(self, unsure: Sequence[Change], lost: Lost) -> Lost:
+        """Return losses with those that they take along."""
+        ordered, others = self.metadata.split(unsure)
+        first_lost = next((change.number for change in ordered if change.number in lost), None)
+        taken = [one.number for one in others if self.metadata.is_taken_along(one, first_lost)]
+        return {**dict.fromkeys(taken, 0), **lost}
+
     def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
         """Return the growths that are lost and may leave a part of themselves, out of all that may be lost."""
         if not self.grows_in_steps:
@@ -139,6 +162,7 @@ PROFILES: dict[str, CrashProfile] = {
         CrashProfile("nothing-lost", Metadata.KEPT, page_cache_survives=True),
         CrashProfile("process-kill", Metadata.KEPT, page_cache_survives=True),
         CrashProfile("os-crash", Metadata.ANY, whole_pages=True, drive_cache_survives=True, grows_in_steps=True),
+        CrashProfile("ext4", Metadata.PREFIX_BUT_DELAYED, data_before_size=True, grows_in_steps=True),
         CrashProfile("ext4-ordered", Metadata.PREFIX, data_before_size=True, grows_in_steps=True),
         CrashProfile("ext4-data", Metadata.PREFIX, data_before_size=True, whole_pages=True, grows_in_steps=True),
         CrashProfile("xfs", Metadata.PREFIX_BUT_GROWTH, data_before_size=True),

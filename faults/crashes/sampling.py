@@ -30,8 +30,12 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
     from_end = sum(change.number in proposed for change in ordered)
     count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
+    first_lost = min(lost, default=None)
     for change in others:
-        if stream.record(2, f"{change.label} lost", int(change.number in proposed)):
+        is_lost = profile.metadata.is_taken_along(change, first_lost) or bool(
+            stream.record(2, f"{change.label} lost", int(change.number in proposed))
+        )
+        if is_lost:
             lost[change.number] = 0
     for growth in profile.partial(unsure, lost):
         kept_bytes = proposed.get(growth.number, 0)

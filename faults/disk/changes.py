@@ -178,7 +178,10 @@ class Create(Change):
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """A file grows. by_write: by writing the bytes, not by asking for zeros; in_steps: by having zeros allocated."""
+    """A file grows. by_write: by writing the bytes, not by asking for zeros; in_steps: by having zeros allocated.
+
+    is_allocated: some file systems have found the blocks for what was written at once, not when they write it back.
+    """
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -187,11 +190,18 @@ class Extend(_FileChange):
     size_bytes: int
     by_write: bool = False
     in_steps: bool = False
+    is_allocated: bool = False
 
     @property
     def grown_bytes(self) -> int:
         """Return how much longer the file has become."""
         return self.size_bytes - self.before_bytes
+
+    def allocated(self) -> "Extend":
+        """Return the same growth with its blocks found."""
+        twin = copy(self)
+        twin.is_allocated = True
+        return twin
 
     def apply(self, entries: MetadataState) -> None:
         """Set the size; it only grows."""

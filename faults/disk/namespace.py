@@ -56,6 +56,8 @@ class Namespace:
         """The changes to each file's size and content that no sync of it covers, by `Inode.identity`."""
         self._in_directory: dict[str, list[Change]] = {}
         """The changes to the names in each directory that no sync of it covers."""
+        self._emptied: set[int] = set()
+        """The contents of files that were emptied, by `Inode.identity`."""
 
     @classmethod
     def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
@@ -147,13 +149,15 @@ class Namespace:
         change = Empty(number, path, file, inode)
         self._record(change)
         self._unsynced.setdefault(inode.identity, []).append(change)
+        self._emptied.add(inode.identity)
         return inode
 
     def extend(self, number: int, path: str, inode: Inode, size_bytes: int, **how: bool) -> None:
         """Note a file's new size; its page cache is the caller's to grow. how: `by_write`, `in_steps` of the Extend."""
         before_bytes = self.current.sizes.get(inode.identity, 0)
         assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
-        change = Extend(number, path, inode.identity, before_bytes, size_bytes, **how)
+        is_allocated = inode.identity in self._emptied
+        change = Extend(number, path, inode.identity, before_bytes, size_bytes, is_allocated=is_allocated, **how)
         self._record(change)
         self._unsynced.setdefault(inode.identity, []).append(change)
 
@@ -174,6 +178,8 @@ class Namespace:
 
     def rename(self, number: int, path: str, target: str) -> None:
         """Move a name that exists to a target whose directory exists."""
+        if target in self.current.names:
+            self._allocate(self.current.files[self.current.names[path]].identity)
         self._record(Rename(number, path, target, self.current.names[path]))
         self._remove_child(path)
         self._add_child(target)
@@ -322,6 +328,17 @@ class Namespace:
         directory = change.directory
         if directory is not None:
             self._in_directory.setdefault(directory, []).append(change)
+
+    def _allocate(self, identity: int) -> None:
+        """Note that blocks are found at once for what a file grew by.
+
+        A crash that was looked at before keeps its changes as they were, so these are others with the same numbers.
+        """
+        grown = self._unsynced.get(identity, [])
+        others: dict[int, Change] = {one.number: one.allocated() for one in grown if isinstance(one, Extend)}
+        if others:
+            self._unsynced[identity] = [others.get(one.number, one) for one in grown]
+            self.journal = [others.get(one.number, one) for one in self.journal]
 
     def _new_inode(self, mtime_ns: int) -> Inode:
         inode = self._inode_kind(self._inodes, self._page_bytes, mtime_ns)

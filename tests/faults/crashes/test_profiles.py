@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tornlog.faults.crashes.crash import PowerCut, cache_image
 from tornlog.faults.crashes.page_outcomes import DirtyPage, PageOutcome
 from tornlog.faults.crashes.profiles import PROFILES, CrashProfile, Metadata, crash_kinds
-from tornlog.faults.disk.changes import Lost
+from tornlog.faults.disk.changes import Extend, Lost, MakeDirectory
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.kinds import FAULTS
@@ -172,6 +172,7 @@ NEW_FILE: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/
 @pytest.mark.parametrize(
     ("profile", "expected"),
     [
+        ("ext4", {("/a", "/b")}),
         ("ext4-ordered", {("/a", "/b")}),
         ("ext4-data", {("/a", "/b")}),
         ("xfs", {("/a", "/b")}),
@@ -184,6 +185,40 @@ def test_which_new_names_the_sync_of_a_new_file_makes_durable(
     disk_after: DiskAfter, profile: str, expected: set[tuple[str, ...]]
 ) -> None:
     assert names_left(profile, disk_after(NEW_FILE)) == expected
+
+
+@pytest.mark.parametrize(("profile", "expected"), [("ext4", {b"", b"A" * 3}), ("ext4-ordered", {b"A" * 3})])
+def test_delayed_allocation_leaves_a_new_file_empty_though_another_was_synced_behind_it(
+    disk_after: DiskAfter, profile: str, expected: set[bytes | None]
+) -> None:
+    assert contents_left(disk_after, profile, NEW_FILE, "/a") == expected
+
+
+REPLACED: list[Operation] = [
+    *(("write", "/a", 0), ("rename", "/a", 1), ("sync", "/d/1", 0), ("sync directory", "/", 0)),
+    *(("write", "/b", 0), ("rename", "/b", 1), ("write", "/gone", 0), ("sync", "/gone", 0)),
+]
+
+
+@pytest.mark.parametrize(("operations", "expected"), [(REPLACED, {b"E" * 3}), (REPLACED[4:], {b"", b"A" * 3})])
+def test_ext4_allocates_what_is_renamed_over_a_file_and_nothing_that_only_gets_a_new_name(
+    disk_after: DiskAfter, operations: list[Operation], expected: set[bytes | None]
+) -> None:
+    assert contents_left(disk_after, "ext4", operations, "/d/1") == expected
+
+
+def test_ext4_may_keep_the_old_file_but_no_part_of_what_was_to_replace_it(disk_after: DiskAfter) -> None:
+    assert contents_left(disk_after, "ext4", REPLACED[:6], "/d/1") == {b"A" * 3, b"E" * 3}
+
+
+def test_on_ext4_a_length_that_is_there_vouches_for_all_that_was_logged_before() -> None:
+    made, grown, later = MakeDirectory(1, "/d1"), Extend(2, "/old", 0, 8, 9, by_write=True), MakeDirectory(3, "/d3")
+    unsure = [made, grown, later]
+
+    assert PROFILES["ext4"].closed(unsure, {1: 0, 3: 0}) == {1: 0, 2: 0, 3: 0}
+    assert PROFILES["ext4"].closed(unsure, {3: 0}) == {3: 0}
+    assert PROFILES["xfs"].closed(unsure, {1: 0, 3: 0}) == {1: 0, 3: 0}
+    assert PROFILES["ext4"].closed([made, grown.allocated(), later], {3: 0}) == {3: 0}
 
 
 def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_renamed_to(
