@@ -9,7 +9,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h)
 
-.PHONY: run check test test-slow coverage lint sanitize bench peers mutation compare gallery gallery-confirm calibrate conformance soak docs pictures clean
+.PHONY: run check test test-slow coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
@@ -79,6 +79,9 @@ gallery: $(DEV)  ## what survives the plug: every program of docs/gallery measur
 
 gallery-confirm: $(DEV)  ## its findings shown without tornlog, by scripts that kill for real
 	$(GALLERY) --confirm --write $(ONLY)
+
+gallery-real: $(DEV)  ## its programs cut on a real ext4, held against the model; needs root and loop devices, elsewhere says so
+	COLUMNS=200 $(BIN)/python -m tests.gallery.real $(ONLY)
 
 calibrate: $(DEV)  ## known databases, each setting recorded and cut: expected against found; apt has redis-server and golang
 	$(GALLERY) sqlite lmdb leveldb rocksdb redis git bbolt badger

@@ -14,7 +14,7 @@ import msgspec
 
 _ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(_ROOT))  # the gallery's runner is no part of the package
-from tests.gallery.results import FORMAT, DiskResult, RowResult, SettingResult, read_result  # noqa: E402
+from tests.gallery.results import FORMAT, DiskResult, RowResult, SettingResult, outcome, outcome_text, read_result  # noqa: E402
 from tests.gallery.rows import EXT4, KILL, POWER_CUT, STRICT, Finding, Row, Setting, all_rows  # noqa: E402
 
 _SHOWN = (KILL, EXT4, STRICT)
@@ -30,7 +30,11 @@ _KINDS = {
     "unusable": "it does not open, or is damaged",
     "wrong": "there is what nobody stored",
 }
-_INTRO = """# What survives the plug
+_INTRO = """---
+hide: [toc]
+---
+
+# What survives the plug
 
 Every row was measured by `tornlog probe`: a small program commits three transactions and says after each one that it
 is there. Its system calls, and its stores through memory maps, are recorded. Then it is killed at each step, and the
@@ -48,8 +52,10 @@ lost anything all the same. Each cell leads to the reason in the program, and to
   through a map, and inside a write of several pages: the kernel looks for a fatal signal before each page
   (`generic_perform_write` in `mm/filemap.c`). What a kill breaks is confirmed by a script without tornlog, on the
   program's page.
-- **ext4** is `data=ordered`, its default: names and lengths survive in the order in which they were changed, data that
-  is appended is there before the length that covers it, and pages that were written over survive each on its own.
+- **ext4** is as it is mounted by default: names survive in the order in which they were changed, data that is appended
+  is there before the length that covers it, pages that were written over survive each on its own. A new file that was
+  never synced may be empty, whatever was synced behind it, unless it was renamed over another one. `make gallery-real`
+  cuts the programs on a real one, where it may mount one, and fails if that loses anything that the model does not.
 - **Strict POSIX** promises what was synced, and of a name that its directory was. No file system in wide use takes that
   much; what breaks here alone stands on its file system's kindness.
 - What each disk may take, and who says so, is at the head of `faults/crashes/profiles.py`; [limits](limits.md) are on a
@@ -166,17 +172,9 @@ def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
         )
 
 
-def outcome(setting: Setting, disk: str, found: DiskResult) -> str:
-    """Return what came of a setting on a disk: kept, broken or, where nothing is promised, takes or spares."""
-    if setting.promises_on(disk):
-        return "broken" if found.broken else "kept"
-    return "takes" if found.broken else "spares"
-
-
 def _cell(setting: Setting, disk: str, found: DiskResult) -> str:
-    kinds = " ".join(found.kinds)
-    share = f"{found.broken:,}/{found.states:,}"
-    return f"{outcome(setting, disk, found)}{f': {kinds}, {share}' if kinds else ''}"
+    share = f", {found.broken:,}/{found.states:,}" if found.broken else ""
+    return f"{outcome_text(setting, disk, found)}{share}"
 
 
 def _anchor(setting: Setting) -> str:

@@ -66,6 +66,7 @@ def _python(row: Row) -> InstalledProgram:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _make_whole(site, lambda target: _run([*pip, "--target", str(target), *row.packages]))
         paths.append(str(site))
+    paths += [path for path in [os.environ.get("PYTHONPATH")] if path]  # where the recorder itself may be found by
     environment = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     return InstalledProgram([sys.executable, str(row.folder / "program.py")], environment)
 

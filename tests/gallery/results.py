@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from .measure import Measurement, Story
-from .rows import DISKS, Row
+from .rows import DISKS, Row, Setting
 
 FORMAT = "tornlog-gallery/1"
 CONFIRMED = "confirmed"
@@ -71,6 +71,19 @@ class RowResult(msgspec.Struct, frozen=True):
     def setting(self, name: str) -> SettingResult:
         """Return what was found of a setting. Raises KeyError."""
         return {setting.name: setting for setting in self.settings}[name]
+
+
+def outcome(setting: Setting, disk: str, found: DiskResult) -> str:
+    """Return what came of a setting on a disk: kept, broken or, where nothing is promised, takes or spares."""
+    if setting.promises_on(disk):
+        return "broken" if found.broken else "kept"
+    return "takes" if found.broken else "spares"
+
+
+def outcome_text(setting: Setting, disk: str, found: DiskResult) -> str:
+    """Return the same with the kinds of breach."""
+    kinds = " ".join(found.kinds)
+    return f"{outcome(setting, disk, found)}{f': {kinds}' if kinds else ''}"
 
 
 def _today() -> str:

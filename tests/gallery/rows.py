@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-STRICT, EXT4, KILL = "strict-posix", "ext4-ordered", "process-kill"
+STRICT, EXT4, KILL = "strict-posix", "ext4", "process-kill"
 DISKS = (STRICT, EXT4, KILL)
 LOST, PART, UNUSABLE, WRONG = "lost", "part", "unusable", "wrong"
 KINDS = (LOST, PART, UNUSABLE, WRONG)
@@ -80,7 +80,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     title: _Words
     setting: _Words
-    disk: Literal["strict-posix", "ext4-ordered", "process-kill"]
+    disk: Literal["strict-posix", "ext4", "process-kill"]
     source: _Words
     """The place in the program's source, or in its machine code."""
     confirm: str = ""

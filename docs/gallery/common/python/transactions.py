@@ -30,6 +30,22 @@ def rows_of(transaction: int) -> dict[bytes, bytes]:
     return {f"k{transaction}-{row}".encode(): bytes([transaction]) * VALUE_BYTES for row in range(ROWS)}
 
 
+def value_of(transaction: int) -> bytes:
+    """Return the rows of a transaction as one value, for programs without transactions."""
+    return b"".join(key + value for key, value in rows_of(transaction).items())
+
+
+def rows_in(value: bytes | None, transaction: int) -> int:
+    """Return how many rows such a value has: all, or none if there is no value. Raises Wrong if it is another one."""
+    if value is None:
+        return 0
+    expected = value_of(transaction)
+    if value != expected:
+        where = next((at for at, (one, other) in enumerate(zip(value, expected, strict=False)) if one != other), "end")
+        raise Wrong(f"the value of {transaction} has {len(value)} bytes of {len(expected)}, and differs at {where}")
+    return ROWS
+
+
 def promise(transaction: int) -> None:
     """Say that a transaction is committed."""
     print(transaction, flush=True)
