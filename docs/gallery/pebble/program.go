@@ -20,7 +20,9 @@ func (silent) Fatalf(format string, arguments ...any) {
 	panic("fatal: " + format)
 }
 
-func opened(path string) (*pebble.DB, error) { return pebble.Open(path, &pebble.Options{Logger: silent{}}) }
+func opened(path string) (*pebble.DB, error) {
+	return pebble.Open(path, &pebble.Options{Logger: silent{}})
+}
 
 func create(string) error {
 	db, err := opened(name)

@@ -1,4 +1,4 @@
-"""Vim: options as they are by default, `nofsync` or `nowritebackup`; a transaction is a save that adds lines to a file."""
+"""Vim: options as they are by default, `nofsync` or `nowritebackup`; a transaction is a save that adds lines."""
 
 import subprocess
 from collections.abc import Sequence
