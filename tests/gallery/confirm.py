@@ -1,6 +1,7 @@
 """Confirming findings without tornlog: the scripts of a row, each run in an empty directory of its own."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ _LINES_MAX = 30
 def confirm(row: Row, finding: Finding, program: InstalledProgram) -> ConfirmRun:
     """Run a finding's script, which finds the row's packages as its program does."""
     script = row.folder / finding.confirm
-    environment = {**os.environ, **program.environment, "PROGRAM": program.command[-1], "PYTHON": sys.executable}
+    environment = {**os.environ, **program.environment, "PYTHON": sys.executable}
+    environment |= {"PROGRAM": program.command[-1], "COMMAND": shlex.join(program.command)}
     with TemporaryDirectory(prefix="tornlog-confirm-") as place:
         try:
             done = subprocess.run(
