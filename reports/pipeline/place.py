@@ -54,7 +54,7 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 
     For an object store they are in memory until then.
     """
-    if system.type_name in _OBJECT_STORES:
+    if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         buffer = BytesIO()
         yield buffer
         with system.open_output_stream(path) as stream:
