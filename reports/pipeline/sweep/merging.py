@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..spark.engine import Engine
-from .request import Begun, Span, SweepFileError
+from .request import Begun, SeedSpan, SweepFileError
 from .row_files import RowFiles
 from .table import Table
 
@@ -27,7 +27,7 @@ from .table import Table
 class Merge:
     """The file to make, and the files it is made of, ascending."""
 
-    span: Span
+    span: SeedSpan
     parts: tuple[str, ...]
 
 
@@ -71,7 +71,7 @@ def _merges(begun: Begun, files: RowFiles) -> Iterator[Merge]:
             yield Merge(span, tuple(parts))
 
 
-def _of_every_seed(batches: Iterator[pa.RecordBatch], span: Span) -> Iterator[pa.RecordBatch]:
+def _of_every_seed(batches: Iterator[pa.RecordBatch], span: SeedSpan) -> Iterator[pa.RecordBatch]:
     """Pass rows on. Raises MergeError unless they are those of each seed of a span, once and ascending."""
     at = span.first
     for batch in batches:

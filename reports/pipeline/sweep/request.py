@@ -36,7 +36,7 @@ class SweepFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class SeedSpan:
     """Seeds [first, first + count) of a scenario, which a file of rows holds and is named by."""
 
     scenario: str
@@ -44,7 +44,7 @@ class Span:
     count: int
 
     @classmethod
-    def of_file(cls, name: str) -> "Span | None":
+    def of_file(cls, name: str) -> "SeedSpan | None":
         """Return what a file of this name holds, None if it is no file of rows."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
@@ -108,13 +108,13 @@ class Begun:
                 yield Block(name, at, count, asked.disk, asked.policy, asked.mutant)
                 first[name] = at + count
 
-    def merged(self) -> Iterator[Span]:
+    def merged(self) -> Iterator[SeedSpan]:
         """Yield what is to be one file when blocks are merged: so many whole blocks of one scenario as one may hold."""
         for name in self.request.scenarios:
             size = self.block_seeds(name)
             step = max(1, MERGED_SEEDS // size) * size
             for first in range(self.request.first, self.request.last, step):
-                yield Span(name, first, min(step, self.request.last - first))
+                yield SeedSpan(name, first, min(step, self.request.last - first))
 
     def block_seeds(self, scenario: str) -> int:
         """Return how many seeds a block of a scenario has, but for its last one."""
@@ -170,9 +170,9 @@ class Block:
     mutant: str | None = None
 
     @property
-    def span(self) -> Span:
+    def span(self) -> SeedSpan:
         """Return its seeds."""
-        return Span(self.scenario, self.first, self.count)
+        return SeedSpan(self.scenario, self.first, self.count)
 
     @property
     def file_name(self) -> str:

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from .request import Span
+from .request import SeedSpan
 from .rows import SCHEMA
 
 CHECKED = ds.ParquetFileFormat(
@@ -43,7 +43,7 @@ class RowFiles:
     def sorted_out(cls, found: Mapping[str, str | None]) -> "RowFiles":
         """Return files by what is wrong with them; None is nothing."""
         damaged = {name: reason for name, reason in found.items() if reason is not None}
-        spans = [span for name in found if name not in damaged and (span := Span.of_file(name)) is not None]
+        spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
         whole, covered = set(), set()
         held: dict[str, list[tuple[int, int]]] = {}
         for span in sorted(spans, key=lambda span: (span.scenario, span.first, -span.count)):
@@ -58,25 +58,25 @@ class RowFiles:
                 first = ranges.pop()[0] if ranges and span.first == until else span.first
                 ranges.append((first, span.end))
         for name in list(damaged):
-            lost = Span.of_file(name)
+            lost = SeedSpan.of_file(name)
             if lost is not None and _in(held, lost):
                 covered.add(name)
                 del damaged[name]
         return cls(frozenset(whole), frozenset(covered), damaged, held)
 
-    def holds(self, span: Span) -> bool:
+    def holds(self, span: SeedSpan) -> bool:
         """Return whether every seed of some has its row in the files that are whole."""
         return _in(self._held, span)
 
-    def within(self, span: Span) -> list[str]:
+    def within(self, span: SeedSpan) -> list[str]:
         """Return the files to read whose seeds are all among some, ascending."""
-        found = [one for one in map(Span.of_file, self.whole) if one is not None and _is_part(one, span)]
+        found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part(one, span)]
         return [one.file_name for one in sorted(found)]
 
 
 def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
     """Return why a file does not hold the rows that it is named by, None if it does."""
-    span = Span.of_file(name)
+    span = SeedSpan.of_file(name)
     if span is None:
         return "file name: expected that of a block of seeds"
     try:
@@ -95,14 +95,14 @@ def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> 
 
 def may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
     """Return the names of files that hold a seed if they are whole."""
-    return [name for name in names if (span := Span.of_file(name)) and _is_part(Span(scenario, seed, 1), span)]
+    return [name for name in names if (span := SeedSpan.of_file(name)) and _is_part(SeedSpan(scenario, seed, 1), span)]
 
 
-def _is_part(one: Span, other: Span) -> bool:
+def _is_part(one: SeedSpan, other: SeedSpan) -> bool:
     return one.scenario == other.scenario and other.first <= one.first and one.end <= other.end
 
 
-def _in(held: Mapping[str, list[tuple[int, int]]], span: Span) -> bool:
+def _in(held: Mapping[str, list[tuple[int, int]]], span: SeedSpan) -> bool:
     ranges = held.get(span.scenario, [])
     at = bisect_right(ranges, span.first, key=lambda one: one[0]) - 1
     return at >= 0 and span.end <= ranges[at][1]

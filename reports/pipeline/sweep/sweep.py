@@ -216,8 +216,7 @@ def seconds_a_seed(block: Block) -> tuple[str, float]:
 
 def smallest_failures(table: Table) -> list[Failure]:
     """Return the smallest failure of each signature in a table, by signature: the first in order if several are."""
-    rows = table.read(["scenario", "seed", "signature", "size"])
-    rows = rows.filter(pc.is_valid(rows["signature"])).to_pylist()
+    rows = table.read(["scenario", "seed", "signature", "size"], pc.field("signature").is_valid()).to_pylist()
     order = {(row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows}
     first: dict[str, tuple[str, int]] = {}
     for signature, _, scenario, seed in sorted(order):

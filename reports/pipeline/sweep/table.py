@@ -31,7 +31,7 @@ from pyarrow import fs
 
 from ..place import is_aside, is_local, make_directory, open_place, whole_file
 from ..spark.engine import Engine, InProcess
-from .request import Begun, Block, Span, SweepFileError
+from .request import Begun, Block, SeedSpan, SweepFileError
 from .row_files import CHECKED, RowFiles, damage, may_hold
 from .rows import SCHEMA, Row, batch_of
 
@@ -113,7 +113,7 @@ class Table:
         """Write a block's rows, all of them or nothing, in place of what may be there; they are durable then."""
         self.write_file(block.span, (batch_of(some) for some in _batched(rows, _ROWS_AT_ONCE)))
 
-    def write_file(self, span: Span, batches: Iterable[pa.RecordBatch]) -> None:
+    def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
         """Write the rows of seeds as one file, likewise."""
         system, root = open_place(self.place)
         with (
@@ -130,10 +130,10 @@ class Table:
         for _ in engine.results(partial(_delete, self.place), _batched(sorted(names), _FILES_AT_ONCE)):
             pass
 
-    def read(self, columns: list[str] | None = None) -> pa.Table:
-        """Return all rows, by scenario and seed."""
+    def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
+        """Return all rows, or those of which something is true, by scenario and seed."""
         keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
-        found = self._rows().to_table(None if columns is None else [*columns, *keys])
+        found = self._rows().to_table(None if columns is None else [*columns, *keys], filter=where)
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep import request as request_module
 from tornlog.reports.pipeline.sweep import table as table_module
 from tornlog.reports.pipeline.sweep.merging import MergeError, merge_table
-from tornlog.reports.pipeline.sweep.request import Begun, Block, Span, SweepFileError, SweepRequest
+from tornlog.reports.pipeline.sweep.request import Begun, Block, SeedSpan, SweepFileError, SweepRequest
 from tornlog.reports.pipeline.sweep.row_files import RowFiles
 from tornlog.reports.pipeline.sweep.rows import row_of
 from tornlog.reports.pipeline.sweep.sweep import sweep
@@ -74,7 +74,7 @@ def test_a_merged_sweep_has_nothing_left_to_do(whole: Table) -> None:
 
 def test_what_is_not_complete_is_left_as_it_is(table: Table) -> None:
     table.begin(Begun(REQUEST))
-    blocks = [block for block in Begun(REQUEST).blocks() if block.span != Span("a", 9, 4)]
+    blocks = [block for block in Begun(REQUEST).blocks() if block.span != SeedSpan("a", 9, 4)]
     written(table, blocks)
     before = table.read()
     merge_table(table, InProcess())
@@ -139,9 +139,11 @@ def test_holding_is_about_every_seed() -> None:
     files = RowFiles.sorted_out(
         {"a-0000000000-4.parquet": None, "a-0000000004-4.parquet": None, "a-0000000009-1.parquet": None}
     )
-    held = [files.holds(Span("a", first, count)) for first, count in ((0, 8), (3, 2), (7, 2), (8, 1), (9, 1), (9, 2))]
+    held = [
+        files.holds(SeedSpan("a", first, count)) for first, count in ((0, 8), (3, 2), (7, 2), (8, 1), (9, 1), (9, 2))
+    ]
     assert held == [True, True, False, False, True, False]
-    assert not files.holds(Span("b", 0, 1))
+    assert not files.holds(SeedSpan("b", 0, 1))
 
 
 def test_a_place_without_a_sweep_is_not_merged(table: Table) -> None:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.sweep.request import BLOCK_SECONDS, BLOCK_SEEDS_MAX, Begun, Block, Span, SweepRequest
+from tornlog.reports.pipeline.sweep.request import BLOCK_SECONDS, BLOCK_SEEDS_MAX, Begun, Block, SeedSpan, SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import measured_sizes, seconds_a_seed
 
 
@@ -32,7 +32,7 @@ def test_blocks_and_what_they_are_merged_to_hold_every_seed_once(seed: int, monk
 
     assert len({span.file_name for span in blocks}) == len(blocks)
     for spans in (blocks, list(begun.merged())):
-        assert all(Span.of_file(span.file_name) == span for span in spans)
+        assert all(SeedSpan.of_file(span.file_name) == span for span in spans)
         seeds = [(span.scenario, seed) for span in spans for seed in range(span.first, span.end)]
         wanted = [(name, seed) for name in request.scenarios for seed in range(request.first, request.last)]
         assert sorted(seeds) == wanted
