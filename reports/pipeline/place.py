@@ -1,19 +1,26 @@
 """Places: a path of this machine, or a URI that pyarrow.fs knows, as in hdfs://host/dir or s3://bucket/dir.
 
-What is written through `whole_file` is there whole or not at all, and on this machine's file systems it is durable
-when the call returns: the bytes are synced, then the name is given, then the directory that has the name is synced.
-Elsewhere a file is closed and then moved, and how durable that is, is up to the file system.
+What is written through `whole_file` is there whole or not at all, by what each kind of file system promises:
+
+    this machine    the bytes are synced, then the name is given in place of what has it, then the directory is synced:
+                    durable when the call returns
+    object stores   one call hands over all bytes, and the object appears when they are all there. Nothing is moved: it
+                    would be copied, and a stream that is closed because of an error would leave half an object
+    others (HDFS)   a file is closed and then renamed. HDFS renames onto no name that is there, so what had it is
+                    deleted first: for a moment neither is there. How durable that is, is up to the file system
 """
 
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from typing import Any
 from uuid import uuid4
 
 from pyarrow import fs
 
+_OBJECT_STORES = ("s3", "gcs", "abfs")
 _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
@@ -43,7 +50,16 @@ def make_directory(system: fs.FileSystem, path: str) -> None:
 
 @contextmanager
 def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
-    """Yield a stream to write, whose bytes replace the file at a path when the block ends, and not if it raises."""
+    """Yield a stream to write, whose bytes replace the file at a path when the block ends, and not if it raises.
+
+    For an object store they are in memory until then.
+    """
+    if system.type_name.removeprefix("py::") in _OBJECT_STORES:
+        buffer = BytesIO()
+        yield buffer
+        with system.open_output_stream(path) as stream:
+            stream.write(buffer.getbuffer())
+        return
     directory, _, name = path.rpartition("/")
     aside = f"{directory}/.{name}.{uuid4().hex}"
     try:
@@ -57,6 +73,8 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
         else:
             with system.open_output_stream(aside) as stream:
                 yield stream
+            if system.get_file_info(path).type == fs.FileType.File:
+                system.delete_file(path)
             system.move(aside, path)
     except BaseException:
         if system.get_file_info(aside).type == fs.FileType.File:

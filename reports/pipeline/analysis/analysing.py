@@ -48,6 +48,7 @@ def analyze_sweeps(
         raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
     try:
         from .analysis import NoSweepError, analysed, rows_of, sweep_at, write_tables
+        from .trends import trends
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     try:
@@ -56,7 +57,7 @@ def analyze_sweeps(
         raise typer.BadParameter(str(error), param_hint="DIR") from error
     began = perf_counter()
     with session_for(master, conf=conf) as spark:
-        tables = analysed(rows_of(spark, sweeps))
+        tables = {**analysed(rows_of(spark, sweeps)), "trends": trends(spark, sweeps)}
     took = perf_counter() - began
     files: list[Path] = []
     report = None
@@ -84,9 +85,10 @@ def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[
         "sweeps": [
             {
                 "place": sweep.place,
-                **{name: getattr(sweep.request, name) for name in _ASKED_FOR},
-                "seeds": sweep.request.seeds,
-                "code": sweep.code,
+                **{name: getattr(sweep.begun.request, name) for name in _ASKED_FOR},
+                "seeds": sweep.begun.request.seeds,
+                "code": sweep.begun.code,
+                "began": sweep.begun.began,
                 "damaged": [
                     {"file": f"rows/{name}", "reason": reason} for name, reason in sorted(sweep.files.damaged.items())
                 ],
@@ -106,7 +108,7 @@ def _print_doubts(sweeps: list["Sweep"]) -> None:
             _doubt(f"{sweep.place}/rows/{name}: {reason}")
         if sweep.files.damaged:
             _doubt(f"{sweep.place}: these rows are not counted; the same call of `tornlog sweep` makes them again")
-    codes = sorted({sweep.code for sweep in sweeps})
+    codes = sorted({sweep.begun.code for sweep in sweeps})
     if len(codes) > 1:
         _doubt(f"different code made these sweeps, and may have other runs for the same seeds: {', '.join(codes)}")
 
@@ -168,7 +170,27 @@ def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
     print_pairs(OUT, 0, pairs_met(_pair_seeds(tables["pairs"].to_pylist())))
     if tables["put_latency"].num_rows:
         OUT.print(_latency_table(tables["put_latency"].to_pylist()))
+    by_code = tables["trends"].to_pylist()
+    if len({row["code"] for row in by_code}) > 1:
+        OUT.print(_trends_table(by_code))
     print_paths(files)
+
+
+def _trends_table(trends: list[dict[str, Any]]) -> Table:
+    table = plain_table(
+        "from code to code, the first one first; of the seeds that an earlier code ran: broke, mended",
+        ("code", "mutant"),
+        ("seeds", "broken", "again", "broke", "mended", "ms a\nseed"),
+    )
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in trends:
+        groups.setdefault((row["code"], row["mutant"] or "-"), []).append(row)
+    for cell, rows in groups.items():
+        figures = (sum(row[name] for row in rows) for name in ("seeds", "violated", "again", "broke", "mended"))
+        seconds = sum(row["seconds_a_seed"] * row["seeds"] for row in rows)
+        mean_ms = 1000 * seconds / sum(row["seeds"] for row in rows)
+        table.add_row(*cell, *(f"{figure:,}" for figure in figures), f"{mean_ms:,.1f}")
+    return table
 
 
 def _sums(rates: list[dict[str, Any]], by: tuple[str, ...]) -> Sums:

@@ -90,9 +90,10 @@ from ....scenarios.campaigns.coverage import FAULTS, MARKS
 from ....scenarios.campaigns.pairs import NAMES, pairs_that_can_meet
 from ...quantities import PER_MILLE, bounds
 from ..source.columns import fields_of
-from ..sweep.request import SweepFileError, SweepRequest
+from ..sweep.request import Begun, SweepFileError
+from ..sweep.row_files import RowFiles
 from ..sweep.rows import SCHEMA
-from ..sweep.table import RowFiles, Table
+from ..sweep.table import Table
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
 """What makes a run. A seed that was steered to a disk is another run than one that drew its disk."""
@@ -127,15 +128,13 @@ class Sweep:
     """A sweep that is there; `place` is a path or a URI."""
 
     place: str
-    request: SweepRequest
-    code: str
-    """What made its rows."""
+    begun: Begun
     files: RowFiles
     """Those of its rows: only whole ones are read."""
 
 
 def sweep_at(place: str) -> Sweep:
-    """Return the sweep at a place. Raises NoSweepError, also if another version made it or no file is whole."""
+    """Return the sweep at a place. Raises NoSweepError, also if no file is whole."""
     table = Table(place)
     try:
         begun = table.begun()
@@ -147,18 +146,22 @@ def sweep_at(place: str) -> Sweep:
     if not files.whole:
         damaged = "".join(f"; rows/{name}: {reason}" for name, reason in sorted(files.damaged.items()))
         raise NoSweepError(f"{place}: the sweep there has no rows yet{damaged}")
-    return Sweep(place, begun.request, begun.code, files)
+    return Sweep(place, begun, files)
 
 
-def rows_of(spark: SparkSession, sweeps: list[Sweep]) -> DataFrame:
-    """Return the rows of sweeps, with the columns of `reports.sweep.rows`. There is at least one sweep."""
+def rows_of(spark: SparkSession, sweeps: list[Sweep], *, once_a_code: bool = False) -> DataFrame:
+    """Return the rows of sweeps, with the columns of `reports.sweep.rows`. There is at least one sweep.
+
+    once_a_code: a run is there once for each code that ran it, and not once.
+    """
+    run = (*_RUN, "code") if once_a_code else _RUN
     first, *others = [_read(spark, sweep) for sweep in sweeps]
-    return reduce(_with_new_rows, others, first)
+    return reduce(lambda known, more: _with_new_rows(known, more, run), others, first)
 
 
-def _with_new_rows(known: DataFrame, more: DataFrame) -> DataFrame:
-    keys = known.select(*_RUN)
-    same = reduce(and_, (more[name].eqNullSafe(keys[name]) for name in _RUN))
+def _with_new_rows(known: DataFrame, more: DataFrame, run: tuple[str, ...]) -> DataFrame:
+    keys = known.select(*run)
+    same = reduce(and_, (more[name].eqNullSafe(keys[name]) for name in run))
     return known.unionByName(more.join(keys, same, "left_anti"))
 
 
@@ -166,7 +169,8 @@ def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
     place = sweep.place if "://" in sweep.place else f"file://{Path(sweep.place).resolve()}"
     escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark takes a path for a pattern
     rows = f"{escaped}/rows"
-    paths = [f"{rows}/{name}" for name in sorted(sweep.files.whole)] if sweep.files.damaged else [rows]
+    files = sweep.files
+    paths = [f"{rows}/{name}" for name in sorted(files.whole)] if files.damaged or files.covered else [rows]
     return spark.read.schema(from_arrow_schema(SCHEMA)).parquet(*paths)
 
 
@@ -213,6 +217,11 @@ def _pass_rates(rows: DataFrame) -> pa.Table:
         .orderBy(*_RATES_BY)
         .toArrow()
     )
+    return with_bounds(rates)
+
+
+def with_bounds(rates: pa.Table) -> pa.Table:
+    """Return a table of held and seeds with the bounds of the rate behind its other columns."""
     counts = zip(rates["held"].to_pylist(), rates["seeds"].to_pylist(), strict=True)
     low_high = [bounds(held, seeds) for held, seeds in counts]
     for number, name in enumerate(("rate_low", "rate_high")):

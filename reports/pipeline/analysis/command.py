@@ -1,11 +1,12 @@
 """The command that analyses: what the rows of one or several sweeps say when they are put together.
 
 JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
-"policy", "mutant", "seeds", "code", "damaged": [{"file", "reason"}]}], "rows", "never": {"faults": [names], "marks":
-[names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "pairs", "put_latency"}, "files": [paths]}`;
-with --out also "report": path. Of a sweep it is what was asked for, by which code, and the files whose rows cannot be
-read; rows is what was there, of all sweeps together, every run once. Each table is a list of objects, whose members are
-the columns that `analysis.py` beside this file describes; so are the files that --out leaves, one Parquet file a table.
+"policy", "mutant", "seeds", "code", "began", "damaged": [{"file", "reason"}]}], "rows", "never": {"faults": [names],
+"marks": [names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "pairs", "put_latency", "trends"},
+"files": [paths]}`; with --out also "report": path. Of a sweep it is what was asked for, by which code and when, and the
+files whose rows cannot be read; rows is what was there, of all sweeps together, every run once. Each table is a list of
+objects, whose members are the columns that `analysis.py` and `trends.py` beside this file describe; so are the files
+that --out leaves, one Parquet file a table.
 
 Exit codes: 0 all rows that are there were counted, 2 usage, 3 some could not be read, and are named.
 """
@@ -35,7 +36,7 @@ def analyze(
     conf: Conf = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies of puts."""
+    """Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies, trends over code."""
     from .analysing import analyze_sweeps
 
     analyze_sweeps(context, places=places, out=out, master=master, conf=conf, json_file=json_file)

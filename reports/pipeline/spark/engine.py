@@ -23,8 +23,12 @@ Result = TypeVar("Result")
 
 _AHEAD = 2
 """How many pieces are handed out for each core, so that none waits for the driver."""
-_JOBS_MAX = 1000
-"""Jobs at once, each with a thread here and one in the driver's Java."""
+_JOBS = 8
+"""Jobs among which those are divided, each with a thread here and one in the driver's Java.
+
+A job costs the driver far more than a piece of it does, and gives its results when its slowest piece is done: while
+it waits for that, cores are busy with the pieces of the other jobs.
+"""
 _LOOK_SECONDS = 1.0
 """How often to look whether executors have come, which they do after a cluster's session has begun."""
 _CAUSES = re.compile(
@@ -94,6 +98,10 @@ def _sources(package: Traversable) -> Iterator[bytes]:
 class Engine(Protocol):
     """Does independent pieces of work."""
 
+    @property
+    def cores(self) -> int:
+        """Return how many pieces are done at once, by what is known now."""
+
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what function makes of each item, as that comes. Closing the iterator ends the handing out."""
 
@@ -101,13 +109,15 @@ class Engine(Protocol):
 class InProcess:
     """One piece after the other, here."""
 
+    cores = 1
+
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results in order."""
         yield from map(function, items)
 
 
 class OnSpark:
-    """One job for each piece, from threads of the driver: no piece waits for the slowest of its wave.
+    """Jobs of many pieces each, several at once: no piece waits for the slowest of its wave.
 
     function and items are pickled, and executors import the modules they are of.
     """
@@ -116,44 +126,51 @@ class OnSpark:
         self._context = context
         self._code = None if is_in_this_environment(context.master) else code_here()
 
+    @property
+    def cores(self) -> int:
+        """Return how many cores the executors have that are there now."""
+        cores: int = self._context.defaultParallelism
+        return cores
+
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results as they come.
 
         Raises ExecutorError if executors cannot import what the work needs, or have other code than the driver.
         """
         source = iter(items)
-        pending: set[Future[Result]] = set()
-        with ThreadPoolExecutor(_JOBS_MAX, thread_name_prefix="spark-job") as pool:
+        pending: dict[Future[list[Result]], int] = {}
+        """How many pieces each job has."""
+        with ThreadPoolExecutor(2 * _JOBS, thread_name_prefix="spark-job") as pool:
             try:
                 while True:
-                    more = islice(source, max(0, self._slots() - len(pending)))
-                    pending |= {pool.submit(self._result, function, item) for item in more}
+                    slots = self.cores * _AHEAD
+                    free = slots - sum(pending.values())
+                    while free > 0 and (some := list(islice(source, min(free, -(-slots // _JOBS))))):
+                        pending[pool.submit(self._made, function, some)] = len(some)
+                        free -= len(some)
                     if not pending:
                         return
-                    done, pending = wait(pending, _LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                    done, _ = wait(pending, _LOOK_SECONDS, return_when=FIRST_COMPLETED)
                     for future in done:
-                        yield future.result()
+                        del pending[future]
+                        yield from future.result()
             finally:
                 for future in pending:
                     future.cancel()
 
-    def _slots(self) -> int:
-        """Return how many pieces to have handed out, with the executors that are there now."""
-        cores: int = self._context.defaultParallelism
-        return min(cores * _AHEAD, _JOBS_MAX)
-
-    def _result(self, function: Callable[[Item], Result], item: Item) -> Result:
+    def _made(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
         if self._code is None:
-            return self._collected(function, item)
-        found, result = self._collected(SameCodeFunction(function, self._code), item)
-        require_same_code(self._code, found)
-        return cast(Result, result)
+            return self._collected(function, items)
+        results = []
+        for found, result in self._collected(SameCodeFunction(function, self._code), items):
+            require_same_code(self._code, found)
+            results.append(cast(Result, result))
+        return results
 
-    def _collected(self, function: Callable[[Item], Result], item: Item) -> Result:
+    def _collected(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
         try:
-            (result,) = self._context.parallelize([item], 1).map(function).collect()
+            made: list[Result] = self._context.parallelize(items, len(items)).map(function).collect()
         except Exception as error:
             raise_if_lacking(error)
             raise
-        made: Result = result
         return made

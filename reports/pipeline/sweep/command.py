@@ -1,8 +1,8 @@
 """The command that sweeps: seeds by the hundred thousand, on Spark or here, into a table that outlives it.
 
 JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "interrupted", "outcomes",
-"signatures", "failures": [paths], "report": path, null beyond this machine, "seconds", "work_seconds"}`; outcomes,
-signatures and seconds are of this call, the rest is of the table.
+"signatures", "failures": [paths], "files": that hold the rows, null without --compact, "report": path, null beyond this
+machine, "seconds", "work_seconds"}`; outcomes, signatures and seconds are of this call, the rest is of the table.
 """
 
 from typing import Annotated
@@ -33,6 +33,9 @@ def sweep(
     conf: Conf = None,
     stop_after: Annotated[int | None, typer.Option(min=1, help="Begin no more after so many failures.")] = None,
     shrink: Annotated[str, typer.Option(help="For how long each kind of failure is made smaller.")] = "15s",
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Then merge the files of rows into few, sorted by seed.")
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Run many seeds, one row each, and go on where an earlier call was interrupted."""
@@ -51,5 +54,6 @@ def sweep(
         conf=conf,
         stop_after=stop_after,
         shrink=shrink,
+        compact=compact,
         json_file=json_file,
     )

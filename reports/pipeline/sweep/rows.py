@@ -29,6 +29,7 @@
     size            struct<messages, preemptions, sectors: int32>  of the failure; null if there is none
     failure         string                            the failure artefact; null if there is none
     error           string                            what went wrong in the harness or its process; null if nothing
+    code            string                            the version and a hash of the sources that ran the seed
     tornlog, python string                            versions
     wall_seconds    double                            the one column that differs from run to run
 
@@ -45,6 +46,7 @@ import pyarrow as pa
 from .... import __version__
 from ....scenarios.campaigns.seeds import SeedResult
 from ....scenarios.claims.plan import Plan
+from ..spark.engine import code_here
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 _LATENCY = pa.list_(pa.struct([("us", pa.int64()), ("puts", pa.int64())]))
@@ -79,6 +81,7 @@ SCHEMA = pa.schema(
         pa.field("size", _SIZE),
         pa.field("failure", pa.string()),
         pa.field("error", pa.string()),
+        pa.field("code", pa.string(), nullable=False),
         pa.field("tornlog", pa.string()),
         pa.field("python", pa.string()),
         pa.field("wall_seconds", pa.float64()),
@@ -109,6 +112,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
         "size": None if size is None else {field.name: getattr(size, field.name) for field in _SIZE},
         "failure": None if failure is None else failure.to_json(),
         "error": result.error or None,
+        "code": code_here(),
         "tornlog": __version__,
         "python": platform.python_version(),
     }

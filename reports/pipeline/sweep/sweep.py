@@ -22,7 +22,7 @@ from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
 from ....sim.process import CPU_SECONDS_MAX
 from ..spark.engine import Engine
-from .request import Block, SweepRequest
+from .request import SECONDS_A_SEED, Begun, Block, SweepRequest
 from .rows import Row, row_of
 from .table import Table
 
@@ -31,6 +31,9 @@ SECONDS_MAX = 60.0
 
 _FORK = get_context("fork")
 SHRINK_SECONDS = 15.0
+_MEASURED_SEEDS = 8
+_UNMEASURED_SEEDS = 200
+"""A range of so few seeds of each scenario is done before measuring would help."""
 
 
 @dataclass(slots=True)
@@ -173,13 +176,15 @@ def sweep(
     with table.held():
         begun = table.begun()
         if begun is None:
-            table.begin(request)
+            begun = Begun(request, measured_sizes(request, engine))
+            table.begin(begun)
         else:
             begun.require_same(request)
-        finished = table.files(every_page=True).whole
-        todo = [block for block in request.blocks() if block.file_name not in finished]
-        progress = SweepProgress(request.seeds, request.seeds - sum(block.count for block in todo))
+        files = table.files(every_page=True, engine=engine)
+        done_before = sum(block.count for block in begun.blocks() if files.holds(block.span))
+        progress = SweepProgress(request.seeds, done_before)
         on_progress(progress)
+        todo = (block for block in begun.blocks() if not files.holds(block.span))
         for done in engine.results(partial(do_block, table.place), todo):
             progress.add(done)
             on_progress(progress)
@@ -188,10 +193,30 @@ def sweep(
     return progress
 
 
+def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
+    """Return how many seeds a block of each scenario is to have, by a few that run where the sweep will.
+
+    Nothing is run, and the result empty, if the request says how many or is small.
+    """
+    if request.block_seeds is not None or request.last - request.first <= _UNMEASURED_SEEDS:
+        return {}
+    few = Block("", request.first, _MEASURED_SEEDS, request.disk, request.policy, request.mutant)
+    found = engine.results(seconds_a_seed, [replace(few, scenario=name) for name in request.scenarios])
+    return request.sizes(dict(found), engine.cores)
+
+
+def seconds_a_seed(block: Block) -> tuple[str, float]:
+    """Return a block's scenario, and the wall time of one of its seeds on average; the first one warms up."""
+    rows = isolated_rows(block.batch())
+    next(rows)
+    began = perf_counter()
+    more = sum(1 for _ in rows)
+    return block.scenario, max((perf_counter() - began) / more, SECONDS_A_SEED / 100)
+
+
 def smallest_failures(table: Table) -> list[Failure]:
     """Return the smallest failure of each signature in a table, by signature: the first in order if several are."""
-    rows = table.read(["scenario", "seed", "signature", "size"])
-    rows = rows.filter(pc.is_valid(rows["signature"])).to_pylist()
+    rows = table.read(["scenario", "seed", "signature", "size"], pc.field("signature").is_valid()).to_pylist()
     order = {(row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows}
     first: dict[str, tuple[str, int]] = {}
     for signature, _, scenario, seed in sorted(order):

@@ -26,12 +26,14 @@ from ...cli.options import (
 from ...cli.pages import write_page
 from ...cli.reporting import leave_timelines, replay_command
 from ...html.results import FailureLinks, SweepResults
-from ..spark.options import absolute, engine_for
+from ..spark.masters import is_in_this_environment
+from ..spark.options import IN_PROCESS, absolute, engine_for
 
 if TYPE_CHECKING:
     from .sweep import SweepProgress
     from .table import Table
 
+_UI = "spark.ui.enabled"
 _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
@@ -49,6 +51,7 @@ def sweep_seeds(
     conf: list[str] | None,
     stop_after: int | None,
     shrink: str,
+    compact: bool,
     json_file: str | None,
 ) -> None:
     """Sweep as the command line asks, leave what came of it, and exit."""
@@ -57,6 +60,7 @@ def sweep_seeds(
     wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
+        from .merging import MergeError, merge_table
         from .request import SweepFileError, SweepRequest
         from .sweep import shrunk_failures, smallest_failures
         from .sweep import sweep as run_sweep
@@ -67,8 +71,8 @@ def sweep_seeds(
     table, began = Table(absolute(out)), perf_counter()
     latest: list[SweepProgress] = []
 
-    def work() -> tuple["SweepProgress", list[Failure]]:
-        with engine_for(master, ship, conf) as engine:
+    def work() -> tuple["SweepProgress", list[Failure], int | None]:
+        with engine_for(master, ship, with_ui(master, conf)) as engine:
             try:
                 with progress_shown("sweeping", request.seeds, ticks=False) as update:
 
@@ -79,16 +83,19 @@ def sweep_seeds(
                         update(completed=progress.done_before + progress.done, facts=facts, refresh=True)
 
                     done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
+                files = merge_table(table, engine) if compact else None
             except SweepFileError as error:
                 raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
+            except MergeError as error:
+                raise typer.BadParameter(f"{out}: {error}", param_hint="--compact") from error
             small = shrunk_failures(smallest_failures(table), engine, seconds)
-            return done, sorted(small, key=lambda failure: failure.signature)
+            return done, sorted(small, key=lambda failure: failure.signature), files
 
     with interruptible() as interruption:
         worked = interruption.unless_wanted(work)
-    interrupted = worked is None
+    interrupted, files = worked is None, None
     if worked is not None:
-        done, small = worked
+        done, small, files = worked
     elif latest:
         (done,), small = latest, smallest_failures(table)
     else:
@@ -116,13 +123,14 @@ def sweep_seeds(
             "outcomes": dict(sorted(done.outcomes.items())),
             "signatures": dict(sorted(done.signatures.items())),
             "failures": [str(path) for path in paths.values()],
+            "files": files,
             "report": None if report is None else str(report),
             "seconds": round(took, 3),
             "work_seconds": round(done.work_seconds, 3),
         }
         write_json(json_file, document)
     if json_file != "-":
-        _print_result(done, took, interrupted=interrupted)
+        _print_result(done, took, files, interrupted=interrupted)
     for failure in small:
         path = paths.get(failure.signature)
         print_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
@@ -133,6 +141,16 @@ def sweep_seeds(
     if any(done.outcomes[outcome] for outcome in _BAD):
         raise typer.Exit(EXIT_HARNESS)
     raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
+
+
+def with_ui(master: str, conf: list[str] | None) -> list[str] | None:
+    """Return properties of Spark with its UI on, unless they say otherwise or the work is this machine's own.
+
+    A sweep on a cluster lasts hours, and the UI is where to see its executors, its tasks and what failed.
+    """
+    if master == IN_PROCESS or is_in_this_environment(master) or any(one.startswith(f"{_UI}=") for one in conf or ()):
+        return conf
+    return [f"{_UI}=true", *(conf or ())]
 
 
 def _results(
@@ -166,7 +184,7 @@ def _results(
     )
 
 
-def _print_result(done: "SweepProgress", took: float, *, interrupted: bool) -> None:
+def _print_result(done: "SweepProgress", took: float, files: int | None, *, interrupted: bool) -> None:
     title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
     if done.done_before:
         title += f", {done.done_before:,} were there"
@@ -175,5 +193,7 @@ def _print_result(done: "SweepProgress", took: float, *, interrupted: bool) -> N
     for outcome, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1]):
         table.add_row(outcome, f"{count:,}")
     OUT.print(table)
+    if files is not None:
+        OUT.print(f"all rows are in {files:,} {'file' if files == 1 else 'files'}")
     if not done.is_complete:
         OUT.print(f"{done.left:,} seeds are left: the same call again goes on")

@@ -1,27 +1,28 @@
-"""A sweep's table: one Parquet file per block, on any file system that Arrow knows.
+"""A sweep's table: Parquet files of rows, on any file system that Arrow knows.
 
-    DIR/sweep.json             what was asked for, the fields of `SweepRequest`, and by which code
-    DIR/sweep.lock             held by the sweep that is at work here; on this machine's file systems only
-    DIR/rows/<block>.parquet   the rows of a block, whole or not there
+    DIR/sweep.json            what was asked for, the fields of `SweepRequest`, by which code, and the blocks' sizes
+    DIR/sweep.lock            held by the sweep that is at work here; on this machine's file systems only
+    DIR/rows/<span>.parquet   the rows of a block, or of blocks that were merged, whole or not there; see `row_files`
 
-A file is written aside and then given its name, which is the block's own. So whoever writes a block twice, be it a
-sweep that goes on after it was killed or a task that was tried again, leaves every seed there once. A block that was
-reported as done stays so through a power cut: `whole_file` syncs the file and its name.
+A file's name is that of its seeds. So whoever writes a block twice, be it a sweep that goes on after it was killed or a
+task that was tried again, leaves every seed there once. A block that was reported as done stays so through a power cut:
+`whole_file` syncs the file and its name.
 
 Whether a file is whole is not believed of its name: the footer has to be there, at the end of the file, with the
-columns of `rows` and as many rows as the block has seeds, and every page has a checksum. What is not whole is damaged:
-it is not read, it is named, and its block is to be done again.
+columns of `rows` and as many rows as the name says, and every page has a checksum. What is not whole is damaged: it is
+not read, it is named, and its blocks are to be done again.
 """
 
 import errno
 import fcntl
 import os
-import re
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -29,26 +30,22 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ..place import is_aside, is_local, make_directory, open_place, whole_file
-from .request import Begun, Block, SweepFileError, SweepRequest
+from ..spark.engine import Engine, InProcess
+from .request import Begun, Block, SeedSpan, SweepFileError
+from .row_files import CHECKED, RowFiles, damage, may_hold
 from .rows import SCHEMA, Row, batch_of
 
+Item = TypeVar("Item")
+
+GROUP_ROWS = 20_000
+"""Rows of a row group, but for a file's last: few enough to hold, and so many that footers are no part of the size."""
 _ROWS_AT_ONCE = 100
-_BLOCK = re.compile(r"(.+)-([0-9]{10,})-([0-9]+)\.parquet")
-"""`Block.file_name`: scenario, first seed, count."""
+"""Rows that wait as Python has them, which is many times what Arrow needs."""
+_FILES_AT_ONCE = 64
+"""Files that are checked as one piece of work."""
+_ZSTD_LEVEL = 9
 _ORPHAN_SECONDS = 86_400
 """Age from which on a file that was written aside is nobody's, where no lock shows whether a sweep is at work."""
-_CHECKED = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RowFiles:
-    """The files of rows that are in a table's place, by name."""
-
-    whole: frozenset[str] = frozenset()
-    damaged: dict[str, str] = field(default_factory=dict)
-    """Those that hold no block's rows, or not all of them, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +63,14 @@ class Table:
         with system.open_input_stream(path) as stream:
             return Begun.from_json(stream.read().decode())
 
-    def begin(self, request: SweepRequest) -> None:
-        """Make the place, and note there what is asked for. Raises SweepFileError if rows of some sweep are there."""
+    def begin(self, begun: Begun) -> None:
+        """Make the place, and describe there what is begun. Raises SweepFileError if rows of some sweep are there."""
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
         if self._names():
             raise SweepFileError("sweep.json is gone, and there are rows: of which sweep they are cannot be known")
         with whole_file(system, f"{root}/sweep.json") as stream:
-            stream.write(Begun(request).to_json().encode())
+            stream.write(begun.to_json().encode())
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -103,42 +100,53 @@ class Table:
             self._remove_orphans()
             yield
 
-    def files(self, *, every_page: bool = False) -> RowFiles:
-        """Return which files of rows are whole by their footers, or, if so asked, by the checksum of every page."""
-        system, root = open_place(self.place)
-        whole, damaged = set(), {}
-        for name in self._names():
-            path = f"{root}/rows/{name}"
-            reason = _damage(system, path, name, every_page=every_page)
-            if reason is None:
-                whole.add(name)
-            else:
-                damaged[name] = reason
-        return RowFiles(frozenset(whole), damaged)
+    def files(self, *, every_page: bool = False, engine: Engine | None = None) -> RowFiles:
+        """Return which files of rows are whole by their footers, or, if so asked, by the checksum of every page.
+
+        engine: what looks at them; this process if there is none.
+        """
+        look = partial(_looked_at, self.place, every_page=every_page)
+        found = (engine or InProcess()).results(look, _batched(self._names(), _FILES_AT_ONCE))
+        return RowFiles.sorted_out({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
         """Write a block's rows, all of them or nothing, in place of what may be there; they are durable then."""
+        self.write_file(block.span, (batch_of(some) for some in _batched(rows, _ROWS_AT_ONCE)))
+
+    def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write the rows of seeds as one file, likewise."""
         system, root = open_place(self.place)
         with (
-            whole_file(system, f"{root}/rows/{block.file_name}") as stream,
-            pq.ParquetWriter(stream, SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+            whole_file(system, f"{root}/rows/{span.file_name}") as stream,
+            pq.ParquetWriter(
+                stream, SCHEMA, compression="zstd", compression_level=_ZSTD_LEVEL, write_page_checksum=True
+            ) as writer,
         ):
-            for some in _in_groups(rows):
-                writer.write_batch(batch_of(some))
+            for group in _grouped(batches):
+                writer.write_table(group, row_group_size=GROUP_ROWS)
 
-    def read(self, columns: list[str] | None = None) -> pa.Table:
-        """Return all rows, by scenario and seed."""
+    def delete_files(self, names: Iterable[str], engine: Engine) -> None:
+        """Delete files of rows, as far as they are there."""
+        for _ in engine.results(partial(_delete, self.place), _batched(sorted(names), _FILES_AT_ONCE)):
+            pass
+
+    def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
+        """Return all rows, or those of which something is true, by scenario and seed."""
         keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
-        found = self._rows().to_table(None if columns is None else [*columns, *keys])
+        found = self._rows().to_table(None if columns is None else [*columns, *keys], filter=where)
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of all rows, piece by piece and in no order."""
         yield from self._rows().to_batches(columns=columns)
 
+    def batches_of(self, name: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one file, in order."""
+        yield from self._rows([name]).to_batches(batch_readahead=2)
+
     def failure_text(self, scenario: str, seed: int) -> str:
         """Return the failure artefact of a seed that has one."""
-        names = [name for name in self._names() if _may_hold(name, scenario, seed)]
+        names = may_hold(self.files().whole, scenario, seed)
         wanted = (ds.field("scenario") == scenario) & (ds.field("seed") == seed)
         (text,) = self._rows(names).to_table(["failure"], filter=wanted)["failure"].to_pylist()
         return str(text)
@@ -147,7 +155,7 @@ class Table:
         """Return the rows in some files; without names, in all whole ones."""
         system, root = open_place(self.place)
         paths = [f"{root}/rows/{name}" for name in sorted(self.files().whole if names is None else names)]
-        return ds.dataset(paths, schema=SCHEMA, filesystem=system, format=_CHECKED)
+        return ds.dataset(paths, schema=SCHEMA, filesystem=system, format=CHECKED)
 
     def _names(self) -> list[str]:
         """Return the names of all files of rows but those that are aside."""
@@ -165,36 +173,36 @@ class Table:
                 system.delete_file(file.path)
 
 
-def _damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
-    """Return why a file does not hold the rows of the block it is named by, None if it does."""
-    block = _BLOCK.fullmatch(name)
-    if block is None:
-        return "file name: expected that of a block of seeds"
-    try:
-        footer = pq.read_metadata(path, filesystem=system)
-        if footer.num_rows != int(block[3]):
-            return f"rows: expected {int(block[3])}, found {footer.num_rows}"
-        if not footer.schema.to_arrow_schema().equals(SCHEMA):
-            return "columns: expected those of this version"
-        if every_page:
-            pages = ds.dataset([path], schema=SCHEMA, filesystem=system, format=_CHECKED).to_batches()
-            deque(pages, 0)
-    except (pa.ArrowInvalid, OSError) as error:
-        return str(error).partition("\n")[0]
-    return None
+def _delete(place: str, names: list[str]) -> None:
+    system, root = open_place(place)
+    for name in names:
+        try:
+            system.delete_file(f"{root}/rows/{name}")
+        except FileNotFoundError:
+            continue  # a task that is done twice
 
 
-def _may_hold(name: str, scenario: str, seed: int) -> bool:
-    block = _BLOCK.fullmatch(name)
-    return block is not None and block[1] == scenario and 0 <= seed - int(block[2]) < int(block[3])
+def _batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
+    source = iter(items)
+    while some := list(islice(source, count)):
+        yield some
 
 
-def _in_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    group: list[Row] = []
-    for row in rows:
-        group.append(row)
-        if len(group) == _ROWS_AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group
+def _looked_at(place: str, names: list[str], *, every_page: bool) -> dict[str, str | None]:
+    """Return what is wrong with each of some files of rows; None is nothing."""
+    system, root = open_place(place)
+    return {name: damage(system, f"{root}/rows/{name}", name, every_page=every_page) for name in names}
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield rows in tables of GROUP_ROWS, the last one of fewer."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= GROUP_ROWS:
+            some = pa.Table.from_batches(waiting, SCHEMA)
+            full = some.num_rows // GROUP_ROWS * GROUP_ROWS
+            yield some.slice(0, full)
+            waiting = some.slice(full).to_batches()
+    if waiting:
+        yield pa.Table.from_batches(waiting, SCHEMA)

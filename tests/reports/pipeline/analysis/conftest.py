@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tornlog.reports.pipeline.spark.engine import code_here
 from tornlog.reports.pipeline.spark.session import session
-from tornlog.reports.pipeline.sweep.request import Block, SweepRequest
+from tornlog.reports.pipeline.sweep.request import Begun, Block, SweepRequest
 from tornlog.reports.pipeline.sweep.table import Table
 
 Row = dict[str, Any]
@@ -27,6 +28,7 @@ _PLAIN: Row = {
     "injected": [],
     "marks": [],
     "put_latency": [],
+    "code": code_here(),
     "wall_seconds": 1.0,
 }
 
@@ -41,12 +43,13 @@ def spark() -> Iterator[SparkSession]:
 def sweep_of(tmp_path: Path) -> SweepOf:
     """Return what writes rows as a sweep, and returns its place; a row names only what matters."""
 
-    def make(*rows: Row, name: str = "sweep [1]") -> str:
+    def make(*rows: Row, name: str = "sweep [1]", **begun: Any) -> str:
         place = str(tmp_path / name)
         table = Table(place)
-        table.begin(SweepRequest(("a", "b"), 0, 100))
+        table.begin(Begun(SweepRequest(("a", "b"), 0, 100), **begun))
+        code = {"code": begun["code"]} if "code" in begun else {}
         for number, row in enumerate(rows):  # a file each: nothing may rest upon their order
-            table.write(Block("a", number, 1), [{**_PLAIN, "seed": number, **row}])
+            table.write(Block("a", number, 1), [{**_PLAIN, **code, "seed": number, **row}])
         return place
 
     return make

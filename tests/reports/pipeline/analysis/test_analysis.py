@@ -18,7 +18,7 @@ from tornlog.reports.pipeline.analysis.analysis import (
     write_tables,
 )
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.sweep.request import SweepRequest
+from tornlog.reports.pipeline.sweep.request import Begun, SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
 from tornlog.reports.quantities import bounds
@@ -178,7 +178,7 @@ def test_a_place_without_a_sweep_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoSweepError, match=r"nowhere: expected a directory that .* wrote, found no sweep\.json"):
         sweep_at(str(tmp_path / "nowhere"))
     begun = Table(str(tmp_path / "begun"))
-    begun.begin(SweepRequest(("a",), 0, 1))
+    begun.begin(Begun(SweepRequest(("a",), 0, 1)))
     with pytest.raises(NoSweepError, match="begun: the sweep there has no rows yet"):
         sweep_at(begun.place)
     (tmp_path / "begun" / "sweep.json").write_text("{")

@@ -23,11 +23,19 @@ def test_an_analysis_is_a_document_and_files(sweep_of: Any, tmp_path: Path) -> N
     assert (document["format"], document["rows"]) == ("tornlog-analysis/1", 2)
     (described,) = document["sweeps"]
     assert (described["place"], described["scenarios"], described["seeds"]) == (place, ["a", "b"], 200)
-    assert set(document["tables"]) == {"pass_rates", "mutants", "detections", "coverage", "pairs", "put_latency"}
+    assert set(document["tables"]) == {
+        "pass_rates",
+        "mutants",
+        "detections",
+        "coverage",
+        "pairs",
+        "put_latency",
+        "trends",
+    }
     assert document["tables"]["mutants"][0]["invariant"] == "DUR"
     assert "bit rot" in document["never"]["faults"]
     assert "index rolls" in document["never"]["marks"]
-    assert [Path(path).exists() for path in document["files"]] == [True] * 6
+    assert [Path(path).exists() for path in document["files"]] == [True] * 7
     page = Path(document["report"])
     assert page == out / "report.html"
     assert "Every promise held in 1 seed" in page.read_text(), "a mutant's breaches are no news of the store"

@@ -1,0 +1,108 @@
+"""Files of rows: what each holds by its name, which are to be read, and which are damaged.
+
+    DIR/rows/<scenario>-<first>-<count>.parquet   the rows of seeds [first, first + count) of a scenario, ascending
+
+The names are the list of what a table has: no other file says so, and none has to be replaced. A file in which blocks
+were merged is named in the same way. Beside it the blocks' own files may be there, until they are deleted: they are
+covered, and not read. So every row is read once, at whatever point a merge was interrupted.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from .request import SeedSpan
+from .rows import SCHEMA
+
+CHECKED = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+"""How files of rows are read: a page whose checksum is another's is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFiles:
+    """The files of rows that are in a table's place, by name. Invariant: no two of `whole` hold the same seed."""
+
+    whole: frozenset[str] = frozenset()
+    """Those to read."""
+    covered: frozenset[str] = frozenset()
+    """Those that nobody needs: others hold all of their seeds."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Those that do not hold what they are named by, and why."""
+    _held: Mapping[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Seeds in files that are whole, by scenario: ascending ranges that do not touch."""
+
+    @classmethod
+    def sorted_out(cls, found: Mapping[str, str | None]) -> "RowFiles":
+        """Return files by what is wrong with them; None is nothing."""
+        damaged = {name: reason for name, reason in found.items() if reason is not None}
+        spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
+        whole, covered = set(), set()
+        held: dict[str, list[tuple[int, int]]] = {}
+        for span in sorted(spans, key=lambda span: (span.scenario, span.first, -span.count)):
+            ranges = held.setdefault(span.scenario, [])
+            until = ranges[-1][1] if ranges else 0
+            if span.end <= until:
+                covered.add(span.file_name)
+            elif span.first < until:
+                damaged[span.file_name] = f"seeds: expected none below {until}, for another file has them"
+            else:
+                whole.add(span.file_name)
+                first = ranges.pop()[0] if ranges and span.first == until else span.first
+                ranges.append((first, span.end))
+        for name in list(damaged):
+            lost = SeedSpan.of_file(name)
+            if lost is not None and _in(held, lost):
+                covered.add(name)
+                del damaged[name]
+        return cls(frozenset(whole), frozenset(covered), damaged, held)
+
+    def holds(self, span: SeedSpan) -> bool:
+        """Return whether every seed of some has its row in the files that are whole."""
+        return _in(self._held, span)
+
+    def within(self, span: SeedSpan) -> list[str]:
+        """Return the files to read whose seeds are all among some, ascending."""
+        found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part(one, span)]
+        return [one.file_name for one in sorted(found)]
+
+
+def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
+    """Return why a file does not hold the rows that it is named by, None if it does."""
+    span = SeedSpan.of_file(name)
+    if span is None:
+        return "file name: expected that of a block of seeds"
+    try:
+        footer = pq.read_metadata(path, filesystem=system)
+        if footer.num_rows != span.count:
+            return f"rows: expected {span.count}, found {footer.num_rows}"
+        if not footer.schema.to_arrow_schema().equals(SCHEMA):
+            return "columns: expected those of this version"
+        if every_page:
+            pages = ds.dataset([path], schema=SCHEMA, filesystem=system, format=CHECKED).to_batches()
+            deque(pages, 0)
+    except (pa.ArrowInvalid, OSError) as error:
+        return str(error).partition("\n")[0]
+    return None
+
+
+def may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
+    """Return the names of files that hold a seed if they are whole."""
+    return [name for name in names if (span := SeedSpan.of_file(name)) and _is_part(SeedSpan(scenario, seed, 1), span)]
+
+
+def _is_part(one: SeedSpan, other: SeedSpan) -> bool:
+    return one.scenario == other.scenario and other.first <= one.first and one.end <= other.end
+
+
+def _in(held: Mapping[str, list[tuple[int, int]]], span: SeedSpan) -> bool:
+    ranges = held.get(span.scenario, [])
+    at = bisect_right(ranges, span.first, key=lambda one: one[0]) - 1
+    return at >= 0 and span.end <= ranges[at][1]

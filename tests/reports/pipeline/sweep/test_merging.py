@@ -1,0 +1,151 @@
+"""Merged rows are the rows that were there, once each and in order, at whatever point a merge is interrupted."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.sweep import request as request_module
+from tornlog.reports.pipeline.sweep import table as table_module
+from tornlog.reports.pipeline.sweep.merging import MergeError, merge_table
+from tornlog.reports.pipeline.sweep.request import Begun, Block, SeedSpan, SweepFileError, SweepRequest
+from tornlog.reports.pipeline.sweep.row_files import RowFiles
+from tornlog.reports.pipeline.sweep.rows import row_of
+from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.table import Table
+from tornlog.scenarios.campaigns.seeds import SeedResult
+
+REQUEST = SweepRequest(("a", "b"), 5, 35, block_seeds=4)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge no more than ten seeds, in groups of three rows."""
+    monkeypatch.setattr(request_module, "MERGED_SEEDS", 10)
+    monkeypatch.setattr(table_module, "GROUP_ROWS", 3)
+
+
+def written(table: Table, blocks: Iterable[Block]) -> None:
+    for block in blocks:
+        seeds = range(block.first, block.first + block.count)
+        table.write(block, [row_of(SeedResult(block.scenario, seed, "held"), None) for seed in seeds])
+
+
+@pytest.fixture
+def whole(table: Table) -> Table:
+    """A table of two scenarios with thirty seeds each, in eight files each."""
+    table.begin(Begun(REQUEST))
+    written(table, Begun(REQUEST).blocks())
+    return table
+
+
+def names(table: Table) -> list[str]:
+    return sorted(path.name for path in (Path(table.place) / "rows").iterdir())
+
+
+def test_blocks_become_few_files_with_the_same_rows(whole: Table) -> None:
+    before = whole.read()
+
+    assert len(names(whole)) == 16
+    assert merge_table(whole, InProcess()) == 8
+    assert names(whole)[:4] == [
+        "a-0000000005-8.parquet", "a-0000000013-8.parquet", "a-0000000021-8.parquet", "a-0000000029-6.parquet",
+    ]  # fmt: skip
+    assert whole.read().equals(before)
+    for name in names(whole):
+        file = pq.ParquetFile(Path(whole.place) / "rows" / name)
+        seeds = file.read(["seed"])["seed"].to_pylist()
+        assert seeds == sorted(seeds)
+        groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        assert set(groups[:-1]) <= {3}
+    assert merge_table(whole, InProcess()) == 8, "merging again changes nothing"
+    assert whole.read().equals(before)
+
+
+def test_a_merged_sweep_has_nothing_left_to_do(whole: Table) -> None:
+    merge_table(whole, InProcess())
+    progress = sweep(REQUEST, whole, InProcess())
+
+    assert (progress.done_before, progress.done) == (60, 0)
+
+
+def test_what_is_not_complete_is_left_as_it_is(table: Table) -> None:
+    table.begin(Begun(REQUEST))
+    blocks = [block for block in Begun(REQUEST).blocks() if block.span != SeedSpan("a", 9, 4)]
+    written(table, blocks)
+    before = table.read()
+    merge_table(table, InProcess())
+
+    assert "a-0000000005-4.parquet" in names(table)
+    assert "a-0000000013-8.parquet" in names(table)
+    assert table.read().equals(before)
+
+
+def test_files_that_others_cover_are_not_read_and_go(whole: Table) -> None:
+    before = whole.read()
+    saved = {path: path.read_bytes() for path in (Path(whole.place) / "rows").iterdir()}
+    merge_table(whole, InProcess())
+    for path, raw in saved.items():
+        path.write_bytes(raw)  # as after a death between the merged file and the deletions
+
+    files = whole.files(every_page=True)
+    assert (len(files.whole), len(files.covered), files.damaged) == (8, 16, {})
+    assert whole.read().equals(before)
+    assert sum(batch.num_rows for batch in whole.batches(["seed"])) == 60
+    assert merge_table(whole, InProcess()) == 8
+    assert len(names(whole)) == 8
+
+
+def test_a_damaged_merged_file_is_made_again_from_its_blocks(table: Table, request_of: Callable[..., Any]) -> None:
+    request = request_of()
+    sweep(request, table, InProcess())
+    before = table.read().drop(["wall_seconds"])
+    merge_table(table, InProcess())
+    damaged = Path(table.place) / "rows" / "clean-stop-loses-nothing-0000000000-8.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+
+    assert set(table.files().damaged) == {damaged.name}
+    progress = sweep(request, table, InProcess())
+    assert (progress.done_before, progress.done) == (12, 8)
+    assert table.files().damaged == {}, "the blocks have its rows"
+    assert table.read().drop(["wall_seconds"]).equals(before)
+    merge_table(table, InProcess())
+    assert table.read().drop(["wall_seconds"]).equals(before)
+    assert damaged.name in table.files(every_page=True).whole
+
+
+def test_rows_that_are_not_what_their_names_say_are_not_merged_and_not_deleted(whole: Table) -> None:
+    rows = [row_of(SeedResult("a", seed, "held"), None) for seed in (9, 10, 10, 12)]
+    whole.write(Block("a", 9, 4), rows)
+    before = names(whole)
+
+    with pytest.raises(MergeError, match=r"a-0000000005-8\.parquet: expected the rows of seed 9 and the next ones"):
+        merge_table(whole, InProcess())
+    assert names(whole) == before
+
+
+def test_two_files_that_share_some_seeds_are_damage(whole: Table) -> None:
+    written(whole, [Block("a", 31, 9)])
+
+    assert whole.files().damaged == {
+        "a-0000000031-9.parquet": "seeds: expected none below 33, for another file has them",
+    }
+
+
+def test_holding_is_about_every_seed() -> None:
+    files = RowFiles.sorted_out(
+        {"a-0000000000-4.parquet": None, "a-0000000004-4.parquet": None, "a-0000000009-1.parquet": None}
+    )
+    held = [
+        files.holds(SeedSpan("a", first, count)) for first, count in ((0, 8), (3, 2), (7, 2), (8, 1), (9, 1), (9, 2))
+    ]
+    assert held == [True, True, False, False, True, False]
+    assert not files.holds(SeedSpan("b", 0, 1))
+
+
+def test_a_place_without_a_sweep_is_not_merged(table: Table) -> None:
+    with pytest.raises(SweepFileError, match="no sweep is there"):
+        merge_table(table, InProcess())

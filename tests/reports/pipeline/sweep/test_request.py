@@ -1,0 +1,69 @@
+"""Blocks are cut by time, and hold every seed once whatever their sizes."""
+
+import random
+
+import pytest
+
+from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.sweep.request import BLOCK_SECONDS, BLOCK_SEEDS_MAX, Begun, Block, SeedSpan, SweepRequest
+from tornlog.reports.pipeline.sweep.sweep import measured_sizes, seconds_a_seed
+
+
+def test_a_block_is_a_time_of_work_and_less_where_cores_would_be_idle() -> None:
+    seconds = {"quick": 0.01, "slow": 0.1}
+    large = SweepRequest(("quick", "slow"), 0, 10**8)
+
+    assert large.sizes(seconds, 1000) == {"quick": 4500, "slow": 450}
+    assert large.sizes({"quick": 1e-6, "slow": 100.0}, 1) == {"quick": BLOCK_SEEDS_MAX, "slow": 1}
+    small = SweepRequest(("quick", "slow"), 0, 10_000).sizes(seconds, 4)
+    blocks = list(Begun(SweepRequest(("quick", "slow"), 0, 10_000), small).blocks())
+    assert max(block.count * seconds[block.scenario] for block in blocks) < BLOCK_SECONDS
+    assert len(blocks) >= 4 * 32
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_and_what_they_are_merged_to_hold_every_seed_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    monkeypatch.setattr("tornlog.reports.pipeline.sweep.request.MERGED_SEEDS", draw.randint(1, 60))
+    first = draw.randint(0, 50)
+    request = SweepRequest(("a", "b", "c"), first, first + draw.randint(1, 120))
+    begun = Begun(request, {"a": draw.randint(1, 30), "b": draw.randint(1, 30)})
+    blocks = [block.span for block in begun.blocks()]
+
+    assert len({span.file_name for span in blocks}) == len(blocks)
+    for spans in (blocks, list(begun.merged())):
+        assert all(SeedSpan.of_file(span.file_name) == span for span in spans)
+        seeds = [(span.scenario, seed) for span in spans for seed in range(span.first, span.end)]
+        wanted = [(name, seed) for name in request.scenarios for seed in range(request.first, request.last)]
+        assert sorted(seeds) == wanted
+    for merged in begun.merged():
+        assert (
+            sum(
+                span.count
+                for span in blocks
+                if span.scenario == merged.scenario and merged.first <= span.first < merged.end
+            )
+            == merged.count
+        ), "a merged file has whole blocks"
+
+
+def test_sizes_are_measured_where_the_sweep_will_run() -> None:
+    name = "clean-stop-loses-nothing"
+    asked: list[Block] = []
+
+    class Noting(InProcess):
+        def results(self, function, items):  # type: ignore[no-untyped-def]
+            asked.extend(items := list(items))
+            return super().results(function, items)
+
+    sizes = measured_sizes(SweepRequest((name,), 50, 10**6), Noting())
+    assert [(block.scenario, block.first) for block in asked] == [(name, 50)]
+    assert 45 / 2 < sizes[name] <= BLOCK_SEEDS_MAX
+    assert measured_sizes(SweepRequest((name,), 0, 100), InProcess()) == {}
+    assert measured_sizes(SweepRequest((name,), 0, 10**6, block_seeds=7), InProcess()) == {}
+
+
+def test_a_seed_takes_some_time() -> None:
+    scenario, seconds = seconds_a_seed(Block("clean-stop-loses-nothing", 0, 3))
+    assert scenario == "clean-stop-loses-nothing"
+    assert 0 < seconds < 30

@@ -1,0 +1,146 @@
+"""A sweep and an audit on an object store: a server on loopback that speaks S3's protocol."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from tornlog.reports.pipeline.audit.audit import audit
+from tornlog.reports.pipeline.place import open_place, whole_file
+from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.session import session
+from tornlog.reports.pipeline.sweep.request import SweepRequest
+from tornlog.reports.pipeline.sweep.sweep import sweep
+from tornlog.reports.pipeline.sweep.table import Table
+
+pytestmark = pytest.mark.slow
+
+NAME = "clean-stop-loses-nothing"
+SECONDS_MAX = 120.0
+OF_A_USER = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def until_heard(port: int, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            assert server.poll() is None, "the server has ended"
+            assert time.monotonic() < deadline, "the server is not heard"
+            time.sleep(0.1)
+        else:
+            return
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Where the server listens, as part of a URI."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            until_heard(port, server)
+            yield f"endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1&allow_bucket_creation=true"
+        finally:
+            server.kill()
+
+
+@pytest.fixture
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A new bucket's name."""
+    for name, value in OF_A_USER.items():
+        monkeypatch.setenv(name, value)
+    made = f"of-{tmp_path.name.replace('_', '-')}".lower()[:60].rstrip("-")
+    system, path = open_place(f"s3://{made}?{endpoint}")
+    system.create_dir(path)
+    return made
+
+
+def objects(place: str, under: str) -> list[str]:
+    """Return the names of what is under a place."""
+    system, root = open_place(place)
+    found = system.get_file_info(fs.FileSelector(f"{root}/{under}", allow_not_found=True))
+    return sorted(one.base_name for one in found)
+
+
+def test_a_sweep_that_is_killed_goes_on_is_merged_and_reads_as_one_on_disk(
+    bucket: str, endpoint: str, tmp_path: Path
+) -> None:
+    place = f"s3://{bucket}/sweep?{endpoint}"
+    command = [sys.executable, "-m", "tornlog", "sweep", "--scenario", NAME, "--seeds", "400", "--out", place]
+    command += ["--master", "in-process"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + SECONDS_MAX
+        while not objects(place, "rows") and running.poll() is None:
+            assert time.monotonic() < deadline, "no block was done"
+            time.sleep(0.02)
+        os.kill(running.pid, signal.SIGKILL)
+    done = len(objects(place, "rows"))
+    assert done
+    assert Table(place).read(["seed"]).num_rows < 400, "it was killed too late"
+
+    ended = subprocess.run([*command, "--compact"], check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "all rows are in 1 file" in ended.stdout
+    assert " were there" in ended.stdout
+    assert objects(place, "rows") == [f"{NAME}-0000000000-400.parquet"]
+    here = Table(str(tmp_path / "here"))
+    sweep(SweepRequest((NAME,), 0, 400), here, InProcess())
+    rows = [table.read().drop(["wall_seconds"]) for table in (Table(place), here)]
+    assert rows[0].equals(rows[1])
+
+
+def test_an_object_whose_writer_fails_is_not_there(bucket: str, endpoint: str) -> None:
+    place = f"s3://{bucket}/half?{endpoint}"
+    system, root = open_place(place)
+    with pytest.raises(ValueError, match="on the way"), whole_file(system, f"{root}/rows/name") as stream:  # noqa: PT012
+        stream.write(b"half of it")
+        raise ValueError("on the way")
+
+    assert objects(place, "rows") == []
+
+
+def test_a_damaged_object_is_named_and_made_again(bucket: str, endpoint: str) -> None:
+    place = f"s3://{bucket}/damaged?{endpoint}"
+    request, table = SweepRequest((NAME,), 0, 8, block_seeds=4), Table(place)
+    sweep(request, table, InProcess())
+    before = table.read().drop(["wall_seconds"])
+    system, root = open_place(place)
+    (name, _) = objects(place, "rows")
+    with whole_file(system, f"{root}/rows/{name}") as stream:
+        stream.write(b"PAR1")
+
+    assert set(table.files().damaged) == {name}
+    assert sweep(request, table, InProcess()).done_before == 4
+    assert table.read().drop(["wall_seconds"]).equals(before)
+
+
+def test_a_store_on_an_object_store_is_audited_as_one_on_disk(
+    bucket: str, endpoint: str, source: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    place = f"s3://{bucket}/store?{endpoint}"
+    system, root = open_place(place)
+    here = tmp_path / "before"
+    for path in here.rglob("*"):
+        if path.is_file():
+            with whole_file(system, f"{root}/{path.relative_to(here)}") as stream:
+                stream.write(path.read_bytes())
+
+    with session("local[2]") as spark:
+        found = audit(spark, place)
+        assert (found.records, found.entries, found.index_entries) == (145, 145, 138)
+        assert found.first(10) == []
+        found.release()

@@ -1,0 +1,84 @@
+"""A file that is written through `whole_file` is there whole or not at all, whatever the file system promises."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import fs
+
+from tornlog.reports.pipeline.place import make_directory, whole_file
+
+
+class LikeHdfs(fs.FileSystemHandler):  # type: ignore[misc]
+    """A directory of this machine with HDFS's rule that nothing is renamed onto a name that is there."""
+
+    def __init__(self) -> None:
+        self._under = fs.LocalFileSystem()
+
+    def get_type_name(self) -> str:
+        return "hdfs-like"
+
+    def move(self, src: str, dest: str) -> None:
+        if os.path.exists(dest):
+            raise OSError(f"{dest} is there")
+        self._under.move(src, dest)
+
+    def open_output_stream(self, path: str, metadata: Any) -> Any:
+        return self._under.open_output_stream(path, metadata=metadata)
+
+    def get_file_info(self, paths: list[str]) -> Any:
+        return self._under.get_file_info(paths)
+
+    def get_file_info_selector(self, selector: Any) -> Any:
+        return self._under.get_file_info(selector)
+
+    def delete_file(self, path: str) -> None:
+        self._under.delete_file(path)
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        self._under.create_dir(path, recursive=recursive)
+
+    def _not_called(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    delete_dir = delete_dir_contents = delete_root_dir_contents = copy_file = normalize_path = _not_called
+    open_input_stream = open_input_file = open_append_stream = _not_called
+
+
+class LikeAnObjectStore(LikeHdfs):
+    """Likewise, with a name that appears when its stream is closed, for whatever reason that is."""
+
+    def get_type_name(self) -> str:
+        return "s3"
+
+    def move(self, src: str, dest: str) -> None:
+        raise AssertionError("a move copies every byte")
+
+
+@pytest.fixture(params=["local", "hdfs", "object store"])
+def system(request: pytest.FixtureRequest) -> fs.FileSystem:
+    kinds = {"hdfs": LikeHdfs, "object store": LikeAnObjectStore}
+    kind = kinds.get(request.param)
+    return fs.LocalFileSystem() if kind is None else fs.PyFileSystem(kind())
+
+
+def test_a_file_is_written_and_written_again(system: fs.FileSystem, tmp_path: Path) -> None:
+    directory = str(tmp_path / "deep" / "down")
+    make_directory(system, directory)
+    for text in (b"first", b"second"):
+        with whole_file(system, f"{directory}/name") as stream:
+            stream.write(text)
+        assert Path(directory, "name").read_bytes() == text
+        assert os.listdir(directory) == ["name"]
+
+
+def test_an_error_on_the_way_leaves_what_was_there(system: fs.FileSystem, tmp_path: Path) -> None:
+    path = tmp_path / "name"
+    for before in (None, b"whole"):
+        if before is not None:
+            path.write_bytes(before)
+        with pytest.raises(KeyboardInterrupt), whole_file(system, str(path)) as stream:  # noqa: PT012
+            stream.write(b"half")
+            raise KeyboardInterrupt
+        assert [one.read_bytes() for one in tmp_path.iterdir()] == ([] if before is None else [before])
