@@ -370,7 +370,7 @@ class ArrivalNotifier:
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
         """Notify a listener of every message from now on; not on a slave, nor without long polling.
 
-        awaits: asked once when many messages arrive in a queue together; it may be told of others all the same.
+        awaits: asked once when many messages arrive in a queue together; the listener may be called for others as well.
         """
         config = self._config
         if config.broker_role is BrokerRole.SLAVE or not config.long_polling_enable:
