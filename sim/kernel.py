@@ -100,8 +100,8 @@ class Kernel:
 
     __slots__ = (
         *("current", "disturb", "fuel", "landmarks_ms", "note", "now_ns", "trace", "wall_start_ms"),
-        *("_deadline_ns", "_digest", "_disturb_step", "_dying", "_failed", "_horizon", "_hub", "_machines"),
-        *("_last_decision_step", "_on_uncontested_point", "_outside", "_pending", "_policy"),
+        *("_deadline_ns", "_digest", "_disturb_step", "_dying", "_failed", "_horizon", "_hub", "_is_one_moment"),
+        *("_last_decision_step", "_machines", "_on_uncontested_point", "_outside", "_pending", "_policy"),
         *("_policy_failure", "_ready", "_step_limit", "_switches", "_task_count", "_timers"),
     )
 
@@ -119,6 +119,7 @@ class Kernel:
         """Durations that the code under test compares with, for those who draw how long a fault lasts."""
         self.fuel = 0
         self._horizon = 0
+        self._is_one_moment = False
         self._digest = RollingDigest()
         self._pending = self._digest.pending
         self.note = self._digest.note
@@ -260,14 +261,18 @@ class Kernel:
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
-        """Pass no scheduling point within a block: it compares what belongs together. Nothing in it may wait."""
-        fuel, horizon = self.fuel, self._horizon
+        """Pass no scheduling point within a block: it compares what belongs together.
+
+        Nothing in it may wait, wake a task or make one: a policy may end the quantum then, which the block stands for.
+        """
+        fuel, horizon, outer = self.fuel, self._horizon, self._is_one_moment
         self.fuel += ENDLESS
         self._horizon += ENDLESS
+        self._is_one_moment = True
         try:
             yield
         finally:
-            self.fuel, self._horizon = fuel, horizon
+            self.fuel, self._horizon, self._is_one_moment = fuel, horizon, outer
 
     def pass_time(self, ns: int) -> None:
         """Let time pass while nobody runs, however many could."""
@@ -307,6 +312,7 @@ class Kernel:
             self.refuse(current.machine)
             raise RuntimeError(f"{why.label}: would block, outside of any task")
         assert current.waiting is None, f"{current.name} runs"
+        assert not self._is_one_moment, f"{current.name} waits for {why.label} within what is to be one moment"
         current.waiting = why
         current.due_ns = due_ns
         current.park_number += 1
@@ -329,6 +335,7 @@ class Kernel:
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
         """Make a task, runnable at once. It is named `machine/name`, then `machine/name#2`, …"""
         assert machine.kernel is self, f"{machine.name} is another kernel's"
+        assert not self._is_one_moment, f"{name} is made within what is to be one moment"
         if not machine.alive:
             self.refuse(machine)
             raise MachineDied(machine.name)
@@ -456,6 +463,7 @@ class Kernel:
 
     def _make_ready(self, task: SimTask, *, woken: bool) -> None:
         assert task.waiting is not None, f"{task.name} can run already"
+        assert not self._is_one_moment, f"{task.name} is woken within what is to be one moment"
         task.waiting = None
         task.woken = woken
         if self.trace is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from tornlog.sim.attribute_points import attribute_points
 from tornlog.sim.choices import Choices
-from tornlog.sim.errors import MachineDied
+from tornlog.sim.errors import MachineDied, TaskFailedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import Machine
 from tornlog.sim.policies import Policy
@@ -279,3 +279,27 @@ def test_what_is_compared_at_one_moment_passes_no_point() -> None:
             return kernel.run(machine, body, time_limit_ns=0)
 
     assert {compare(walk(seed)) for seed in range(40)} == {(0, 0), (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (lambda machine, bell: machine.tasks.spawn("second", int), "second is made"),
+        (lambda machine, bell: bell.notify(), "m/listener is woken"),
+        (lambda machine, bell: machine.tasks.sleep(1), "m/main waits for sleep"),
+    ],
+)
+def test_no_task_is_made_or_woken_or_waits_within_one_moment(use: Callable[..., None], what: str) -> None:
+    kernel = Kernel(walk(1))
+    machine = kernel.machine("m")
+
+    def body() -> None:
+        bell = machine.tasks.signal("bell")
+        machine.tasks.spawn("listener", lambda: bell.wait(None))
+        machine.tasks.sleep(1)
+        with kernel.at_one_moment():
+            use(machine, bell)
+
+    with kernel, pytest.raises(TaskFailedError) as failed:
+        kernel.run(machine, body, time_limit_ns=10_000_000)
+    assert f"{what} within what is to be one moment" in str(failed.value.__cause__)
