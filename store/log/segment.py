@@ -27,7 +27,10 @@ class Segment:
     Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; while the store runs, none of them moves back.
     """
 
-    __slots__ = ("base_offset", "file", "flushed", "readable", "size_bytes", "store_timestamp_ms", "wrote")
+    __slots__ = (
+        *("base_offset", "blank_from", "file", "flushed", "readable", "size_bytes", "store_timestamp_ms"),
+        "wrote",
+    )
 
     def __init__(self, tasks: Tasks, file: MappedFile, base_offset: int, label: str) -> None:
         assert base_offset >= 0, base_offset
@@ -37,6 +40,8 @@ class Segment:
         self.wrote = tasks.cell(f"{label}.wrote")
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
+        self.blank_from = self.size_bytes
+        """Where the blank record begins that this life has closed the file with; set before `wrote`."""
         self.store_timestamp_ms = 0
         """Store time of the last record. Set after `wrote`, read before it: never newer than what `wrote` covers."""
 
@@ -61,6 +66,7 @@ class Segment:
         """Put the blank record behind what is there, as `append` does, and declare the file full."""
         assert 0 <= position <= self.size_bytes - len(blank), (position, len(blank), self.size_bytes)
         self.file.store(position, blank)
+        self.blank_from = position
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:

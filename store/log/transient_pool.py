@@ -109,6 +109,7 @@ class BufferedSegment(Segment):
         self._used_bytes = position + len(blank)
         assert 0 <= position <= self._used_bytes <= len(self._buffer), (position, self._used_bytes)
         self._buffer[position : self._used_bytes] = blank
+        self.blank_from = position
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:

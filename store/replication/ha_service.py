@@ -5,9 +5,10 @@ follows its master. Start it after the store, stop it before the store. Puts of 
 while it does not run.
 
 Each slave's connection has two tasks: one hears its reports, one sends it the log. Sent is what readers may see: under
-SYNC_FLUSH what is durable, so that no crash of the master leaves a slave with records that the master has lost. A
-report is believed as far as it can be true. One beyond what this connection has sent ends it: such a slave's log is
-longer than the master's.
+SYNC_FLUSH what is durable, so that no crash of the master leaves a slave with records that the master has lost. The
+blank record that closes a segment goes with what follows it: without that a recovery of the master cuts it. A report
+is believed as far as it can be true. One beyond what this connection has sent ends it: such a slave's log is longer
+than the master's.
 Source: RocketMQ HAService, HAConnection.
 """
 
@@ -186,8 +187,11 @@ class HAConnection:
             self.close(f"log offset {at}, which was to be sent next, has left the log")
             return True
         position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
-        end = min(position + batch_bytes, limit - segment.base_offset, segment.size_bytes)
-        assert 0 <= position < end <= segment.size_bytes, (position, end, segment.size_bytes)
+        # A blank that nothing follows yet is held back: the next segment may fail to be made, or be lost.
+        limit_here = segment.blank_from if limit == segment.end_offset else limit - segment.base_offset
+        end = min(position + batch_bytes, limit_here, segment.size_bytes)
+        if position >= end:
+            return False
         data = bytes(segment.file.view(position, end))
         self._sent.set(at + len(data))  # before the slave can have it, and say so
         self._send(encode_frame_header(at, len(data)) + data)

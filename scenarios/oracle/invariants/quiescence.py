@@ -10,7 +10,7 @@
     delayOffset.json   each level                              an interval of persisting, then
     consumerOffset.json each group                             an interval of persisting
     half, op           the ends of their queues                two passes of the check, then the flush
-    slave              its master's log, and has said so       until a silence is noticed, another connection made
+    slave              its master's last record, and says so   until a silence is noticed, another connection made
 
 It begins when the end has moved last. To each comes the time that the work itself takes on the disk. Whoever waits lets
 time pass; nothing here does. What of a disk's errors excuses a cursor is for whoever asks: in a world that has healed
@@ -201,8 +201,13 @@ def deciding(
 def following(
     service: str, host: str, slave: MessageStore, master: MessageStore, reports: Sequence[int], within_ms: int
 ) -> Iterator[Cursor]:
-    """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard."""
+    """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard.
+
+    It does not get a blank record that nothing follows, which a recovery of its master would cut.
+    """
     end = master.log.max_offset
+    if end % master.log.segment_bytes == 0 and (last := _last_record(master)) is not None:
+        end = last.physical_offset + last.size_bytes
     if master.log.min_offset == end and not slave.log.segments:
         return  # where a log begins in which nothing is left, only the next put says
     yield Cursor(f"log of {host}", service, slave.log.max_offset, end, within_ms)

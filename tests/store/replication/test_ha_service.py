@@ -8,7 +8,7 @@ import pytest
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.message import GetMessageStatus, PutMessageStatus
 
-from .conftest import Node, eventually, log_bytes, put
+from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
 
 Start = Callable[..., Node]
 
@@ -149,6 +149,29 @@ def test_a_slave_follows_its_master_again_after_the_master_was_away(node: Start)
     slave.ha.update_master_address(back.ha.address)
     caught_up(slave, back)
 
+    assert log_bytes(slave.store) == log_bytes(back.store)
+
+
+def test_a_blank_record_comes_with_what_follows_it_and_not_alone(node: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = node("slave", BrokerRole.SLAVE, master, ha_send_heartbeat_interval_ms=20)
+    put(master.store, 0, 2000)
+    caught_up(slave, master)
+    end = slave.store.log.max_offset
+    with monkeypatch.context() as without_room:
+        without_room.setattr(master.store.commit_log.allocate, "take", lambda base_offset: None)
+        refused = put(master.store, 1, 2000)
+    assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+    assert master.store.log.max_offset == SEGMENT_BYTES
+    assert master.stop()
+
+    back = node("master", BrokerRole.ASYNC_MASTER)
+    assert back.store.log.max_offset == end, "recovery cuts the blank"
+    assert slave.store.log.max_offset == end, "the slave has never had it"
+    put(back.store, 2)  # where the blank was
+    put(back.store, 3, 2000)
+    slave.ha.update_master_address(back.ha.address)
+    caught_up(slave, back)
     assert log_bytes(slave.store) == log_bytes(back.store)
 
 
