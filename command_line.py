@@ -73,7 +73,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "analyze": Entry(
         "reports.pipeline.analysis.command",
         "analyze",
-        "Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies of puts.",
+        "Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies, trends over code.",
     ),
     "audit": Entry(
         "reports.pipeline.audit.command",
@@ -128,7 +128,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "serve": Entry(
         "reports.cli.serve",
         "serve",
-        "Answer RocketMQ's clients from a store directory, until SIGTERM or SIGINT.",
+        "Answer RocketMQ's clients from a store directory, or as a name server alone, until SIGTERM or SIGINT.",
     ),
 }
 """Every command by name, in the order of the help; groups are dictionaries."""
