@@ -105,6 +105,10 @@ class TransactionalMessageCheckService(Service):
 
     # -- life --------------------------------------------------------------------------------------
 
+    def use(self, config: TransactionConfig) -> None:
+        """Go on with other settings."""
+        self.config = config
+
     def start(self) -> None:
         """Begin to make passes. What is put from now on is of this life."""
         self._own_from = self._half_end()

@@ -91,7 +91,8 @@ class TransactionalMessageService:
 
     def use(self, config: TransactionConfig) -> None:
         """Go on with other settings."""
-        self.config = self.checker.config = config
+        self.config = config
+        self.checker.use(config)
 
     def start(self) -> None:
         """Begin to ask. The store has been started, and offsets have been loaded and brought back to what it holds."""
