@@ -168,10 +168,11 @@ class DispatchService(Service):
             position = self._take_records(segment, position, end, None)
         else:
             more = True
-            while more:
+            while more and position < end:
                 position, count = self._take_plain(self._plain, segment, position, end)
-                before, position = position, self._take_records(segment, position, end, count)
-                more = position > before
+                if position < end:
+                    before, position = position, self._take_records(segment, position, end, count)
+                    more = position > before
         if position < end:
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
@@ -184,7 +185,7 @@ class DispatchService(Service):
         if self.dispatchers[0] != self.dispatch_to_queue or any(one not in self.plain_dispatchers for one in others):
             return position, ROWS_MAX
         view = segment.file.view(0, end)
-        while plain.scan(view, position, segment.base_offset, check_crc=False):
+        while position < end and plain.scan(view, position, segment.base_offset, check_crc=False):
             runs = plain.runs()
             queues = [self._queues.find_or_create(*self._plain_queues[run[0]]) for run in runs]
             if not _follow_on(runs, queues):
