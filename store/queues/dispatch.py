@@ -365,8 +365,7 @@ class ArrivalNotifier:
         self._config = config
         self._on_arriving = on_arriving
         self._delays_ms = delays_ms
-        self._listeners: tuple[MessageArrivingListener, ...] = ()
-        self._awaits: dict[MessageArrivingListener, Awaits] = {}
+        self._listeners: tuple[tuple[MessageArrivingListener, Awaits], ...] = ()
 
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
         """Notify a listener of every message from now on; not on a slave, nor without long polling.
@@ -378,22 +377,19 @@ class ArrivalNotifier:
             return
         if not self._listeners:
             self._on_arriving.append(self.notify)
-        self._awaits[listener] = awaits
-        self._listeners = (*self._listeners, listener)
+        self._listeners = (*self._listeners, (listener, awaits))
 
     def remove(self, listener: MessageArrivingListener) -> None:
         """Notify a listener no more. ValueError if it was not notified."""
         listeners = list(self._listeners)
-        listeners.remove(listener)
+        del listeners[[one for one, _ in listeners].index(listener)]
         self._listeners = tuple(listeners)
-        if listener not in listeners:
-            del self._awaits[listener]
         if not listeners:
             self._on_arriving.remove(self.notify)
 
     def awaits(self, topic: str, queue_id: int) -> bool:
         """Return whether any listener wants to know of messages in a topic's queue."""
-        return any(self._awaits.get(listener, _always)(topic, queue_id) for listener in self._listeners)
+        return any(awaits(topic, queue_id) for _, awaits in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:
         """Notify every listener of one record, in its own queue and in the others it names."""
@@ -413,7 +409,7 @@ class ArrivalNotifier:
                 for seen in light_records(record, lmq=self._config.enable_lmq)
             ]
         for each in arrivals:
-            for listener in self._listeners:
+            for listener, _ in self._listeners:
                 try:
                     listener(each)
                 except Exception as error:  # its own matter: the message is there all the same
