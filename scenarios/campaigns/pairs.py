@@ -106,12 +106,6 @@ LIMITS: tuple[Limit, ...] = (
         _ANY_DISK,
         "a broker's clients put one message at a time, into one queue, wait for it, and look nothing up",
     ),
-    Limit(
-        ("retention", "removal undone"),
-        (_ALONE, _CLUSTER),
-        _ANY_DISK,
-        "operators delete beside the store: what that takes from a broker's clients, no ledger notes",
-    ),
     Limit(("stop under load",), (_ALONE, _BROKER), _ANY_DISK, "a cluster's users are done when a machine is stopped"),
     Limit(
         _NOT_OF_CLUSTERS,

@@ -1,7 +1,7 @@
 """Disk space: how much room a store's disk has while there is traffic, and what retention removes to make some."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import FileImage
@@ -11,7 +11,6 @@ from ...store.message_store import MessageStore
 from ...store.retention.cleaning import SEGMENTS_PER_PASS
 from .evidence import Violation
 from .invariants import clean
-from .ledger import Ledger
 
 _TAKEN_BACK_PERCENT = 85
 _SEGMENTS_FREE = 2
@@ -84,6 +83,16 @@ def _is_of_a_queue(directory: str, path: str) -> bool:
     return path.startswith(f"{directory}/") and directory_of(path).rpartition("/")[2].isdecimal()
 
 
+class Expiring(Protocol):
+    """Whoever keeps what was promised of messages that retention takes."""
+
+    def expire(self, log_offset: int) -> None:
+        """Note that segments in front of a log offset are about to go."""
+
+    def end_queue(self, place: tuple[str, int]) -> None:
+        """Note that a queue is about to have no file left."""
+
+
 class WatchedRemovals:
     """A store's files, with an eye on what it removes while it runs; what a recovery removes is DUR's and PREFIX's.
 
@@ -95,7 +104,7 @@ class WatchedRemovals:
         files: Any,
         disk: Disk,
         room: Room,
-        ledger: Ledger,
+        ledger: Expiring,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
         self.store: MessageStore | None = None
@@ -133,7 +142,7 @@ class WatchedRemovals:
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
             return  # one that was never used
         self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path)))
-        self._ledger.expired_to = max(self._ledger.expired_to, base_offset + store.log.segment_bytes)
+        self._ledger.expire(base_offset + store.log.segment_bytes)
         if self.first_removed is None:
             mtime_ms = self._files.status(path).mtime_ms
             self.first_removed = path, FileImage(self._disk.content(path), mtime_ms)

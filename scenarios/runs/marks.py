@@ -26,6 +26,7 @@ _RUN_MARKS: dict[str, str] = {
     "late answer": "a client got an answer of a broker that had died since",
     "pulled from a slave": "a consumer was given messages by a slave",
     "slave took over": "a slave was restarted as master, for its master was lost",
+    "moved to what is left": "a consumer asked a broker for what had expired, and went on where the queue begins now",
     "sent to another broker": "a producer that one broker had not answered went on at another",
     "another name server": "a client turned to another name server, for one had not answered",
     "decided when asked": "a producer that was asked about a half message said what is to become of it",

@@ -30,15 +30,22 @@ _LOOK_MS = 500
 """How often somebody looks at a disk that is short of room."""
 
 
-def retention_operator(store: MessageStore, stream: Stream) -> Callable[[], None]:
+def retention_operator(
+    store: MessageStore, stream: Stream, called_off: Callable[[int | None], bool] | None = None
+) -> Callable[[], None]:
     """Return a task that lets hours pass for some of the oldest segments and has deleted what expired, some times over.
 
     Time passes by what the files say about when they were last changed; what is put into one later renews it.
+    called_off: lets so many ms pass, or fewer if it is called off then, and returns whether it is.
     """
 
     def operate() -> None:
         for _ in range(stream.between(1, _ROUNDS_MAX, "rounds")):
-            store.world.tasks.sleep(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms"))
+            pause_ms = stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms")
+            if called_off is None:
+                store.world.tasks.sleep(pause_ms)
+            elif called_off(pause_ms):
+                return
             _age(store, stream.below(4, "thirds of the log that expire"))
             store.execute_delete_files_manually()
 

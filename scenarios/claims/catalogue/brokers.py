@@ -144,6 +144,27 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
         ),
     ),
+    # Old segments of the broker's log expire while consumers are on their way through them, or have yet to begin.
+    Scenario(
+        "consumers-are-moved-past-what-expired-alone",
+        "a consumer whose next messages have expired goes on at the oldest that is left, and misses no other",
+        BROKER.replace(
+            heals=(True, True, False),
+            consumers=(1, 2),
+            messages_each=(5, 12),
+            messages={"body_bytes_max": (300, 700)},
+            commit_log_bytes=(1024,),
+            consume_queue_bytes=(100, 200),
+            consuming={"filtered": (False, False, True)},
+            retention={"deletes_segments": (True,)},
+            broker={
+                "pull_messages_max": (1, 1, 4),
+                "commits_with_pulls": (True, False),
+                "consumer_restart_chance": (0.5, 1.0),
+                "work_ms": (50, 500, 2_000),
+            },
+        ),
+    ),
     # Slaves of the broker die and are pulled from, and its consumers are sent to them and back.
     Scenario(
         "slaves-give-what-their-master-has",

@@ -229,6 +229,8 @@ _SLAVES: Mapping[str, Any] = {
 }
 """Of a broker: half messages are for one without. A master whose failed sync took what a slave has is never followed
 again, and a sync master then answers nobody SUCCESS."""
+_BROKER_RETENTION: Mapping[str, Any] = {**_RETENTION, "cluster": {"sync_master": (False,)}}
+"""A slave that was off while its master's retention removed what would come next is never one that puts wait for."""
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
 _ALONE_MIX = (
     _EVERYTHING.replace(endings=_ENDINGS)
@@ -304,6 +306,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(**_OF_BROKERS, **_TROUBLES, **_SLOW_DISK)
         .with_optional(0.4, **_links(brokers.TROUBLED), **_CLOCK, **_SMALL_DISKS)
         .with_optional(0.2, **_FAILING_DISK, **_TORN)
-        .with_optional(0.2, slaves=_SLAVES),
+        .with_optional(0.2, slaves=_SLAVES)
+        .with_optional(0.2, retention=_BROKER_RETENTION),
     ),
 )

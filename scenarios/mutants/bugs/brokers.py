@@ -190,6 +190,47 @@ NO_MATCH_WAITS = Mutant(
 )
 
 
+# moved-to-the-end: a pull of what retention has removed is sent behind the queue's last message, and not to its first.
+def _answer_moved_to_end(
+    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
+) -> RemotingCommand:
+    if result.status is GetMessageStatus.OFFSET_TOO_SMALL:
+        bit(result.next_begin_offset != result.max_offset)
+        result.next_begin_offset = result.max_offset
+    return _original_answer(request, code, broker_id, result)
+
+
+_EXPIRING = _LIVELY.replace(
+    retention={"deletes_segments": (True,)},
+    commit_log_bytes=(1024,),
+    messages={"body_bytes_max": (700,)},
+    broker={"consumer_restart_chance": (0.5,), "work_ms": (500,)},
+)
+MOVED_TO_THE_END = Mutant(
+    "moved-to-the-end",
+    "a consumer whose next messages have expired misses all that is left of its queue",
+    (Patch(pull, "_answer", _answer_moved_to_end),),
+    ("CLEAN", "LIVE"),
+    _EXPIRING,
+)
+
+
+# expired-waits: a pull of what retention has removed is held like one that finds nothing, and answered like one.
+def _code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
+    if bit(result.status is GetMessageStatus.OFFSET_TOO_SMALL):
+        return ResponseCode.PULL_NOT_FOUND
+    return _original_code_of(result, offset)
+
+
+EXPIRED_WAITS = Mutant(
+    "expired-waits",
+    "a consumer whose next messages have expired waits for them for ever",
+    (Patch(pull, "_code_of", _code_that_waits_for_the_expired),),
+    ("LIVE",),
+    _EXPIRING,
+)
+
+
 # hold-without-second-look: a pull that found nothing is held without another look at its queue. A message that has come
 # between the two has notified nobody, and the pull waits for the next one, or for the next look at all queues.
 def _hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:

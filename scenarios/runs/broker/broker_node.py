@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ....faults.disk.disk import Disk
 from ....faults.simulation.disk_lifecycle import DiskLifecycle
@@ -17,19 +17,21 @@ from ....store.broker.outer_api import INTERVAL_MS, REGISTER_TIMEOUT_MS, SYNCHRO
 from ....store.broker.server import RemotingServer
 from ....store.broker.topics import TopicConfig
 from ....store.config import BrokerRole, FlushDiskType
-from ....store.errors import CorruptFileError
+from ....store.errors import CorruptFileError, DivergedError
 from ....store.formats.host import Host
 from ....store.message_store import MessageStore
-from ....store.world import World
+from ....store.world import Files, Signal, Task, World
 from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
-from ...oracle.evidence import Violation, place_of, tried
-from ...oracle.invariants import quiescence, rep, scan
+from ...oracle.disk_space import Room, WatchedRemovals
+from ...oracle.evidence import Evidence, Violation, place_of, tried
+from ...oracle.invariants import clean, quiescence, rep, scan
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.judge import Judge
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
+from ...workload import operators
 from ...workload.mishaps import SERVICES
 from ..settling import Settling
 from .client_ledger import ClientLedger, topic_of_users
@@ -118,6 +120,10 @@ class BrokerNode:
         """Whether the newest life's store has given its files back."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
+        self._operator: Task | None = None
+        """Who has old segments deleted in the newest life, if anybody does."""
+        self._closing: Signal | None = None
+        """What tells that operator that the broker stops."""
 
     def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         """Be a certain broker from the next life on; others: those beside it."""
@@ -182,6 +188,7 @@ class BrokerNode:
         self.store = None
         machine.at_death.append(self._note_death)
         self._has_shut_down = False
+        self._operator = self._closing = None
 
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
@@ -205,6 +212,11 @@ class BrokerNode:
             raise
         closed, answered = broker.channel_closed, broker.calls.answered
         server.start(broker.routes(), on_channel_closed=closed, on_response=answered)
+        if self._plan.retention.deletes_segments and not self.is_slave:  # on slaves nothing is ever old enough
+            stream = self._settling.streams(f"{machine.name}/retention")
+            closing = self._closing = machine.tasks.signal("retention operator")
+            operator = operators.retention_operator(self.loaded, stream, closing.wait)
+            self._operator = machine.tasks.spawn("retention operator", operator)
 
     def _make_topics(self, broker: Broker) -> None:
         """Have every topic of users, as an operator makes it at each broker of a cluster."""
@@ -217,6 +229,10 @@ class BrokerNode:
         machine, disk, _ = self.running
         assert self._server is not None, "it has been started"
         assert self._broker is not None, "it has been started"
+        if self._operator is not None:
+            assert self._closing is not None, "who can end can be called off"
+            self._closing.notify()
+            self._operator.join(None)
         self._broker.held_pulls.release()
         if not self._server.shutdown() and not allowances.delays(disk, self._plan):
             summary = "requests are not answered at a stop"
@@ -226,6 +242,21 @@ class BrokerNode:
         self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
         self._settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
+
+    def clean(self) -> None:
+        """Wait until what has expired is gone from it."""
+        self._settling.clean(self.loaded, self.running[1])
+
+    def expire(self, log_offset: int) -> None:
+        """Note that segments in front of a log offset are about to go: slaves may have them all the same."""
+        self.note_log()
+        self.clients.expired_to = max(self.clients.expired_to, log_offset)
+        self._settling.ledger.expire(log_offset)
+
+    def end_queue(self, place: tuple[str, int]) -> None:
+        """Note that a queue is about to have no file left: nobody has asked for that."""
+        summary = f"the queue {place[0]}/{place[1]} goes"
+        self._judge.broken("CLEAN", summary, "files", "at least one", "none")
 
     def cursors(self) -> Iterator[Cursor]:
         """Yield what beside a master's store is to come to its end."""
@@ -270,12 +301,21 @@ class BrokerNode:
         for name, (at, end) in tables.items():
             yield Cursor(f"{name} of {self.identity.name}", slave.synchronize.name, at, end, within_ms)
 
-    def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
-        """Yield what is wrong with how a slave stands to its master, now that it will not change."""
-        (slave, store), (_, own) = self._loaded, master._loaded
+    @property
+    def is_left_behind(self) -> bool:
+        """Return whether a slave has given up following: its master's retention has removed what would come next."""
+        return self._plan.retention.deletes_segments and self._diverged is not None
+
+    @property
+    def _diverged(self) -> DivergedError | None:
+        slave, _ = self._loaded
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"
-        diverged = slave.ha.client.diverged
+        return slave.ha.client.diverged
+
+    def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
+        """Yield what is wrong with how a slave stands to its master, now that it will not change."""
+        (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
         return rep.check_settled(self.identity.name, store, own, None if diverged is None else str(diverged))
 
     @property
@@ -308,6 +348,11 @@ class BrokerNode:
             self._judge.report(self.clients.check_shown(records))
 
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
+        removals = None
+        if self._plan.retention.deletes_segments and not self.is_slave:
+            room = Room(self._kernel, disk)
+            removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
+            world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
         vouched = scan.vouched(disk, self._config) if scan.is_to_be_checked(self._plan) else None
         try:
@@ -321,6 +366,8 @@ class BrokerNode:
             invariant = "META" if is_progress else "START"
             summary = f"the broker cannot be opened: {type(error).__name__}: {error}"
             self._judge.broken(invariant, summary, "load", "", "", detail=f"raised in {place_of(error)}")
+        if removals is not None:
+            removals.store = broker.own_store
         if vouched is not None:
             self._judge.report(scan.check(broker.own_store, vouched))
         return broker
@@ -344,9 +391,11 @@ class BrokerNode:
         if store.log.segments:
             tried("START")
         found = self._judge.recovery_alone(store, disk)
+        self._judge.report(clean.check(Evidence(self._settling.ledger, found)))
         self._judge.report(self.clients.check_recovery(found.records))
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
-        self.clients.note_recovery(found.records, durable=not allowances.sync_errors(disk))
+        ends = {place: queue.max_offset for place, queue in found.queues.items()}
+        self.clients.note_recovery(found.records, ends, durable=not allowances.sync_errors(disk))
         self._history.begin(store.log)
         self.store = store
 

@@ -7,6 +7,7 @@
     a message that is to wait  as a half message; it is delivered when its time has come, in each life once at most
     a half message             it is there, in one form or another; once committed, it may be there once for each time
                                that was said; once rolled back, never
+    what expires               may be gone, in whatever form it is; consumers are moved past nothing else
 
 After a power cut under ASYNC_FLUSH the first and second hold as far as the log was flushed; otherwise they hold, but of
 what was in a buffer only when its process was killed. What a recovery found after a sync that failed may be in the page
@@ -60,6 +61,8 @@ class ExpectedMessage(NamedTuple):
 
     name: str
     why: Why
+    log_begin: int
+    """Where in the log its record begins."""
     log_end: int
     """An offset of the log that its record ends before."""
 
@@ -113,10 +116,12 @@ class ClientLedger:
     expected: dict[MessagePlace, ExpectedMessage] = field(default_factory=dict)
     cached: dict[MessagePlace, ExpectedMessage] = field(default_factory=dict)
     """What a recovery has found that a failed sync may have kept from the disk: in the page cache at least."""
-    halves: dict[str, int] = field(default_factory=dict)
-    """Half messages, and those that are to wait, that were answered, and where in the log they end."""
-    durable_halves: set[str] = field(default_factory=set)
-    """Those that a recovery has found."""
+    halves: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Half messages, and those that are to wait, that were answered, and where in the log they begin and end."""
+    durable_halves: dict[str, int] = field(default_factory=dict)
+    """Those that a recovery has found, and where in the log each begins, or its newest copy."""
+    expired_to: int = 0
+    """Log offset up to which retention has set out to remove segments: what is in front of it may be gone."""
     dealt_with: set[MessagePlace] = field(default_factory=set)
     """What consumers were given, and lived to deal with, and no crash has taken."""
     seen_until: dict[Queue, int] = field(default_factory=dict)
@@ -138,7 +143,7 @@ class ClientLedger:
     def answer_half(self, send: Send, log_offset: int, *, asked_in: int) -> None:
         """Note that a half message was answered SUCCESS that was sent in some life."""
         if asked_in == self.life or self.sync_flush:
-            self.halves[send.name] = log_offset + len(send.body) + _BESIDE_BODY_BYTES_MAX
+            self.halves[send.name] = log_offset, log_offset + len(send.body) + _BESIDE_BODY_BYTES_MAX
 
     def answer_delayed(self, send: Send, log_offset: int, *, asked_in: int) -> None:
         """Note that a message was answered SUCCESS that is to wait."""
@@ -201,6 +206,23 @@ class ClientLedger:
             summary, expected = f"{send.name} was given to a consumer early", f">= {send.options.delay_ms} ms"
             yield Violation("SCHED", summary, field="delivery", expected=expected, found=f"{waited_ms} ms")
 
+    def check_skipped(self, queue: Queue, begin: int, end: int, *, asked_in: int) -> Iterator[Violation]:
+        """Yield the first message of a queue's offsets that a consumer is sent past although it has not expired.
+
+        It had asked in some life: what an earlier one says of its queue's bounds, no later one need have.
+        """
+        if asked_in != self.life or not self.expired_to:
+            return
+        tried("CLEAN")
+        for queue_offset in range(begin, end):
+            place = MessagePlace(*queue, queue_offset)
+            owed = self.durable.get(place) or self.expected.get(place)
+            if owed is not None and owed.log_begin >= self.expired_to:
+                summary = f"a consumer is sent past {owed.name}, which has not expired"
+                expected = f"{queue[0]}/{queue[1]} @ {queue_offset}"
+                yield Violation("CLEAN", summary, field="next offset", expected=expected, found=f"@ {end}")
+                return
+
     def pass_over(self, queue: Queue, until: int) -> None:
         """Note that a consumer wants what is before an offset no more, whether or not it was given any of that."""
         self.seen_until[queue] = max(self.seen_until.get(queue, 0), until)
@@ -234,13 +256,21 @@ class ClientLedger:
     def note_stop(self, *, keeps_progress: bool = True) -> None:
         """Note a clean stop, which keeps everything that a sync could; progress only if the disk let it."""
         self.cached.clear()
-        self.durable_halves |= self.halves.keys()
+        self._keep_halves()
         self.halves.clear()
         self.durable |= self.expected
         self.expected.clear()
         if keeps_progress:
             self.commits.note_kept()
         self._end_life()
+
+    def _keep_halves(self) -> None:
+        self.durable_halves |= {name: begin for name, (begin, _) in self.halves.items()}
+
+    def _owed_halves(self) -> list[str]:
+        """Return those that have to be there."""
+        begins = self.durable_halves | {name: begin for name, (begin, _) in self.halves.items()}
+        return sorted(name for name, begin in begins.items() if begin >= self.expired_to)
 
     def _end_life(self) -> None:
         self.life += 1
@@ -274,7 +304,7 @@ class ClientLedger:
             kept_where = max(flushed_where, committed_where)
         expected = self.expected.items()
         self.expected = {place: each for place, each in expected if each.log_end <= kept_where}
-        self.halves = {name: end for name, end in self.halves.items() if end <= kept_where}
+        self.halves = {name: span for name, span in self.halves.items() if span[1] <= kept_where}
         self._last_sent.clear()
 
     def check_recovery(self, records: list[FoundRecord]) -> Iterator[Violation]:
@@ -283,6 +313,8 @@ class ClientLedger:
         for place, expected in {**self.cached, **self.durable, **self.expected}.items():
             tried(expected.why.value)
             record = found.get(place)
+            if record is None and expected.log_begin < self.expired_to:
+                continue
             if record is None or record.body != self.sends[expected.name].body:
                 there = "nothing"
                 if record is not None:
@@ -290,8 +322,10 @@ class ClientLedger:
                 name, why = expected.name, expected.why
                 summary = f"{name}, which was {why.name.lower()} at {place}, is not there"
                 yield Violation(why.value, summary, field="message", expected=name, found=there)
-        halves = self.durable_halves | self.halves.keys()
-        for name in sorted(halves - {name_in(one.body) for one in records}):
+        there_in_some_form = {name_in(one.body) for one in records}
+        for name in self._owed_halves():
+            if name in there_in_some_form:
+                continue
             summary = f"the waiting message of {name}, which was answered, is not there"
             yield Violation("DUR", summary, field="waiting message", expected=name, found="nothing")
         copies: Counter[str] = Counter()
@@ -318,22 +352,32 @@ class ClientLedger:
                 expected_copies = f"at most {send.answered} answered and {send.maybe} not"
                 yield Violation("ONCE", summary, field="copies", expected=expected_copies, found=str(count))
 
-    def note_recovery(self, records: list[FoundRecord], *, durable: bool = True) -> None:
-        """Note what a recovery has found, and what it has not: both are final, if what it found is durable."""
+    def note_recovery(
+        self, records: list[FoundRecord], queue_ends: Mapping[Queue, int], *, durable: bool = True
+    ) -> None:
+        """Note what a recovery has found, and what it has not: both are final, if what it found is durable.
+
+        queue_ends: where its queues end, of whose messages all may have expired.
+        """
         found = found_places(records)
-        everything = {place: ExpectedMessage(name_in(record.body), Why.ANSWERED, 0) for place, record in found.items()}
-        halves = {name_in(found.body) for found in records if found.record.topic in _WAITING}
+        everything = {
+            place: ExpectedMessage(name_in(record.body), Why.ANSWERED, record.record.physical_offset, 0)
+            for place, record in found.items()
+        }
+        halves = {
+            name_in(found.body): found.record.physical_offset for found in records if found.record.topic in _WAITING
+        }
         if durable:
             self.durable, self.durable_halves, self.cached = everything, halves, {}
         else:
             if self.sync_flush:
                 self.durable |= self.expected
-                self.durable_halves |= self.halves.keys()
+                self._keep_halves()
             self.cached = everything
         self.expected.clear()
         self.halves.clear()
         self.dealt_with &= found.keys()
-        ends: dict[Queue, int] = {}
+        ends = dict(queue_ends) if self.expired_to else {}
         for place in found:
             ends[place[:2]] = max(ends.get(place[:2], 0), place.queue_offset + 1)
         self.commits.take_back(ends)
@@ -356,7 +400,7 @@ class ClientLedger:
         """Yield every message that waits, now that none may: half ones are committed or, if excused, given up."""
         committed = {name_in(found.body) for found in records if is_of_users(found.record.topic)}
         given_up = {name_in(found.body) for found in records if found.record.topic == GIVEN_UP_TOPIC}
-        for name in sorted(self.durable_halves | self.halves.keys()):
+        for name in self._owed_halves():
             send = self.sends[name]
             if send.options.delay_level:
                 tried("SCHED")
@@ -407,7 +451,7 @@ class ClientLedger:
             yield Violation("QOFF", summary, field="place", expected=there.name, found=f"{name} at {place}")
         if there is None or there.why is Why.SHOWN:
             log_end = log_offset + len(self.sends[name].body) + _BESIDE_BODY_BYTES_MAX
-            self.expected[place] = ExpectedMessage(name, why, log_end)
+            self.expected[place] = ExpectedMessage(name, why, log_offset, log_end)
 
 
 def found_places(records: list[FoundRecord]) -> dict[MessagePlace, FoundRecord]:

@@ -190,7 +190,11 @@ class BrokerConsumer:
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, _RETRY_MS))
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
-            self._move(queue, position, int(response.ext_fields["nextBeginOffset"]))
+            following = int(response.ext_fields["nextBeginOffset"])
+            if response.code == ResponseCode.PULL_OFFSET_MOVED and not is_slave:
+                ledger.hits["moved to what is left"] += following > position
+                self._report(ledger.check_skipped(queue.queue, position, following, asked_in=asked_in))
+            self._move(queue, position, following)
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
@@ -199,8 +203,10 @@ class BrokerConsumer:
         passes_over = self._wanted is not EVERYTHING
         for record in self._records_in(response):
             place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
-            is_behind = passes_over and place[:2] == queue.queue and place.queue_offset > following
-            if place != (*queue.queue, following) and not is_behind:
+            is_behind = place[:2] == queue.queue and place.queue_offset > following
+            if is_behind and ledger.expired_to and not passes_over:
+                self._report(ledger.check_skipped(queue.queue, following, place.queue_offset, asked_in=asked_in))
+            elif place != (*queue.queue, following) and not (is_behind and passes_over):
                 facts = ("", -1, "next message", str(MessagePlace(*queue.queue, following)), str(place))
                 self._report([Violation("READ", "a pull skips or repeats", *facts)])
             now_ns = self._world.clock.monotonic_ns()

@@ -361,6 +361,8 @@ class BrokerRun(Execution):
     @property
     def _has_heir(self) -> bool:
         """Return whether the first slave has all of its master's log: one that began empty has its end only."""
+        if self._nodes[1].is_left_behind:
+            return False
         master, slave = self._nodes[0].loaded, self._nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
 
@@ -430,8 +432,13 @@ class BrokerRun(Execution):
         for node in (master, *reversed(others)):
             store, (_, disk, _) = node.store, node.running
             assert store is not None, "it has been loaded"
-            beside = partial(node.following, self._nodes[0]) if node.is_slave else node.cursors
-            self._settling.come_to_rest(store, disk, beside, sleep=sleep)
+            if not node.is_slave:
+                self._settling.come_to_rest(store, disk, node.cursors, sleep=sleep)
+            else:
+                beside, gives_up = partial(node.following, self._nodes[0]), partial(getattr, node, "is_left_behind")
+                self._settling.come_to_rest(store, disk, beside, sleep=sleep, gives_up=gives_up)
+            if self._plan.retention.deletes_segments and not node.is_slave:
+                self._run_on(node.running[0], "clean", node.clean)
             if node.is_slave:
                 self._judge.report(node.check_replica(self._nodes[0]))
 

@@ -78,6 +78,22 @@ def test_a_retention_operator_who_comes_late_for_a_segment_goes_on(monkeypatch: 
     assert on_a_store("late", body) > 0
 
 
+def test_a_retention_operator_who_is_called_off_deletes_nothing_more() -> None:
+    pauses: list[int | None] = []
+
+    def called_off(pause_ms: int | None) -> bool:
+        pauses.append(pause_ms)
+        return True
+
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
+        retention_operator(store, stream, called_off)()
+        store.world.tasks.sleep(60_000)
+        return store.log.min_offset
+
+    assert on_a_store("called off", body) == 0
+    assert len(pauses) == 1
+
+
 def test_a_queue_operator_removes_what_nothing_is_left_of_or_does_not_care(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -58,7 +58,7 @@ def test_what_was_answered_is_there_after_what_may_not_take_it(
 def test_what_a_recovery_has_found_is_there_for_good() -> None:
     ledger = ClientLedger(sync_flush=False)
     found = answered(ledger, "m0", 0)
-    ledger.note_recovery([found])
+    ledger.note_recovery([found], {})
     ledger.note_crash(POWER, flushed_where=0)
 
     assert invariants(ledger, found) == []
@@ -157,7 +157,7 @@ def test_everything_is_shown_but_what_took_the_place_of_something_lost() -> None
     lost = ledger.begin("m0", body_of("m0", 40))
     assert not list(ledger.show(place(0), lost.body, 0, asked_in=0, now_ns=0))
     ledger.note_crash(POWER, flushed_where=0)
-    ledger.note_recovery([])
+    ledger.note_recovery([], {})
     records = [answered(ledger, "m1", 0), answered(ledger, "m2", 1)]
     missing = list(ledger.check_shown(records))
     assert [violation.invariant for violation in missing] == ["LIVE"]
@@ -170,7 +170,7 @@ def test_a_start_takes_a_group_back_to_where_its_queue_ends_for_good() -> None:
     with ledger.commits.committing(queue, 5) as commit:
         commit.is_answered = True
     ledger.note_crash(POWER, flushed_where=0)
-    ledger.note_recovery([found])
+    ledger.note_recovery([found], {})
 
     assert [one.expected for one in ledger.commits.check(queue, 5, asked_in=ledger.life)] == ["0 to 1"]
     assert not list(ledger.commits.check(queue, 1, asked_in=ledger.life))
@@ -213,7 +213,7 @@ def test_what_a_recovery_found_after_a_failed_sync_is_in_the_page_cache_at_least
     for profile, expected in ((KILL, ["DUR"]), (POWER, [])):
         ledger = ClientLedger(sync_flush=False)
         found = answered(ledger, "m0", 0)
-        ledger.note_recovery([found], durable=False)
+        ledger.note_recovery([found], {}, durable=False)
         ledger.note_crash(profile, flushed_where=0)
         assert invariants(ledger) == expected
 
@@ -247,3 +247,40 @@ def test_what_was_made_for_those_who_were_answered_is_in_the_tables_of_a_start()
     assert (missing.invariant, missing.field) == ("META", "group")
     (gone,) = ledger.check_tables({}, {"consumers"})
     assert gone.found == "no such topic"
+
+
+def test_what_has_expired_is_owed_no_more_and_nothing_behind_it_is_excused() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    answered(ledger, "m0", 0, log_offset=100)
+    left = answered(ledger, "m1", 1, log_offset=2_000)
+    half = ledger.begin("h0", body_of("h0", 40), is_half=True, commits=True)
+    ledger.answer_half(half, 200, asked_in=0)
+    assert invariants(ledger) == ["DUR", "DUR", "DUR"]
+
+    ledger.expired_to = 1_024
+    assert invariants(ledger) == ["DUR"]
+    assert invariants(ledger, left) == []
+    assert not list(ledger.check_decided([]))
+
+
+def test_a_start_that_finds_a_queue_of_which_all_has_expired_takes_no_group_back() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    answered(ledger, "m0", 0, log_offset=100)
+    with ledger.commits.committing(("T0", 0), 1) as commit:
+        commit.is_answered = True
+    ledger.note_stop()
+    ledger.expired_to = 1_024
+    ledger.note_recovery([], {("T0", 0): 1})
+    (lost,) = ledger.commits.check(("T0", 0), 0, asked_in=ledger.life)
+    assert (lost.invariant, lost.expected) == ("META", "1 to 1")
+
+
+def test_a_consumer_is_sent_past_what_has_expired_and_nothing_else() -> None:
+    ledger = ClientLedger(sync_flush=True)
+    for number in range(3):
+        answered(ledger, f"m{number}", number, log_offset=1_000 * number)
+    ledger.expired_to = 1_024
+    assert not list(ledger.check_skipped(("T0", 0), 0, 2, asked_in=0))
+    (missed,) = ledger.check_skipped(("T0", 0), 0, 3, asked_in=0)
+    assert (missed.invariant, missed.expected, missed.found) == ("CLEAN", "T0/0 @ 2", "@ 3")
+    assert not list(ledger.check_skipped(("T0", 0), 0, 3, asked_in=1)), "the bounds of another life are its own"
