@@ -37,6 +37,11 @@ def is_local(system: fs.FileSystem) -> bool:
     return isinstance(system, fs.LocalFileSystem)
 
 
+def is_object_store(place: str) -> bool:
+    """Return whether a place is in an object store, by its URI."""
+    return place.partition("://")[0] in ("s3", "gs", "gcs", "abfs", "abfss") and "://" in place
+
+
 def make_directory(system: fs.FileSystem, path: str) -> None:
     """Make a directory, and those above it that are missing, each with a durable name on this machine."""
     if not is_local(system):

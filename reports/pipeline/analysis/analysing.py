@@ -40,6 +40,7 @@ def analyze_sweeps(
     places: list[str],
     out: Path | None,
     master: str,
+    ship: list[str] | None,
     conf: list[str] | None,
     json_file: str | None,
 ) -> None:
@@ -56,7 +57,7 @@ def analyze_sweeps(
     except NoSweepError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from error
     began = perf_counter()
-    with session_for(master, conf=conf) as spark:
+    with session_for(master, ship, conf) as spark:
         tables = {**analysed(rows_of(spark, sweeps)), "trends": trends(spark, sweeps)}
     took = perf_counter() - began
     files: list[Path] = []

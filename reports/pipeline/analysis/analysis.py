@@ -89,11 +89,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from ....scenarios.campaigns.coverage import FAULTS, MARKS
 from ....scenarios.campaigns.pairs import NAMES, pairs_that_can_meet
 from ...quantities import PER_MILLE, bounds
+from ..place import is_object_store
 from ..source.columns import fields_of
 from ..sweep.request import Begun, SweepFileError
 from ..sweep.row_files import RowFiles
 from ..sweep.rows import SCHEMA
 from ..sweep.table import Table
+from .object_rows import rows_by_arrow
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
 """What makes a run. A seed that was steered to a disk is another run than one that drew its disk."""
@@ -166,6 +168,8 @@ def _with_new_rows(known: DataFrame, more: DataFrame, run: tuple[str, ...]) -> D
 
 
 def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
+    if is_object_store(sweep.place):
+        return rows_by_arrow(spark, sweep.place, sorted(sweep.files.whole))
     place = sweep.place if "://" in sweep.place else f"file://{Path(sweep.place).resolve()}"
     escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark takes a path for a pattern
     rows = f"{escaped}/rows"

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from ...cli.options import JsonFile
-from ..spark.options import Conf
+from ..spark.options import Conf, Ship
 
 
 def analyze(
@@ -33,10 +33,11 @@ def analyze(
         ),
     ] = None,
     master: Annotated[str, typer.Option(help="Spark's master, as in local[2] or spark://host:7077.")] = "local[*]",
+    ship: Ship = None,
     conf: Conf = None,
     json_file: JsonFile = None,
 ) -> None:
     """Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies, trends over code."""
     from .analysing import analyze_sweeps
 
-    analyze_sweeps(context, places=places, out=out, master=master, conf=conf, json_file=json_file)
+    analyze_sweeps(context, places=places, out=out, master=master, ship=ship, conf=conf, json_file=json_file)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
+from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
 from tornlog.reports.pipeline.audit.audit import audit
 from tornlog.reports.pipeline.place import open_place, whole_file
 from tornlog.reports.pipeline.spark.engine import InProcess
@@ -99,6 +100,17 @@ def test_a_sweep_that_is_killed_goes_on_is_merged_and_reads_as_one_on_disk(
     sweep(SweepRequest((NAME,), 0, 400), here, InProcess())
     rows = [table.read().drop(["wall_seconds"]) for table in (Table(place), here)]
     assert rows[0].equals(rows[1])
+
+
+def test_a_sweep_there_is_analysed_as_one_on_disk(bucket: str, endpoint: str, tmp_path: Path) -> None:
+    places = [f"s3://{bucket}/sweep?{endpoint}", str(tmp_path / "here")]
+    for place in places:
+        sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcess())
+    with session("local[2]") as spark:
+        there, here = (analysed(rows_of(spark, [sweep_at(place)])) for place in places)
+    assert there["pass_rates"].to_pylist() == here["pass_rates"].to_pylist()
+    assert there["coverage"].equals(here["coverage"])
+    assert there["pass_rates"].column("seeds").to_pylist()
 
 
 def test_an_object_whose_writer_fails_is_not_there(bucket: str, endpoint: str) -> None:
