@@ -4,6 +4,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from ..scenario import Scenario
+from . import swarm
 
 _THEMES = (
     "crashes",
@@ -35,3 +36,5 @@ def _collect() -> dict[str, Scenario]:
 
 SCENARIOS: dict[str, Scenario] = _collect()
 """Every scenario by name, the plainest claim first."""
+SWARM: frozenset[str] = frozenset(scenario.name for scenario in swarm.SCENARIOS)
+"""The names of those in which any features and faults meet."""
