@@ -1,103 +1,31 @@
 """Redis with an append-only file: a value of `appendfsync`. The file is rewritten before the last transaction."""
 
-import socket
-import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 
-from transactions import NUMBERS, ROWS, TRANSACTIONS, main, promise, rows_of
+from redis_server import POLL_SECONDS, count_in, put, running, version
+from transactions import NUMBERS, TRANSACTIONS, main, promise
 
-_SECONDS_MAX = 8.0
-_POLL_SECONDS = 0.005
-
-
-class Client:
-    """A connection that waits for each answer."""
-
-    def __init__(self, port: int) -> None:
-        self._stream = socket.create_connection(("127.0.0.1", port)).makefile("rwb")
-
-    def ask(self, *words: bytes) -> bytes:
-        """Send a command; return its answer, of a bulk one what is in it."""
-        self._stream.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words))
-        self._stream.flush()
-        return self._answer()
-
-    def _answer(self) -> bytes:
-        line = self._stream.readline().strip()
-        kind, rest = line[:1], line[1:]
-        if kind == b"$" and int(rest) >= 0:
-            return self._stream.read(int(rest) + 2)[:-2]
-        if kind == b"*":
-            return b" ".join(self._answer() for _ in range(int(rest)))
-        return line
-
-
-@contextmanager
-def running(directory: str, appendfsync: str) -> Iterator[Client]:
-    """Start a server, wait until it answers, and kill it in the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    settings = {"port": port, "bind": "127.0.0.1", "dir": directory, "appendonly": "yes", "appendfsync": appendfsync}
-    words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-    command = ["redis-server", *words, "--save", "", "--auto-aof-rewrite-percentage", "0"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        yield _client(server, port)
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _client(server: subprocess.Popen[str], port: int) -> Client:
-    end = monotonic() + _SECONDS_MAX
-    while monotonic() < end and server.poll() is None:
-        try:
-            client = Client(port)
-            while (answer := client.ask(b"PING")) != b"+PONG":
-                if not answer:
-                    raise ConnectionError("the server has closed it")
-                sleep(_POLL_SECONDS)
-        except OSError:
-            sleep(_POLL_SECONDS)
-        else:
-            return client
-    server.kill()
-    said = server.communicate()[0].splitlines()
-    raise RuntimeError(f"the server does not start: {said[-1].split('# ')[-1] if said else 'no answer'}")
+_LOG = ("--appendonly", "yes", "--save", "", "--auto-aof-rewrite-percentage", "0")
 
 
 def write(appendfsync: str) -> None:
     """Commit transactions by MULTI and EXEC."""
-    with running(".", appendfsync) as client:
+    with running(".", *_LOG, "--appendfsync", appendfsync) as client:
         for number in NUMBERS:
             if number == TRANSACTIONS:
                 client.ask(b"BGREWRITEAOF")
                 while b"aof_rewrite_in_progress:1" in client.ask(b"INFO", b"persistence"):
-                    sleep(_POLL_SECONDS)
-            client.ask(b"MULTI")
-            for key, value in rows_of(number).items():
-                client.ask(b"SET", key, value)
-            if client.ask(b"EXEC") == b" ".join([b"+OK"] * ROWS):
+                    sleep(POLL_SECONDS)
+            if put(client, number):
                 promise(number)
 
 
 def count(directory: Path) -> Sequence[int]:
     """Start it as the next user would, and write to it."""
-    with running(str(directory), "no") as client:
-        found = [sum(client.ask(b"GET", key) == value for key, value in rows_of(n).items()) for n in NUMBERS]
-        if client.ask(b"SET", b"more", b"") != b"+OK":
-            raise RuntimeError("the server takes no writes")
-        return found
-
-
-def version() -> str:
-    """Ask the server."""
-    said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
-    return "Redis " + said.partition("v=")[2].split()[0]
+    with running(str(directory), *_LOG, "--appendfsync", "no") as client:
+        return count_in(client)
 
 
 main(write, count, version)
