@@ -42,6 +42,8 @@ REPLAYED_BY: Mapping[str, str] = {
 _OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compare-failure)/[12]")
 _FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')
 """A draw or a crash as json indents it: a line is enough for four values."""
+_BREAK = re.compile(r"\n\s+")
+"""Never in a string, where json escapes line breaks: a label keeps its spaces, by which a replay knows it."""
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 
@@ -67,7 +69,7 @@ def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
         envelope["test"] = test
     envelope["failure"] = msgspec.to_builtins(failure)
     text = json.dumps(envelope, indent=1)
-    return _FLAT.sub(lambda entry: f"[{' '.join(entry[1].split())}]" if "\\n" not in entry[1] else entry[0], text)
+    return _FLAT.sub(lambda entry: f"[{_BREAK.sub(' ', entry[1])}]", text)
 
 
 def read_artefact(text: str, kind: str, document: type[T]) -> T:

@@ -33,6 +33,15 @@ class KnownDamage:
     unfit: set[int] = field(default_factory=set)
     """Those of them that no entry may lead to: their queues were lost, and who makes these anew can see the damage."""
 
+    @property
+    def misnumbered(self) -> set[int]:
+        """Log offsets of the records whose number is wrong: where their queues have them, only entries know for sure.
+
+        Neither is what a queue's first number is, nor whether its last record was behind a gap.
+        """
+        offsets = {flaw.put.physical_offset for flaw in self.flaws}
+        return {offset for offset in offsets if offset is not None} - self.unreadable
+
     def note(self, flaw: Flaw, *, unreadable: bool, unfit: bool = False) -> None:
         """Note what was done to a record."""
         self.flaws.append(flaw)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from ...faults.disk.image import FileImage, Image
 from ...sim.choices import Stream
+from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
+from ...store.log.segment_queue import directory_of
 from ...store.message_store import MessageStore
 from ..claims.machine import ROOT
 from ..oracle.known_damage import Flaw
@@ -95,6 +97,18 @@ def files_of_queues(image: Image, store: MessageStore) -> list[str]:
     rows = [queue.queue for queue in store.queues.all()]
     paths = [segment.file.path for row in rows for segment in row.segments]
     return [path for path in paths if path in image.files]
+
+
+def queues_that_know(image: Image, queue_files: Iterable[str], log_offsets: set[int]) -> set[str]:
+    """Return the directories of the queues that have entries for the records at those log offsets."""
+    known = set[str]()
+    for path in queue_files if log_offsets else ():
+        content = image.files[path].content
+        for at in range(0, len(content) - ENTRY_BYTES + 1, ENTRY_BYTES):
+            entry = decode_entry(content, at)
+            if is_valid(entry) and entry.physical_offset in log_offsets:
+                known.add(directory_of(path))
+    return known
 
 
 def with_file(image: Image, path: str, content: bytes) -> Image:

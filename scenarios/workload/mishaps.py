@@ -96,7 +96,7 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
     """
     skipping = 0
     for queue in store.queues.all():
-        about = stream.within(f"{queue.topic}/{queue.queue_id} ")
+        about = stream.within(f"{queue.topic}/{queue.queue_id}")
         if queue.topic == SCHEDULE_TOPIC or queue.max_offset == 0 or not about.chance(_SKIPPED_CHANCE, "skips"):
             continue
         begin, count = queue.max_offset, about.between(1, numbers_max, "numbers")

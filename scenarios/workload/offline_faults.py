@@ -13,7 +13,7 @@ from ...store.config import StoreConfig
 from ...store.errors import CorruptFileError
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import SECTOR_BYTES
-from ...store.log.segment_queue import name_of
+from ...store.log.segment_queue import directory_of, name_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan
@@ -79,7 +79,10 @@ class OfflineFaults:
         return image
 
     def _leave_strays(self, image: Image, store: MessageStore) -> Image:
-        """Leave foreign files among the store's, cut a queue's file, damage the checkpoint: each of them, or not."""
+        """Leave foreign files among the store's, cut a queue's file, damage the checkpoint: each of them, or not.
+
+        A queue that has a record whose number is wrong is spared: with its entries goes all that knows the right one.
+        """
         stream = self.streams("strays")
         for path in damage.stray_paths(image, store):
             if stream.chance(0.5, f"stray {path}"):
@@ -87,8 +90,10 @@ class OfflineFaults:
                 self._strays.add(path)
                 self.injected["stray file"] += 1
         queue_files = damage.files_of_queues(image, store)
-        if queue_files and stream.chance(0.5, "queue file cut"):
-            path = stream.pick(queue_files, "cut queue file")
+        needed = damage.queues_that_know(image, queue_files, self.ledger.known_damage.misnumbered)
+        can_be_cut = [path for path in queue_files if directory_of(path) not in needed]
+        if can_be_cut and stream.chance(0.5, "queue file cut"):
+            path = stream.pick(can_be_cut, "cut queue file")
             content = image.files[path].content
             # Less than an entry's offset and size cannot be distinguished from a file that was never made whole.
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
@@ -152,13 +157,16 @@ class OfflineFaults:
         return damaged.image
 
     def _damage_record(self, image: Image, store: MessageStore) -> Image:
-        """Flip a bit of a record that a clean exit vouches for, and lose the queues, now and then."""
+        """Flip a bit of a record that a clean exit vouches for, and lose the queues, now and then.
+
+        Not where a number is wrong: what else says it are the queues.
+        """
         stream = self.streams("damaged record")
         damaged = damage.damage_record(image, store, self.ledger.promised.values(), stream)
         if damaged is None:
             return image
         self.injected["damaged record"] += 1
-        is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept")
+        is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept") or bool(self.ledger.known_damage.misnumbered)
         guarantees.note_unreadable(self.ledger, damaged.flaw, unfit=not is_kept)
         return damaged.image if is_kept else damage.without_queues(damaged.image)
 

@@ -29,17 +29,22 @@ class PulledPlace(NamedTuple):
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
     """Yield what a queue holds between two queue offsets; less if the queue ends before.
 
+    Numbers that the queue skips take no place among the messages of an answer, which then reach beyond the end: the
+    check would come upon what it has put back itself, and forget in one pass who had decided it.
+
     An answer that points back, as one beyond the queue's end does, ends it: that is for the caller to think about.
     """
     offset = begin
     while offset < end:
         pulled = store.get_message(topic, QUEUE_ID, offset, min(_PULL_MESSAGES_MAX, end - offset))
-        following = pulled.next_begin_offset
+        following = min(pulled.next_begin_offset, end)
         if pulled.status in _NOTHING_NEW or following <= offset:
             return
         places = pulled.queue_offsets, pulled.physical_offsets, pulled.records
         for at, physical_offset, raw in zip(*places, strict=True):
             assert at >= offset, (at, offset)
+            if at >= end:
+                break
             yield PulledPlace(at, _decoded(raw, physical_offset))
             offset = at + 1
         if offset < following:

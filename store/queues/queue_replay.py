@@ -14,6 +14,7 @@ from ..formats.consume_queue import (
 )
 from ..formats.message import records_in
 from ..formats.scan import ScannedRecord
+from ..log.segment import first_nonzero
 from ..marks import hit
 from .consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
@@ -106,6 +107,9 @@ class QueueReplay:
     its number alone is wrong. Where that says nothing, an old entry that leads to the record does; without one a record
     may be alone between two gaps, a number that is one bit away from the right one is wrong, and a gap must fit into
     the log that lies before it. The last record of a queue may be behind a gap of any cause.
+
+    A wrong number can also be just the one that comes next, where a gap is in front of its record. What follows shows
+    a gap then, or nothing follows: only in these cases is an old entry looked for that knows better.
     """
 
     def __init__(
@@ -228,10 +232,10 @@ class QueueReplay:
             if queue_offset != self.next:
                 self._doubted = _Doubted(queue_offset, physical_offset, size_bytes, tags_code)
                 return
-        self._pending += encode_entry(physical_offset, size_bytes, tags_code)
-        self.next = queue_offset + 1
         if not queue_offset % _CHUNK_ENTRIES:
             self._write()
+        self._pending += encode_entry(physical_offset, size_bytes, tags_code)
+        self.next = queue_offset + 1
 
     def add_run(self, queue_offset: int, entries: bytes) -> None:
         """Take the next records, whose queueOffsets rise by one from queue_offset on, by their entries."""
@@ -241,13 +245,14 @@ class QueueReplay:
             queue_offset += 1
             at += ENTRY_BYTES
         if at < len(entries):
-            self._pending += entries[at:]
-            self.next += (len(entries) - at) // ENTRY_BYTES
             if len(self._pending) >= _CHUNK_ENTRIES * ENTRY_BYTES:
                 self._write()
+            self._pending += entries[at:]
+            self.next += (len(entries) - at) // ENTRY_BYTES
 
     def _settle(self, doubted: _Doubted, following: int | None) -> None:
         """Give a doubted record its place, or none; following is the next one's queueOffset, None if there is none."""
+        self._move_last()
         self._write()
         place = self._place_of(doubted, following)
         if place != doubted.queue_offset:
@@ -257,6 +262,31 @@ class QueueReplay:
             self._bridge(place)
             self._pending += encode_entry(doubted.physical_offset, doubted.size_bytes, doubted.tags_code)
             self.next = place + 1
+
+    def _move_last(self) -> None:
+        """Take the last record, whose number seemed to follow, to where an old entry leads to it behind a gap."""
+        if not self._pending:
+            return
+        entry = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
+        place = self.queue.index_of(entry.physical_offset)
+        if place is None or place < self.next or not _leads_to(self.queue.entry(place), entry):
+            return
+        self.next -= 1
+        self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))
+        del self._pending[-ENTRY_BYTES:]
+        self._bridge(place)
+        self._pending += encode_entry(*entry)
+        self.next = place + 1
+
+    def _has_more_behind(self) -> bool:
+        """Return whether the queue has anything behind the last record, as far on as a gap can reach."""
+        row, begin = self.queue.queue, self.next * ENTRY_BYTES
+        segment = row.find(begin)
+        if segment is None or segment is not row.last():
+            return segment is not None
+        position = begin - segment.base_offset
+        end = min(segment.size_bytes, position + GAP_ENTRIES_MAX * ENTRY_BYTES)
+        return first_nonzero(segment.file.view(position, end)) is not None
 
     def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
         """Return where a doubted record belongs, None if its place is taken, too far away, or not to be known."""
@@ -311,6 +341,8 @@ class QueueReplay:
         """Write the rest, and forget every entry behind the last record."""
         if self._doubted is not None:
             self._settle(self._doubted, None)
+        if self._has_more_behind():
+            self._move_last()
         self._write()
         end = self.next
         while self._skipped.hold(self.queue.entry(end)):
@@ -355,7 +387,7 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
     return entry.physical_offset < log_offset or skipped.hold(entry)
 
 
-def _leads_to(entry: QueueEntry | None, record: ScannedRecord | _Doubted) -> bool:
+def _leads_to(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
     """Return whether an entry has a record's place in the log, and its size."""
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 

@@ -1,5 +1,5 @@
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -98,6 +98,14 @@ def test_a_record_is_read_as_it_was_written_a_line_for_each_decision() -> None:
     assert '["first", "xfs", "before", "write /a #2"]' in text
     found = read_artefact(text, FUZZ, type(document_of(RECORD)))
     assert record_from(found, 7) == RECORD
+
+
+def test_labels_keep_their_spaces_and_line_breaks_by_which_a_replay_knows_them() -> None:
+    decisions = tuple(Decision("queues", f"T0/0{blanks}skips", 1, 2, 1) for blanks in (" ", "  ", "\n ", "\t"))
+    record = replace(RECORD, decisions=decisions)
+    text = write_artefact(FUZZ, document_of(record))
+    assert record_from(read_artefact(text, FUZZ, type(document_of(record))), 7) == record
+    assert '["T0/0  skips", 1, 2, 1]' in text  # one line each
 
 
 @pytest.mark.parametrize(

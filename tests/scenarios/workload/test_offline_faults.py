@@ -60,6 +60,7 @@ class Bench:
             assert append is not None
             put = PutEntry(f"m{number}", "T", 0, "", b"b" * MESSAGE_BYTES, b"%d" % number, True, 0)
             put.physical_offset, put.wrote_bytes = append.wrote_offset, append.wrote_bytes
+            put.queue_offset = append.queue_offset
             self.ledger.ask(put)
             self.ledger.promise(put)
         assert self.store.shutdown()
@@ -248,6 +249,18 @@ def test_a_lost_sector_is_one_of_the_last_and_nothing_is_promised_from_there_on(
         lost.add(start)
 
     assert lost == {0, 512, 1024, 1536}
+
+
+@pytest.mark.parametrize("ending", ["stop and strays", "stop and damaged record"])
+def test_a_queue_keeps_entries_that_alone_know_the_number_of_a_record(ending: str, bench: Callable[..., Bench]) -> None:
+    def spoils_queues(rig: Bench, image: Image) -> bool:
+        found, path = rig.stopped(ending, image), "/store/consumequeue/T/0/00000000000000000000"
+        return path not in found.files or found.files[path].content != image.files[path].content
+
+    rigs = [bench(messages=18, seed=str(seed)) for seed in range(8)]
+    assert any(spoils_queues(rig, rig.image) for rig in rigs)
+    rigs = [bench(messages=18, seed=str(seed)) for seed in range(8)]
+    assert not any(spoils_queues(rig, rig.stopped("stop and flipped number")) for rig in rigs)
 
 
 def test_a_log_without_a_byte_loses_none(bench: Callable[..., Bench]) -> None:

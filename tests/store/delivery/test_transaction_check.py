@@ -10,6 +10,7 @@ from tornlog.store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_T
 from tornlog.store.delivery.transaction_queues import OpQueue, pull_from
 from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.consume_queue import ENTRY_BYTES
 from tornlog.store.formats.message import encode_message_record
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.message import (
@@ -545,6 +546,22 @@ def test_every_answer_to_a_pull_leads_on_or_ends_the_reading(
         broker.store.get_message = answer
         found = list(pull_from(broker.store, HALF_TOPIC, 0, 4))
         assert [(pulled.offset, pulled.record is not None) for pulled in found] == expected
+
+    live(body)
+
+
+@pytest.mark.parametrize("skipped", [1, 5])
+def test_a_pass_asks_once_about_half_messages_around_numbers_that_their_queue_skips(live: Live, skipped: int) -> None:
+    def body(broker: Any) -> None:
+        one = broker.prepare("one")
+        broker.store.queues.find(HALF_TOPIC, 0).append_entries(bytes(ENTRY_BYTES) * skipped)
+        broker.store.commit_log.topic_queue_table[HALF_TOPIC, 0] = end = 1 + skipped
+        assert [at.offset for at in pull_from(broker.store, HALF_TOPIC, 0, end)] == [0, end - 1]
+        two = broker.prepare("two")
+        assert (one.tran_state_table_offset, two.tran_state_table_offset) == (0, end)
+        assert [at.offset for at in pull_from(broker.store, HALF_TOPIC, 0, end)] == [0, end - 1]
+        assert broker.check() == ["one", "two"]
+        assert broker.check() == ["one", "two"]
 
     live(body)
 

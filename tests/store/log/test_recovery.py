@@ -363,6 +363,26 @@ def test_an_entry_speaks_against_a_wrong_number_that_a_gap_behind_it_seems_to_vo
     assert found.bodies["T"] == [*whole(*range(6)), None, None, *whole(*range(6, 20))]
 
 
+@pytest.mark.parametrize("hole", [bytes(20), BLANK_ENTRY_BYTES])
+@pytest.mark.parametrize("gap", [1, 3])
+@pytest.mark.parametrize("first", [1, 5, 18, 19])
+def test_an_entry_speaks_against_a_wrong_number_that_seems_to_follow_in_front_of_its_gap(
+    first: int, gap: int, hole: bytes, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
+    row = image.files[queue].content
+    for number in range(first + 1, 20):  # the first one behind the gap says what it would be without
+        at = filled.at(number)
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + gap).to_bytes(8, "big"))
+    found = recover(patched(image, queue, first * 20, hole * gap + row[first * 20 : 20 * 20]), config)
+
+    at = filled.at(first)
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
+
+
 @pytest.mark.parametrize("blanks", [1, 3])
 def test_blanks_alone_are_no_queue_in_a_log_that_is_there_from_its_beginning(
     blanks: int, fill: Make, lab: Make, patched: Make, small: Make
