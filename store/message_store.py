@@ -19,6 +19,7 @@ from .delivery.schedule import ScheduleMessageService
 from .errors import StoreLockedError, StoreNotReadableError
 from .filters.message_filter import MessageFilter, TagFilter
 from .formats.delay_level import parse_delay_levels
+from .formats.java_hash import java_length
 from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
 from .index.index_recovery import IndexRecovery
 from .index.index_service import IndexService, QueryMessageResult, query_message
@@ -334,7 +335,12 @@ class MessageStore:
         """Store one message; the answer's status says what is promised."""
         begin_ns = self._now_ns()
         refused = self._refusal(message)
-        if refused is None and len(message.properties) > MAX_PROPERTIES_BYTES:
+        properties = message.properties
+        if (
+            refused is None
+            and 2 * len(properties) > MAX_PROPERTIES_BYTES
+            and java_length(properties) > MAX_PROPERTIES_BYTES
+        ):
             refused = PutMessageStatus.MESSAGE_ILLEGAL
         if refused is not None:
             return PutMessageResult(refused)

@@ -55,6 +55,8 @@ class MessagePlan:
     """The longest body, or batch, that the store is set to take; 0: longer than any segment."""
     batch_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
     illegal_chance: float = knob(0.0, 0.0, 0.1, plain=0.0)
+    longest_chance: float = knob(0.0, plain=0.0)
+    """Of a put that goes straight to its queue, to have properties about as long as a record can hold."""
     no_wait_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
 
 

@@ -12,13 +12,20 @@ Beside topic, queue, properties and body a producer hands in, and a record keeps
 An op, which ends a transaction, is the store's own: both its hosts are the store's, and it has no flags.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from ...store.message import PutMessageStatus
 from .reader import MAGIC, Head, LogRecord, body_crc
+
+PROPERTIES_MAX = 32_767
+"""How many bytes of properties a record can have, and how many code units a put."""
+
+
+_TOPIC_MAX = 127
+
 
 _FIXED_BYTES = 91
 
@@ -99,6 +106,25 @@ class PutContent(NamedTuple):
 
 
 PLAIN = PutContent()
+
+
+def code_units(text: str) -> int:
+    """Return how many characters a text has, as Java counts them."""
+    return len(text.encode("utf-16-be")) // 2
+
+
+def refusal(
+    topic: str, properties: Sequence[bytes], *, in_batch: bool = False, is_possible: bool
+) -> PutMessageStatus | None:
+    """Return how a put is to be refused, as the first of its checks that it fails says; None if it can be stored.
+
+    properties: of each record. is_possible: whether all else about it could be stored. Of a batch, one message that
+    cannot be stored is as good as all; nobody asks for how many characters it has.
+    """
+    too_long = any(len(each) > PROPERTIES_MAX for each in properties)  # of those that are not, no code units are
+    if too_long and not in_batch and len(topic) <= _TOPIC_MAX and code_units(properties[0].decode()) <= PROPERTIES_MAX:
+        return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+    return PutMessageStatus.MESSAGE_ILLEGAL if too_long or not is_possible else None
 
 
 class FieldDifference(NamedTuple):

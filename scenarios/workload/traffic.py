@@ -10,7 +10,7 @@ from ...sim.kernel import Kernel
 from ...store.errors import StoreNotReadableError
 from ...store.formats.batch import BatchUnit, encode_batch
 from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
-from ...store.message import MessageBatch, PutMessageResult
+from ...store.message import MessageBatch, PutMessageResult, PutMessageStatus
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Signal, Task
@@ -20,9 +20,10 @@ from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import iso, live, status
 from ..oracle.ledger import HALF_TOPIC, Ledger
-from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry
+from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry, refusal
 from . import operators, options, transaction_traffic
 from .consuming import Consumer
+from .longest import Longest, draw_longest
 from .sizes import draw_body_bytes
 from .skew import Skew, draw_skew
 from .transaction_traffic import TransactionTraffic
@@ -34,6 +35,8 @@ _SECOND_START_MS_MAX = 100
 ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOGRAPH-4E3B}" * 43)
 """Of a character that no path may have, too long by a byte, and too long in bytes though not in characters."""
 LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
+_SHARED_PROPERTY = "batch\1all"
+"""What a batch adds to the properties of its messages where one of them has as many as it can."""
 
 Report = Callable[[Iterable[Violation]], None]
 
@@ -220,8 +223,8 @@ class Traffic:
         topic_number, queue_id = self._skew.place(stream, plan)
         topic = f"T{topic_number}"
         if is_odd:
-            longest = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
-            topic = stream.pick(ILLEGAL_TOPICS + longest, "odd topic")
+            possible = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
+            topic = stream.pick(ILLEGAL_TOPICS + possible, "odd topic")
         elif place is not None:
             topic, queue_id = place
         legal = topic not in ILLEGAL_TOPICS
@@ -237,30 +240,50 @@ class Traffic:
             options.make_detour(half, Detour((HALF_TOPIC, 0)))
             result = self.transactions.prepare(half, behaviour)
             fits = transaction_traffic.fits(half, plan) and self._is_admitted(half.body)
-            self._answered([half], result, legal=legal and fits)
+            self._answered([half], result, refusal(topic, [half.properties], is_possible=legal and fits))
             self.transactions.decide(half)
             return
-        if stream.chance(plan.messages.batch_chance, "batch"):
+        longest, in_batch = draw_longest(about, plan), stream.chance(plan.messages.batch_chance, "batch")
+        if in_batch:
             log_end, entries = self._log_end, []
-            for number in range(stream.between(1, _BATCH_UNITS_MAX, "units")):
+            units = stream.between(1, _BATCH_UNITS_MAX, "units")
+            lengths: list[Longest | None] = [None] * units
+            shared = ""
+            if longest is not None:  # its own length has to fit the two bytes that a batch has for it, too
+                shared = _SHARED_PROPERTY
+                lengths[about.below(units, "longest unit")] = longest._replace(by_bytes=True)
+            for number, length in enumerate(lengths):
                 unit = f"{name}.{number}"
-                within = stream.within(unit), about.within(unit)
-                entries.append(self._entry(*within, unit, topic, queue_id, given, wait=wait))
+                within, added = (stream.within(unit), about.within(unit)), (shared,) if shared else ()
+                entry = self._entry(*within, unit, topic, queue_id, given, wait=wait, longest=length, added=added)
+                entries.append(entry)
                 if self._log_end is not None:
                     self._log_end += entries[-1].record_bytes  # a batch's records are one run
             self._log_end = log_end
             for number, entry in enumerate(entries):  # each has a flag of its own
                 if given is not PLAIN and number:
                     entry.given = given._replace(flag=options.draw_flag(about.within(entry.name)))
-            units = encode_batch(BatchUnit(one.given.flag, one.body, one.properties) for one in entries)
-            head = options.message_of(topic, b"", queue_id, "", given, wait=wait)
-            admitted = self._is_admitted(units)
-            result = self.store.put_messages(MessageBatch(head, units))
+            suffix = f"\2{shared}".encode() if shared else b""
+            body = encode_batch(
+                BatchUnit(one.given.flag, one.body, one.properties.removesuffix(suffix)) for one in entries
+            )
+            head = options.message_of(topic, b"", queue_id, shared, given, wait=wait)
+            admitted = self._is_admitted(body)
+            result = self.store.put_messages(MessageBatch(head, body))
         else:
             level = options.draw_level(stream, plan, self._skew) if plan.delay.chance else 0
             light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
             entry = self._entry(
-                stream, about, name, topic, queue_id, given, wait=wait, level=level, light_names=light_names
+                stream,
+                about,
+                name,
+                topic,
+                queue_id,
+                given,
+                wait=wait,
+                level=level,
+                light_names=light_names,
+                longest=None if level or light_names else longest,
             )
             entries, properties = [entry], entry.properties.decode()
             message = options.message_of(topic, entry.body, queue_id, properties, given, wait=wait)
@@ -268,7 +291,9 @@ class Traffic:
             result = self.store.put_message(message)
         widest_bytes = sum([options.widest_bytes(entry) for entry in entries])
         fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
-        self._answered(entries, result, legal=legal and fits and admitted)
+        is_possible = legal and fits and admitted
+        must = refusal(topic, [each.properties for each in entries], in_batch=in_batch, is_possible=is_possible)
+        self._answered(entries, result, must)
 
     def _is_admitted(self, content: bytes) -> bool:
         """Return whether a body, or what a batch is made of, is as short as settings ask for."""
@@ -287,11 +312,13 @@ class Traffic:
         wait: bool,
         level: int = 0,
         light_names: tuple[str, ...] = (),
+        longest: Longest | None = None,
         added: tuple[str, ...] = (),
     ) -> PutEntry:
         """Make one message, the only one with its properties, and note that it is asked for.
 
-        about: for what is odd about it. level: how long it is to be delayed, 0 for not at all. added: more properties.
+        about: for what is odd about it. level: how long it is to be delayed, 0 for not at all. longest: how long its
+        properties are to be, if it matters. added: more properties, its last ones.
         """
         plan = self.plan
         fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max
@@ -316,6 +343,8 @@ class Traffic:
             pieces.append(f"DELAY\1{level}")
         if light_names:
             pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
+        if longest is not None:
+            pieces.append(longest.filling(pieces, added))
         pieces += added
         properties = "\2".join(pieces).encode()
         if not fixed:
@@ -330,7 +359,8 @@ class Traffic:
         self.ledger.ask(entry)
         return entry
 
-    def _answered(self, entries: list[PutEntry], result: PutMessageResult, *, legal: bool) -> None:
+    def _answered(self, entries: list[PutEntry], result: PutMessageResult, must: PutMessageStatus | None) -> None:
+        """Note what came of messages, and judge it. must: how they are to be refused, None if they can be stored."""
         answer, append = result
         if append is not None and self.plan.producers == 1:
             self._log_end = append.wrote_offset + append.wrote_bytes
@@ -352,7 +382,7 @@ class Traffic:
                 self.disk,
                 first,
                 result,
-                legal=legal,
+                refusal=must,
                 room=self.room,
                 expired_to=self.ledger.expired_to,
                 stopping=self._is_stopping,

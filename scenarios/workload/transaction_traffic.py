@@ -295,7 +295,7 @@ class TransactionTraffic:
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
         with self.disk.kernel.at_one_moment():
             expired_to = self.ledger.expired_to
-            untrue = status.check(self.plan, self.store, self.disk, copy, result, legal=True, expired_to=expired_to)
+            untrue = status.check(self.plan, self.store, self.disk, copy, result, refusal=None, expired_to=expired_to)
         self.report(untrue)
 
     # -- in the end --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Java's String.hashCode, which RocketMQ writes into consume queues (tags) and index files (keys).
+"""Java's String.length, and String.hashCode, which RocketMQ writes into consume queues (tags) and index files (keys).
 
     h = 0; for each UTF-16 code unit c: h = (31 * h + c) mod 2^32, then read as i32
 
@@ -14,6 +14,15 @@ KNOWN_CHARACTERS_MAX = 256
 _KNOWN_MAX = 16_384
 
 _known: dict[str, int] = {}  # hashes of texts seen before
+
+
+def java_length(text: str) -> int:
+    """Return how long Java says that a text is: it counts UTF-16 code units.
+
+    >>> java_length("a\N{GRINNING FACE}")
+    3
+    """
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
 def java_hash(text: str) -> int:

@@ -104,6 +104,8 @@ def test_what_was_put_is_pulled_as_it_was(store: MessageStore) -> None:
         (Message("T", queue_id=2**31), PutMessageStatus.MESSAGE_ILLEGAL),
         (Message("T", properties="p" * 32768), PutMessageStatus.MESSAGE_ILLEGAL),
         (Message("T", properties="中" * 10923), PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
+        (Message("T", properties="\N{GRINNING FACE}" * 16383), PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
+        (Message("T", properties="\N{GRINNING FACE}" * 16384), PutMessageStatus.MESSAGE_ILLEGAL),
         (Message("T", properties="TAGS\x01a\0"), PutMessageStatus.MESSAGE_ILLEGAL),
         (Message("T", body=bytes(2049)), PutMessageStatus.MESSAGE_ILLEGAL),
         (Message("T", body=bytes(2048), properties="p" * 2000), PutMessageStatus.MESSAGE_ILLEGAL),

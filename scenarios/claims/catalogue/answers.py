@@ -63,6 +63,24 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest", "stop"),
         consumers=(0,),
     ),
+    # Producers hand in properties of about as many bytes, or characters, as a record has room for.
+    Scenario.of(
+        "properties-are-kept-to-their-last-byte",
+        "properties are kept up to the longest that a record can hold, longer ones are refused for what they are, "
+        "and neither costs another message anything",
+        commit_log_bytes=(131_072,),
+        producers=(1, 2),
+        consumers=(0, 1),
+        messages_each=(3, 5),
+        messages={
+            "longest_chance": (0.6,),
+            "batch_chance": (0.4,),
+            "body_bytes_max": (0, 40, 300),
+            "property_bytes_max": (0,),
+            "equal_sizes": (False,),
+        },
+        lives=(1, 2),
+    ),
     # Consumers with subscriptions walk queues that grow and crash.
     Scenario.of(
         "tag-filtered-reads-stay-exact",

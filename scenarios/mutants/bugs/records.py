@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records
+from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from ....store.formats.host import Host
-from ....store.formats.message import MAX_TOPIC_BYTES
+from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES
 from ....store.log import put_encoder
 from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_one
 from ....store.message import Message, PutMessageStatus
@@ -116,4 +116,77 @@ LONGEST_TOPIC_REFUSED = Mutant(
     (Patch(put_encoder, "_topic_bytes", _bytes_of_shorter_topic),),
     ("STATUS",),
     Ranges(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)}),
+)
+
+
+_WITH_LONGEST = Ranges(
+    commit_log_bytes=(131_072,),
+    messages_each=(5,),
+    messages={"longest_chance": (0.5,), "batch_chance": (0.4,), "body_bytes_max": (40,), "equal_sizes": (False,)},
+)
+
+
+# longest-properties-refused: the longest properties that a record can hold are taken for some that are too long.
+def _encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+    if bit(len(message.properties.encode()) == MAX_PROPERTIES_BYTES):
+        return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+    return _original_encode_single(self, message)
+
+
+LONGEST_PROPERTIES_REFUSED = Mutant(
+    "longest-properties-refused",
+    "a message whose properties are as long as a record can hold is refused",
+    (Patch(PutEncoder, "_encode_single", _encode_shorter_properties),),
+    ("STATUS",),
+    _WITH_LONGEST,
+)
+
+
+# properties-length-overflows: only characters are counted, and a length of too many bytes is written into its two bytes
+# as it comes, where whoever reads it takes it for less than nothing.
+def _encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+    properties = message.properties.encode()
+    size_bytes = len(properties)
+    if size_bytes <= MAX_PROPERTIES_BYTES:
+        return _original_encode_single(self, message)
+    encoded = _original_encode_single(self, replace(message, properties="p" * MAX_PROPERTIES_BYTES))
+    more_bytes = size_bytes - MAX_PROPERTIES_BYTES
+    if isinstance(encoded, PutMessageStatus):
+        return encoded
+    if len(encoded.buffer) + more_bytes + BLANK_BYTES > self._config.mapped_file_size_commit_log:
+        return PutMessageStatus.MESSAGE_ILLEGAL
+    bit(True)
+    encoded.buffer[-MAX_PROPERTIES_BYTES - 2 :] = (size_bytes & 0xFFFF).to_bytes(2, "big") + properties
+    encoded.buffer[:4] = len(encoded.buffer).to_bytes(4, "big")
+    return encoded
+
+
+PROPERTIES_LENGTH_OVERFLOWS = Mutant(
+    "properties-length-overflows",
+    "the bytes of properties are not counted, and their length is cut to the two bytes that a record has for it",
+    (Patch(PutEncoder, "_encode_single", _encode_uncounted),),
+    ("STATUS",),
+    _WITH_LONGEST,
+)
+
+
+# unit-too-long-taken: a batch's own properties are left out of records that have no room for them beside their own.
+@wraps(encode_batch_records)
+def _encode_batch_as_it_fits(
+    units: bytes, *, shared_properties: bytes, **given: Any
+) -> tuple[bytearray, tuple[int, ...]]:
+    joined = [
+        unit._replace(properties=join_properties(unit.properties, shared_properties)) for unit in decode_batch(units)
+    ]
+    fitting = [unit._replace(properties=unit.properties[:MAX_PROPERTIES_BYTES]) for unit in joined]
+    bit(fitting != joined)
+    return encode_batch_records(encode_batch(fitting), shared_properties=b"", **given)
+
+
+UNIT_TOO_LONG_TAKEN = Mutant(
+    "unit-too-long-taken",
+    "a message of a batch that has too many properties with those of its batch is stored with as many as fit",
+    (Patch(put_encoder, "encode_batch_records", _encode_batch_as_it_fits),),
+    ("STATUS",),
+    _WITH_LONGEST,
 )

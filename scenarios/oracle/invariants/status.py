@@ -32,21 +32,22 @@ def check(
     put: PutEntry,
     result: PutMessageResult,
     *,
-    legal: bool,
+    refusal: PutMessageStatus | None,
     room: Room | None = None,
     expired_to: int = 0,
     stopping: bool = False,
 ) -> Sequence[Violation]:
-    """Return what is untrue about one answer, just given; legal: whether the message could be stored at all.
+    """Return what is untrue about one answer, just given.
 
+    refusal: how a message is to be refused that no store could hold, None for one that can be stored.
     room: what the disk had, if there may have been an end to it. expired_to: log offset up to which segments may have
     been removed, which CLEAN has seen durable then. stopping: whether the store has been asked to stop by now.
     """
     tried("STATUS")
     status = result.status
+    if refusal is not None and (result.is_stored or status is PutMessageStatus.PUT_OK):
+        return _lie(put, "a message no record can hold was taken", refusal.value, status)
     if status is PutMessageStatus.PUT_OK:
-        if not legal:
-            return _lie(put, "a message no record can hold was answered OK", "MESSAGE_ILLEGAL", status)
         append = result.append
         if append is None:
             return _lie(put, "answered OK without a place", "a physical offset", status)
@@ -64,9 +65,11 @@ def check(
             return _lie(put, f"timed out after {waited_ms} ms", f"{plan.cluster.slave_timeout_ms} ms", status)
     elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE and plan.cluster.sync_master:
         return ()  # how a slave is doing is no secret to its master
-    elif status is PutMessageStatus.MESSAGE_ILLEGAL:
-        if legal:
+    elif status.is_final:
+        if refusal is None:
             return _lie(put, "a good message was refused", "PUT_OK", status)
+        if status is not refusal:
+            return _lie(put, "a message was refused for another reason than it gave", refusal.value, status)
     elif _is_excused(status, disk, stopping=stopping):
         return ()
     elif room is not None and _is_for_want_of_room(status, put, room):

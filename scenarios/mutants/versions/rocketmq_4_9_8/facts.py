@@ -167,9 +167,9 @@ FACTS: tuple[Fact, ...] = (
         "gone-group-loses-progress",
         "group-commit-copies-then-clears", "hold-without-second-look", "hot-queue-flushed-in-part",
         "index-rebuilt-after-clean-stop", "levels-behind-one-that-waits", "longest-body-refused",
-        "longest-topic-refused", "moved-to-the-end",
+        "longest-properties-refused", "longest-topic-refused", "moved-to-the-end",
         "look-up-ends-a-file-early", "no-match-skips-to-end", "no-match-waits", "offset-committed-at-delivery",
-        "offsets-persisted-ten-times-too-seldom", "op-progress-stays",
+        "offsets-persisted-ten-times-too-seldom", "op-progress-stays", "properties-length-overflows",
         "pull-after-failed-sync", "puts-return-late-after-full", "question-before-commit",
         "queue-flush-ten-times-too-slow",
         "queue-position-read-after-flush", "queue-sync-error-forgotten", "recovery-sync-error-retried",
@@ -180,7 +180,7 @@ FACTS: tuple[Fact, ...] = (
         "store-time-falls-with-the-clock", "sync-timeout-degrades", "sync-timeout-in-seconds",
         "table-one-change-behind", "thorough-flush-ten-times-late", "topic-lost-beside-another",
         "topic-seen-before-durable", "transaction-check-ten-times-too-slow", "transaction-queues-removed",
-        "tx-progress-outlives-log",
+        "tx-progress-outlives-log", "unit-too-long-taken",
     )),
 )  # fmt: skip
 """In the order of the catalogue."""

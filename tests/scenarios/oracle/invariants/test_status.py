@@ -35,14 +35,14 @@ def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) 
     def run(
         doctor: Callable[[MessageStore, Disk, PutMessageResult], PutMessageResult],
         *,
-        legal: bool = True,
+        refusal: PutMessageStatus | None = None,
         waited_ms: int = 3,
     ) -> list[str]:
         def body(store: MessageStore, disk: Disk) -> list[str]:
             put = unasked(0)
             result = doctor(store, disk, store.put_message(Message.of("T0", b"body")))
             put.answered_ns = waited_ms * MS
-            return [found.summary for found in status.check(plan, store, disk, put, result, legal=legal)]
+            return [found.summary for found in status.check(plan, store, disk, put, result, refusal=refusal)]
 
         found: list[str] = on_a_store(body)
         return found
@@ -74,9 +74,9 @@ def test_an_ok_for_bytes_that_are_not_durable_is_a_lie(judge: Callable[..., list
 
 
 def test_an_ok_for_an_impossible_message_is_a_lie(judge: Callable[..., list[str]]) -> None:
-    summary = "m0: a message no record can hold was answered OK"
+    summary = "m0: a message no record can hold was taken"
 
-    assert judge(lambda store, disk, result: result, legal=False) == [summary]
+    assert judge(lambda store, disk, result: result, refusal=PutMessageStatus.MESSAGE_ILLEGAL) == [summary]
 
 
 def test_an_ok_without_a_place_is_a_lie(judge: Callable[..., list[str]]) -> None:
@@ -95,7 +95,23 @@ def test_a_good_message_is_not_illegal(judge: Callable[..., list[str]]) -> None:
     illegal = answered(PutMessageStatus.MESSAGE_ILLEGAL)
 
     assert judge(illegal) == ["m0: a good message was refused"]
-    assert judge(illegal, legal=False) == []
+    assert judge(illegal, refusal=PutMessageStatus.MESSAGE_ILLEGAL) == []
+
+
+def test_a_message_is_refused_for_what_is_wrong_with_it(judge: Callable[..., list[str]]) -> None:
+    summary = "m0: a message was refused for another reason than it gave"
+
+    assert judge(answered(PutMessageStatus.MESSAGE_ILLEGAL), refusal=PutMessageStatus.PROPERTIES_SIZE_EXCEEDED) == [
+        summary
+    ]
+
+
+def test_an_impossible_message_that_is_stored_is_no_time_out(judge: Callable[..., list[str]]) -> None:
+    timed_out = answered(PutMessageStatus.FLUSH_DISK_TIMEOUT)
+
+    assert judge(timed_out, refusal=PutMessageStatus.MESSAGE_ILLEGAL, waited_ms=5000) == [
+        "m0: a message no record can hold was taken"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +155,7 @@ def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_th
             put = unasked(0)
             put.asked_ns, put.answered_ns = asked_ms * MS, (asked_ms + 1) * MS
             result = PutMessageResult(refusal)
-            found = status.check(plan, store, disk, put, result, legal=True, room=room)
+            found = status.check(plan, store, disk, put, result, refusal=None, room=room)
             return [violation.summary for violation in found]
 
         room = Room(disk.kernel, disk)
@@ -165,7 +181,7 @@ def test_of_a_segment_that_was_removed_before_the_answer_nobody_asks_whether_it_
         return [
             [
                 violation.summary
-                for violation in status.check(plan, store, disk, put, result, legal=True, expired_to=expired_to)
+                for violation in status.check(plan, store, disk, put, result, refusal=None, expired_to=expired_to)
             ]
             for expired_to in (0, 2048)
         ]
@@ -186,7 +202,7 @@ def test_a_put_may_be_turned_away_once_a_stop_has_begun(
     def body(store: MessageStore, disk: Disk) -> list[str]:
         put = unasked(0)
         refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-        found = status.check(plan, store, disk, put, refusal, legal=True, stopping=stopping)
+        found = status.check(plan, store, disk, put, refusal, refusal=None, stopping=stopping)
         return [violation.field for violation in found]
 
     assert on_a_store(body) == ([] if stopping else ["status"])
