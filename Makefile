@@ -7,7 +7,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # `run` needs the package alone, everything else what developers need beside it; whoever has the second has the first.
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
-BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h)
+BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h faults/probe/tracing/native/*.c)
 
 .PHONY: run check test test-slow coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures clean
 
@@ -48,15 +48,19 @@ lint: $(DEV)  ## style, then types
 # Python allocates by malloc here, so that a byte beside any object is one that the sanitizer knows.
 SANITIZED := build/sanitized
 NATIVE := store/formats/native
+TRACING := faults/probe/tracing/native
+SANITIZE = $(CC) -g -O1 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -fvisibility=hidden \
+	-shared -fPIC $$($(BIN)/python -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))')
 
-sanitize: $(DEV)  ## the core in C under the sanitizers for addresses and undefined behaviour, by the tests that use it
+sanitize: $(DEV)  ## the cores in C under the sanitizers for addresses and undefined behaviour, by the tests that use them
 	mkdir -p $(SANITIZED)
-	$(CC) -g -O1 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -fvisibility=hidden -shared -fPIC \
-		$$($(BIN)/python -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
-		$(NATIVE)/*.c -o $(SANITIZED)/_records.abi3.so
+	$(SANITIZE) $(NATIVE)/*.c -o $(SANITIZED)/_records.abi3.so
+	$(SANITIZE) $(TRACING)/*.c -o $(SANITIZED)/_stops.abi3.so
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-		SANITIZED_CORE=$(SANITIZED)/_records.abi3.so $(BIN)/pytest -p no:cacheprovider \
-		tests/store/formats/test_columns.py tests/store/formats/test_put_core.py tests/store/test_core.py
+		SANITIZED_CORE=$(SANITIZED)/_records.abi3.so SANITIZED_STOPS=$(SANITIZED)/_stops.abi3.so \
+		$(BIN)/pytest -p no:cacheprovider \
+		tests/store/formats/test_columns.py tests/store/formats/test_put_core.py tests/store/test_core.py \
+		tests/faults/probe/tracing/test_core.py
 
 bench: $(DEV)  ## what one second buys on this machine
 	$(BIN)/tornlog bench

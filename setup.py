@@ -1,13 +1,16 @@
-"""Finds the packages, and builds the core in C where it can be built.
+"""Finds the packages, and builds the cores in C where they can be built.
 
 The repository root is itself one of the packages, which no setting of pyproject.toml can say. Without a compiler
-the core is left out, and the code in Python does all of its work.
+the cores are left out, and the code in Python does all of their work. The recorder's is for Linux alone.
 """
+
+import sys
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_py import build_py
 
 NATIVE = "store/formats/native"
+TRACING = "faults/probe/tracing/native"
 FOLDERS = ("sim", "store", "faults", "scenarios", "reports")
 
 
@@ -20,18 +23,24 @@ class Modules(build_py):  # type: ignore[misc]
         return [one for one in found if one[:2] != ("tornlog", "setup")]
 
 
+def core(name: str, folder: str, sources: tuple[str, ...], headers: tuple[str, ...] = ()) -> Extension:
+    """Return a core: one build for Python 3.11 and all later ones, whose names are nobody else's business."""
+    return Extension(
+        f"tornlog.{folder.replace('/', '.')}.{name}",
+        sources=[f"{folder}/{one}.c" for one in sources],
+        depends=[f"{folder}/{one}.h" for one in headers],
+        extra_compile_args=["-fvisibility=hidden"],
+        py_limited_api=True,
+        optional=True,
+    )
+
+
 setup(
     packages=["tornlog"]
     + [f"tornlog.{name}" for name in find_packages(include=[*FOLDERS, *(f"{one}.*" for one in FOLDERS)])],
     ext_modules=[
-        Extension(
-            "tornlog.store.formats.native._records",
-            sources=[f"{NATIVE}/{name}.c" for name in ("records", "scan", "entries", "pulls", "puts", "crc32")],
-            depends=[f"{NATIVE}/{name}.h" for name in ("tables", "crc32")],
-            extra_compile_args=["-fvisibility=hidden"],  # its names are nobody else's business
-            py_limited_api=True,  # one build for Python 3.11 and all later ones
-            optional=True,
-        )
+        core("_records", NATIVE, ("records", "scan", "entries", "pulls", "puts", "crc32"), ("tables", "crc32")),
+        *([core("_stops", TRACING, ("stops",))] if sys.platform == "linux" else []),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     cmdclass={"build_py": Modules},

@@ -29,6 +29,8 @@ from .record import ProgramRecord, RecordError, Step
 DISK_STREAM = "disk"
 """What the disk draws from: the decisions about what a crash takes are its."""
 _PIECES_MAX = 8
+_IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)
+"""What the disk has to say to a step that cannot be."""
 
 
 class Point(NamedTuple):
@@ -83,6 +85,20 @@ class Replayer:
                     self.steps_of += [number] * (done - len(self.steps_of))
                     yield Point(number, done, acknowledged, is_inside)
 
+    def whole(self) -> None:
+        """Carry all of the record out, each step at once. Raises RecordError at a step that cannot be."""
+        for number, step in enumerate(self.record.steps):
+            try:
+                if step.kind == steps.WRITE:
+                    self._file(step).write(step.at, step.data)
+                elif step.kind == steps.SYNC_ALL:
+                    for _ in self._sync_all():
+                        pass
+                elif step.kind not in (steps.ACKNOWLEDGE, steps.FAULT):
+                    self._act(step)
+            except _IMPOSSIBLE as error:
+                raise _cannot_be(number, step, error) from error
+
     def upto(self, point: Point) -> None:
         """Carry the record out up to a point. Raises RecordError if there is none such."""
         if point not in self.points():
@@ -108,9 +124,8 @@ class Replayer:
             else:
                 self._act(step)
                 yield False
-        except (OSError, IndexError, KeyError, ValueError) as error:
-            why = f"{type(error).__name__}: {error}"
-            raise RecordError(f"step {number}: {step.kind} cannot be: {why}") from error
+        except _IMPOSSIBLE as error:
+            raise _cannot_be(number, step, error) from error
 
     def _kind_on_disk(self, step: Step) -> str:
         is_growth = step.kind == steps.TRUNCATE and 0 <= step.file < len(self._open)
@@ -199,6 +214,10 @@ class Replayer:
         for directory in self.disk.directories:
             self._files.sync_directory(directory)
             yield True
+
+
+def _cannot_be(number: int, step: Step, error: Exception) -> RecordError:
+    return RecordError(f"step {number}: {step.kind} cannot be: {type(error).__name__}: {error}")
 
 
 def piece_ends(at: int, size_bytes: int) -> list[int]:

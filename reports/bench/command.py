@@ -24,6 +24,7 @@ from .broker import broker_pulls, broker_sends
 from .figure import Figure, Latency, Sample
 from .history import Histories
 from .real_store import real_pulls, real_puts, real_recovery_scan, why_missing
+from .recorder import bare_call, call_under_strace, compared, is_recordable, recorded, why_no_strace
 from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
 from .store_measurements import (
     batch_puts,
@@ -67,6 +68,7 @@ class Ratio:
     floor: float | None
     over: str
     under: str
+    ceiling: float | None = None
 
 
 def _put_name(body: str, flush: str, producers: int) -> str:
@@ -124,6 +126,14 @@ _REAL_STORE = (
     Measurement(_real_name("recovery"), "MB/s", None, real_recovery_scan),
 )
 
+_RECORDER = (
+    Measurement("call, bare", "µs", None, bare_call),
+    *(() if why_no_strace() else (Measurement("call, under strace", "µs", None, call_under_strace),)),
+    Measurement("call, recorded", "µs", None, partial(recorded, kind="calls")),
+    Measurement("call, compared", "µs", None, compared),
+    Measurement("store, recorded", "µs", None, partial(recorded, kind="stores")),
+)
+
 MEASUREMENTS = (
     Measurement("kernel steps", "steps/s", 400_000.0, _simulated(kernel_steps)),
     *(
@@ -158,6 +168,7 @@ MEASUREMENTS = (
     *_broker_sends(),
     Measurement("broker pull, by 8", "messages/s", None, partial(broker_pulls, connections=8)),
     *(() if why_missing() else _REAL_STORE),
+    *(_RECORDER if is_recordable() else ()),
 )
 
 RATIOS = (
@@ -174,6 +185,8 @@ RATIOS = (
             ("recovery", "recovery scan with CRC"),
         )
     ),
+    Ratio("recorded call over strace", None, "call, recorded", "call, under strace", ceiling=1.2),
+    Ratio("recorded store over strace", None, "store, recorded", "call, under strace", ceiling=4.0),
 )
 
 
@@ -242,7 +255,7 @@ def measured(
 
 def _compare(ratio: Ratio, samples: Mapping[str, Sequence[float]]) -> Figure:
     pairs = zip(samples[ratio.over], samples[ratio.under], strict=True)
-    return Figure(ratio.name, "x", ratio.floor, tuple(over / under for over, under in pairs))
+    return Figure(ratio.name, "x", ratio.floor, tuple(over / under for over, under in pairs), ceiling=ratio.ceiling)
 
 
 def bench(

@@ -18,6 +18,7 @@ from ...store.real.native import load_core
 from ..cli.console import plain_table
 from .figure import Figure
 from .real_store import why_missing
+from .recorder import why_no_strace
 
 CALIBRATION = ("kernel steps", "memory: copy", "disk: sequential write", "disk: fdatasync of 4 KiB")
 """Figures of the machine, not of this code, but for the first, which is nothing but Python."""
@@ -32,6 +33,8 @@ def print_bench(console: Console, figures: Sequence[Figure], rounds: int) -> Non
     console.print(bench_table(figures, rounds))
     if why_missing():
         console.print(f"the real store was not measured: {why_missing()}", soft_wrap=True)
+    if why_no_strace():
+        console.print(f"recording was not measured beside strace: {why_no_strace()}", soft_wrap=True)
     if any(figure.latency for figure in figures):
         console.print()
         console.print(latency_table(figures))

@@ -71,8 +71,7 @@ def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
         return
     replayer = Replayer(record, start)
     try:
-        for _ in replayer.points():
-            pass
+        replayer.whole()
     except RecordError as error:
         yield str(error)
         return

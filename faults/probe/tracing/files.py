@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from stat import S_ISREG
 from typing import NamedTuple
 
+from . import ptrace
+
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _KEPT_MAX = 256
 _NUMBERED_BY_MOUNT = {"ext2", "ext3", "ext4", "xfs", "tmpfs", "f2fs"}
@@ -62,7 +64,8 @@ class KnownFiles:
         self.device = status.st_dev
         self._files: dict[tuple[int, int], KnownFile] = {}
         self._outputs: dict[tuple[int, int], str] = {}
-        self._devices: dict[bytes, int] = {}
+        self._devices: dict[int, int] = {}
+        """By the numbers of mounts; empty where these do not say which."""
         self._kept: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._is_by_mount = _file_system(root) in _NUMBERED_BY_MOUNT
         for path in sorted(_files_below(root)):
@@ -99,11 +102,10 @@ class KnownFiles:
         try:
             if kept is None:
                 kept = self._keep(key)
-            words = os.pread(kept, 160, 0).split(None, 8)
+            position, flags, mount, inode = descriptor_facts(kept)
         except OSError:
             return _NOTHING
-        position, flags = int(words[1]), int(words[3], 8)
-        device = self._devices.get(words[5]) if self._is_by_mount and len(words) > 7 and words[6] == b"ino:" else None
+        device = self._devices.get(mount) if inode >= 0 else None
         if device is None:
             try:
                 status = os.stat(f"/proc/{thread}/fd/{key[1]}")
@@ -111,9 +113,9 @@ class KnownFiles:
                 return _NOTHING
             identity = (status.st_dev, status.st_ino)
             if self._is_by_mount:
-                self._devices[words[5]] = status.st_dev
+                self._devices[mount] = status.st_dev
         else:
-            identity = (device, int(words[7]))
+            identity = (device, inode)
         return DescriptorState(self._files.get(identity), self._outputs.get(identity, ""), position, flags)
 
     def _keep(self, key: tuple[int, int]) -> int:
@@ -126,6 +128,15 @@ class KnownFiles:
         """Give back what was kept for a thread that is no more, or has become another program."""
         for key in [key for key in self._kept if key[0] == thread]:
             os.close(self._kept.pop(key))
+
+
+def descriptor_facts(descriptor: int) -> tuple[int, int, int, int]:
+    """Return position, flags, mount and inode from an fdinfo; -1 where the kernel is too old to tell the inode."""
+    if ptrace.CORE is not None:
+        return ptrace.CORE.descriptor_facts(descriptor)
+    words = os.pread(descriptor, 160, 0).split(None, 8)
+    inode = int(words[7]) if len(words) > 7 and words[6] == b"ino:" else -1
+    return int(words[1]), int(words[3], 8), int(words[5]), inode
 
 
 def inside(root: str, path: str) -> str | None:

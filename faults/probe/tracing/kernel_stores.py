@@ -26,6 +26,7 @@ _VECTORS = {"readv": 1, "preadv": 1, "preadv2": 1}
 _MESSAGES = {"recvmsg": 1, "recvmmsg": 1}
 _EVENTS = {"io_getevents": 3, "io_pgetevents": 3}
 _EVENT_BYTES, _MESSAGE_BYTES = 32, 64
+_VECTORS_MAX = 1024  # UIO_MAXIOV: so many buffers, or messages, a call may have
 INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_VECTORS, *_MESSAGES))
 """Calls that a process with maps stops at whatever their arguments are: these lead to addresses."""
 KNOWN = (*INTO_MEMORY, *_BUFFERS, *_STRUCTURES, *_EVENTS)
@@ -102,7 +103,7 @@ def _ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[in
         return [(argument, _RESULT_BYTES) for argument in arguments]
     start, count = arguments[_MESSAGES[name]], arguments[2] if name == "recvmmsg" else 1
     found = []
-    for number in range(count):
+    for number in range(min(count, _VECTORS_MAX)):
         _, _, vector_at, length = struct.unpack(
             "<QQQQ", ptrace.read_memory(thread, start + number * _MESSAGE_BYTES, 32)
         )
@@ -111,4 +112,6 @@ def _ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[in
 
 
 def _vector(thread: int, address: int, count: int) -> list[tuple[int, int]]:
+    if count > _VECTORS_MAX:
+        return []  # EINVAL
     return list(struct.iter_unpack("<QQ", ptrace.read_memory(thread, address, 16 * count)))

@@ -19,6 +19,7 @@ from . import ptrace
 from .files import KnownFile, KnownFiles
 from .machines import Architecture
 from .notes import ProgramNotes
+from .plain_stores import PlainStores
 from .registers import RegisterSet, register
 from .seccomp import OURS, AnyBit, filter_of, filter_of_range
 from .shadows import PAGE_BYTES, FileShadow, difference
@@ -60,6 +61,11 @@ class MapCalls:
         self._filter = filter_of(machine, CALLS | into_memory if is_stepped else CALLS)
         self._open: dict[tuple[int, int], OpenPage] = {}
         self._shadows: dict[int, FileShadow] = {}
+        self._plain = PlainStores(machine, injector.registers)
+
+    def close(self) -> None:
+        """Give back what is ours."""
+        self._plain.close()
 
     # -- calls ---------------------------------------------------------------------------------------
 
@@ -208,15 +214,19 @@ class MapCalls:
         if page in memory.open_pages:
             return 0  # another thread has opened it since
         self.settle()
-        mask = ptrace.block_signals(thread.id)
         before = self._injector.registers.get(thread.id)
-        for one in [one for one, open_page in memory.open_pages.items() if not open_page.users]:
-            self._close(thread, before, one)
         last, count = memory.run
         memory.run = (page, count + 1 if page == last else 1)
         instruction = ptrace.read_memory(thread.id, register(before, self._machine.program_counter), 16)
-        stays_open = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
-        if stays_open or memory.run[1] > _RUN_MAX:
+        is_opened = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
+        stays_open = is_opened or memory.run[1] > _RUN_MAX
+        to_close = [one for one, open_page in memory.open_pages.items() if not open_page.users]
+        if not (stays_open or to_close) and self._done_plainly(thread, before, instruction, fault.address, found):
+            return 0
+        mask = ptrace.block_signals(thread.id)
+        for one in to_close:
+            self._close(thread, before, one)
+        if stays_open:
             self._open_page(thread, before, page, found, "")
             self._injector.registers.set(thread.id, before)
             ptrace.set_mask(thread.id, mask)
@@ -225,6 +235,22 @@ class MapCalls:
         self._injector.registers.set(thread.id, after)
         ptrace.set_mask(thread.id, mask)
         return outcome
+
+    def _done_plainly(
+        self, thread: TracedThread, before: RegisterSet, instruction: bytes, address: int, found: SharedMap
+    ) -> bool:
+        """Do a store for a thread, if that can be; return whether it is done."""
+        at = found.at + (address & -PAGE_BYTES) - found.start
+        done = self._plain.done(thread.id, before, instruction, address, found.file, at)
+        if done is None:
+            return False
+        start, old, new = done
+        span = difference(old, new)
+        if span is not None:
+            self._notes.stored(found.file.number, start + span[0], new[span[0] : span[1]])
+            if (still_open := self._open.get((found.file.number, at))) is not None:
+                still_open.old = os.pread(found.file.descriptor, PAGE_BYTES, at)
+        return True
 
     def _step_over(
         self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap
@@ -290,6 +316,8 @@ class MapCalls:
         """Protect what is open in the memory of a thread behind a call, but for what the kernel is storing to."""
         memory = thread.memory
         memory.run = (0, 0)
+        if not memory.open_pages:
+            return
         pages = [page for page, one in memory.open_pages.items() if not one.users]
         if pages:
             before = self._injector.registers.get(thread.id)

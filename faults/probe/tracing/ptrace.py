@@ -1,7 +1,8 @@
 """ptrace(2), wait4(2) and process_vm_readv(2), through ctypes: nothing to build, and no privileges.
 
 All requests come from the thread that has started the program, as the kernel demands. Buffers are made once: a stop of
-the program costs microseconds, and so would each of them.
+the program costs microseconds, and so would each of them. Where the core in C could be built, it makes those requests
+that each stop needs; this code says what they come to.
 """
 
 import ctypes
@@ -11,6 +12,8 @@ import signal
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+
+from .core import load_core
 
 CONTINUE, STEP, TO_EXIT, LISTEN = 7, 9, 24, 0x4208
 """How a stopped thread goes on: freely, for one instruction, to the end of its call, not at all until SIGCONT."""
@@ -25,6 +28,7 @@ _SYNCHRONOUS = (signal.SIGSEGV, signal.SIGTRAP, signal.SIGBUS, signal.SIGILL, si
 _STEPPING_MASK = (2**64 - 1) & ~sum(1 << one - 1 for one in _SYNCHRONOUS)
 _PATH_BYTES_MAX = 4096
 
+CORE = load_core()
 _libc = ctypes.CDLL(None, use_errno=True)
 _ptrace = _libc.ptrace
 _ptrace.restype = ctypes.c_long
@@ -47,6 +51,10 @@ class ThreadGone(Exception):
         super().__init__(thread, status)
         self.thread = thread
         self.status = status
+
+
+if CORE is not None:
+    CORE.gone = ThreadGone
 
 
 class TraceRefusedError(Exception):
@@ -84,7 +92,9 @@ def request(what: int, thread: int, address: int, data: int) -> int:
 
 def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
     """Have a stopped thread go on, with a signal if there is one for it."""
-    if _ptrace(how, thread, 0, signal_number) < 0:
+    if CORE is not None:
+        CORE.go_on(thread, how, signal_number)
+    elif _ptrace(how, thread, 0, signal_number) < 0:
         request(how, thread, 0, signal_number)
 
 
@@ -97,6 +107,8 @@ def wait(thread: int = -1) -> tuple[int, int]:
 
     Raises ChildProcessError if there is none left.
     """
+    if CORE is not None:
+        return CORE.wait(thread)
     found = _wait4(thread, _status_at, _ALL_CHILDREN, None)
     if found > 0:
         return found, _status.value
@@ -124,6 +136,8 @@ _left = struct.Struct("<24xq")
 
 def entered(thread: int) -> EnteredCall:
     """Return the call that a thread is stopped in front of."""
+    if CORE is not None:
+        return EnteredCall(*CORE.entered(thread))
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
         request(_CALL_INFO, thread, 88, _info_at)
     behind, stack, number, *arguments = _entered.unpack_from(_info)
@@ -132,6 +146,8 @@ def entered(thread: int) -> EnteredCall:
 
 def result(thread: int) -> int:
     """Return what the call has come to that a thread is stopped behind."""
+    if CORE is not None:
+        return CORE.result(thread)
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
         request(_CALL_INFO, thread, 88, _info_at)
     found: int = _left.unpack_from(_info)[0]
@@ -145,8 +161,11 @@ _SEGV_ACCERR = 2
 
 def memory_fault(thread: int) -> MemoryFault:
     """Return why a thread is stopped with SIGSEGV."""
-    request(_SIGNAL_INFO, thread, 0, _siginfo_at)
-    code, address = struct.unpack_from("<8xi4xQ", _siginfo)
+    if CORE is not None:
+        address, code = CORE.memory_fault(thread)
+    else:
+        request(_SIGNAL_INFO, thread, 0, _siginfo_at)
+        code, address = struct.unpack_from("<8xi4xQ", _siginfo)
     return MemoryFault(address, code == _SEGV_ACCERR)
 
 
@@ -165,6 +184,8 @@ _mask_at = ctypes.addressof(_mask)
 
 def block_signals(thread: int) -> int:
     """Keep signals from a stopped thread, but those that its own instructions raise; return the mask it had."""
+    if CORE is not None:
+        return CORE.block_signals(thread, _STEPPING_MASK)
     request(_GET_MASK, thread, 8, _mask_at)
     before = _mask.value
     set_mask(thread, before | _STEPPING_MASK)
@@ -173,6 +194,9 @@ def block_signals(thread: int) -> int:
 
 def set_mask(thread: int, mask: int) -> None:
     """Set which signals a stopped thread blocks."""
+    if CORE is not None:
+        CORE.set_mask(thread, mask)
+        return
     _mask.value = mask
     request(_SET_MASK, thread, 8, _mask_at)
 
@@ -186,6 +210,8 @@ def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
     """Return bytes of a thread's memory: fewer where it has no more. Raises OSError if there are none at all."""
     if not size_bytes:
         return b""
+    if CORE is not None:
+        return CORE.read_memory(thread, address, size_bytes)
     buffer = ctypes.create_string_buffer(size_bytes)
     _local[0], _local[1] = ctypes.addressof(buffer), size_bytes
     _remote[0], _remote[1] = address, size_bytes

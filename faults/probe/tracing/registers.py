@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import ptrace
-from .machines import NT_ARM_SVE, NT_ARM_SYSTEM_CALL, NT_PRSTATUS, Architecture
+from .machines import NT_ARM_SVE, NT_ARM_SYSTEM_CALL, NT_PRSTATUS, NT_X86_XSTATE, Architecture
 
 _GET_REGISTERS, _SET_REGISTERS = 0x4204, 0x4205
 _NOTHING: Mapping[int, int] = {}
@@ -25,6 +25,11 @@ _vector_head = struct.Struct("<I8xH2x")
 _HAS_VECTORS = 1
 _VECTOR_BYTES_MAX = 1 << 14
 """More than 32 vectors of 256 bytes take, with 17 predicates."""
+
+
+_XSTATE_BYTES = 832
+_LOW_HALVES, _HIGH_HALVES, _HALF_BYTES = 160, 576, 16
+"""Where in x86's extended state vector registers are: xmm0 to xmm15, and what ymm0 to ymm15 have above these."""
 
 
 class RegisterSet(NamedTuple):
@@ -50,9 +55,12 @@ class Registers:
         self._vector_head = _Buffer(_vector_head.size)
         self._vectors = _Buffer(_VECTOR_BYTES_MAX)
         self._number = _Buffer(4)
+        self._extended = _Buffer(_XSTATE_BYTES)
 
     def get(self, thread: int) -> RegisterSet:
         """Return all registers."""
+        if ptrace.CORE is not None:
+            return RegisterSet(ptrace.CORE.registers(thread, NT_PRSTATUS), self._get_vectors(thread))
         return RegisterSet(self._general.filled(thread, NT_PRSTATUS), self._get_vectors(thread))
 
     def _get_vectors(self, thread: int) -> bytes:
@@ -68,8 +76,20 @@ class Registers:
         size_bytes, flags = _vector_head.unpack(head)
         return self._vectors.filled(thread, NT_ARM_SVE)[:size_bytes] if flags & _HAS_VECTORS else b""
 
+    def vector(self, thread: int, number: int) -> bytes | None:
+        """Return one of x86's vector registers, 32 bytes; None if the processor has none that are so long."""
+        try:
+            state = self._extended.filled(thread, NT_X86_XSTATE)
+        except OSError:
+            return None
+        starts = (half + number * _HALF_BYTES for half in (_LOW_HALVES, _HIGH_HALVES))
+        return b"".join(state[start : start + _HALF_BYTES] for start in starts)
+
     def set(self, thread: int, registers: RegisterSet, changed: Mapping[int, int] = _NOTHING) -> None:
         """Set all registers, some of them to other words: by index, without a sign."""
+        if ptrace.CORE is not None and self._machine.mark is None and not registers.vectors:
+            ptrace.CORE.set_registers(thread, NT_PRSTATUS, registers.general, changed)
+            return
         general = bytearray(registers.general)
         for index, word in changed.items():
             _word.pack_into(general, index * _word.size, word)

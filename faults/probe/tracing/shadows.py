@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 
+from . import ptrace
 from .files import KnownFile
 
 PAGE_BYTES = 4096
@@ -17,6 +18,8 @@ def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
         return None
     size = max(len(old), len(new))
     old, new = old.ljust(size, b"\0"), new.ljust(size, b"\0")
+    if ptrace.CORE is not None:
+        return ptrace.CORE.difference(old, new)
     start, end = 0, size
     while end - start > _SHORT_BYTES:  # most stores are short, and comparing is quicker than computing
         middle = (start + end) // 2

@@ -158,6 +158,11 @@ class CallInjector:
 
     def step(self, thread: int) -> int:
         """Have a stopped thread do one instruction, or one call; return the signal it stops with, SIGTRAP if done."""
+        if ptrace.CORE is not None:
+            status = ptrace.CORE.step(thread)
+            if not os.WIFSTOPPED(status):
+                raise ptrace.ThreadGone(thread, status)
+            return os.WSTOPSIG(status)
         while True:
             ptrace.go_on(thread, ptrace.STEP)
             status = ptrace.wait_for(thread)

@@ -41,6 +41,9 @@ _STOPS: dict[str, AnyBit | None] = {
     "mmap": AnyBit(3, 1),  # MAP_SHARED
 }
 """Calls that every process stops at."""
+_AT_CALL = 0x7F | signal.SIGTRAP << 8 | ptrace.CALLS << 16
+_BEHIND_CALL = 0x7F | (signal.SIGTRAP | 0x80) << 8
+"""Wait statuses of the two stops that most are."""
 _SLOW_SECONDS = 0.05
 _JOB_CONTROL = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _Handler = Callable[..., Finish | None]
@@ -106,7 +109,8 @@ class Tracer:
         self._numbers = 0
 
     def close(self) -> None:
-        """Give back all descriptors of ours."""
+        """Give back all descriptors and maps of ours."""
+        self._maps.close()
         self.files.close()
 
     def run(
@@ -237,7 +241,12 @@ class Tracer:
             self._early.add(number)
             return
         try:
-            self._look(thread, status)
+            if status == _BEHIND_CALL:
+                self._in_turn(thread, self._leave)
+            elif status == _AT_CALL:
+                self._at_step(thread, self._enter)
+            else:
+                self._look(thread, status)
         except ThreadGone as gone:
             self._lost(gone)
 
@@ -248,11 +257,7 @@ class Tracer:
 
     def _look(self, thread: TracedThread, status: int) -> None:
         event, number = status >> 16, os.WSTOPSIG(status)
-        if event == ptrace.CALLS:
-            self._at_step(thread, self._enter)
-        elif number == signal.SIGTRAP | 0x80:
-            self._in_turn(thread, self._leave)
-        elif event in (ptrace.FORKED, ptrace.VFORKED, ptrace.CLONED):
+        if event in (ptrace.FORKED, ptrace.VFORKED, ptrace.CLONED):
             self._born(thread, event)
             ptrace.go_on(thread.id)
         elif event == ptrace.EXECUTED:

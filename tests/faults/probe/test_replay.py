@@ -209,6 +209,26 @@ def test_a_file_of_a_gibibyte_costs_what_is_written_to_it() -> None:
 def test_a_step_that_cannot_be_is_an_error_that_names_it(steps: list[Step]) -> None:
     with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} cannot be"):
         list(Replayer(record_of(*steps), EMPTY).points())
+    with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} cannot be"):
+        Replayer(record_of(*steps), EMPTY).whole()
+
+
+def test_a_record_carried_out_whole_comes_to_what_it_comes_to_step_by_step() -> None:
+    record = record_of(
+        CREATE,
+        Step("write", file=0, at=3000, data=b"ab" * 5000),
+        Step("acknowledge", "one"),
+        Step("store", file=0, at=8, data=b"s"),
+        Step("fault", "disk full", file=0),
+        Step("sync all"),
+        Step("rename", "/files/log", "/files/end"),
+    )
+    whole, by_points = Replayer(record, EMPTY), Replayer(record, EMPTY)
+
+    whole.whole()
+    list(by_points.points())
+
+    assert whole.intact().digest() == by_points.intact().digest()
 
 
 def image(**files: bytes) -> Image:

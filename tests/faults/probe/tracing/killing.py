@@ -1,6 +1,7 @@
 """Programs that are really killed at a recorded step: what is on the disk then has to be what the steps come to.
 
-Run as a program of its own, for its children are waited for: `killing.py NAME KILLS` prints a JSON object.
+Run as a program of its own, for its children are waited for: `killing.py NAME KILLS` prints a JSON object. With
+`stepped` behind that, every store is carried out by the processor, and all requests are made by Python.
 """
 
 import json
@@ -15,9 +16,11 @@ from tests.faults.probe.tracing.programs import python
 from tornlog.faults.disk.export import export
 from tornlog.faults.probe.record import STORE, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY, unlike
+from tornlog.faults.probe.tracing import plain_stores, ptrace
 from tornlog.faults.probe.tracing.notes import ProgramNotes
 from tornlog.faults.probe.tracing.process import trace
 
+STEPPED = "stepped"
 PROGRAMS = {
     "a log that is appended to and synced": """
         log = file("log", b"")
@@ -156,6 +159,9 @@ def recorded(name: str, notes: ProgramNotes) -> tuple[ProgramRecord, list[str]]:
 def main() -> None:
     """Kill one program at many of its steps."""
     name, kills = sys.argv[1], int(sys.argv[2])
+    if STEPPED in sys.argv[3:]:
+        plain_stores.plain_store = lambda _: None  # type: ignore[assignment]
+        ptrace.CORE = None
     whole, odd = recorded(name, ProgramNotes())
     problems = [str(one) for one in (*whole.unseen, *odd)]
     count = len(whole.steps)

@@ -7,21 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.probe.tracing.killing import PROGRAMS
+from tests.faults.probe.tracing.killing import PROGRAMS, STEPPED
 
 KILLS = 24
 """Of each program: with ten programs, 240."""
+STEPPED_KILLS = 8
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_on_the_disk_is_what_the_steps_come_to(name: str, source: Path) -> None:
-    command = [sys.executable, "-m", "tests.faults.probe.tracing.killing", name, str(KILLS)]
+    assert_exact(name, KILLS, source)
+
+
+@pytest.mark.parametrize("name", [name for name, lines in PROGRAMS.items() if "mmap" in lines])
+def test_so_it_is_where_the_processor_stores_and_there_is_no_core(name: str, source: Path) -> None:
+    assert_exact(name, STEPPED_KILLS, source, STEPPED)
+
+
+def assert_exact(name: str, kills: int, source: Path, *how: str) -> None:
+    command = [sys.executable, "-m", "tests.faults.probe.tracing.killing", name, str(kills), *how]
 
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=600, check=True)
 
     found = json.loads(done.stdout)
     assert found["problems"] == []
-    assert found["killed"] == KILLS <= found["steps"]
+    assert found["killed"] == kills <= found["steps"]
 
 
 def test_there_are_many_programs() -> None:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.faults.probe.tracing.programs import in_short, steps_of, traced
 from tornlog.faults.probe.record import STORE, Step
+from tornlog.faults.probe.tracing import plain_stores, ptrace
 
 WAYS: dict[str, tuple[str, list[str] | None]] = {
     "write goes on where the position is": (
@@ -47,6 +48,15 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             in_child(lambda: os.pwrite(socket.recv_fds(a, 10, 1)[1][0], b"passed", 3))
             """,
         ["create /files/f #0", "write #0 'aaa...10000'", "write #0 @3 'passed'"],
+    ),
+    "a call with more buffers than there can be does nothing": (
+        """
+            f = file()
+            m = mmap.mmap(f, 8192)
+            assert libc.readv(f, ctypes.c_void_p(address(m)), ctypes.c_int(2**31 - 1)) == -1
+            m[0] = 98
+            """,
+        ["create /files/f #0", "write #0 'aaa...10000'", "store #0 'b'"],
     ),
     "writev writes what several buffers hold": (
         """
@@ -742,8 +752,21 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
 def test_a_way_to_change_a_file_is_recorded_exactly(sentence: str) -> None:
     lines, expected = WAYS[sentence]
 
-    steps = steps_of(traced(lines))
+    assert_recorded(steps_of(traced(lines)), expected)
 
+
+@pytest.mark.parametrize("sentence", [sentence for sentence, (lines, _) in WAYS.items() if "mmap" in lines])
+def test_a_way_is_recorded_exactly_where_the_processor_stores_and_there_is_no_core(
+    sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_stores, "plain_store", lambda _: None)
+    monkeypatch.setattr(ptrace, "CORE", None)
+    lines, expected = WAYS[sentence]
+
+    assert_recorded(steps_of(traced(lines)), expected)
+
+
+def assert_recorded(steps: list[Step], expected: list[str] | None) -> None:
     assert len(steps) > 1
     if expected is not None and in_short(steps) != expected:
         assert in_short(_joined(steps)) == expected

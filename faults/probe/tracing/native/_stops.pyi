@@ -1,0 +1,2 @@
+INTERFACE: int
+"""All else is `Core` in faults/probe/tracing/core.py."""

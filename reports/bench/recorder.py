@@ -1,0 +1,118 @@
+"""What recording a program costs: processor time of one call, and of one store through a map, in µs.
+
+Measured is the processor time of all processes, the program's own included, over some thousand calls; what a run with
+few of them takes, the start of everything, is taken off. The program is a Python script, so no compiler is needed: a
+call of `os.pwrite` and a store of one byte cost it little. `strace`, which stops a program as often and keeps no data,
+is measured beside, in the same round: what a stop costs depends on the machine and its neighbours.
+"""
+
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from ...faults.probe.programs import CALLS, RecorderChoice
+from ...faults.probe.recording.run import EMPTY
+from .figure import Sample
+from .workplace import Workplace
+
+_SCRIPT = """
+import mmap, os, sys
+kind, count = sys.argv[1], int(sys.argv[2])
+f = os.open("f", os.O_RDWR | os.O_CREAT, 0o644)
+os.ftruncate(f, 1 << 20)
+if kind == "calls":
+    for number in range(count):
+        os.pwrite(f, b"%064d" % number, number % 1000 * 64)
+else:
+    m = mmap.mmap(f, 1 << 20)
+    for number in range(count):
+        m[number % 2 * 4096 + number % 4000] = number // 4000 % 255 + 1
+"""
+_FEW, _CALLS_A_SECOND, _SECONDS_MAX = 100, 20_000, 600.0
+
+
+def is_recordable() -> bool:
+    """Return whether programs are recorded on this system at all."""
+    return platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64")
+
+
+def why_no_strace() -> str:
+    """Return why strace cannot be measured; empty if it can."""
+    return "" if shutil.which("strace") else "strace is not on the PATH"
+
+
+def bare_call(place: Workplace) -> Sample:
+    """Return what a call costs where nobody records it."""
+    return _each(place, lambda directory, count: _processor_seconds(_program("calls", count), directory))
+
+
+def call_under_strace(place: Workplace) -> Sample:
+    """Return what a call costs under strace, with a filter as fine as ours."""
+    traced = ["strace", "-f", "--seccomp-bpf", "-e", "trace=pwrite64", "-o", "trace"]
+    return _each(place, lambda directory, count: _processor_seconds([*traced, *_program("calls", count)], directory))
+
+
+def recorded(place: Workplace, kind: str) -> Sample:
+    """Return what a recorded call, or store, costs in the program and in what stands beside it."""
+    return _each(place, lambda directory, count: _recorded_seconds(kind, count, directory)[0])
+
+
+def compared(place: Workplace) -> Sample:
+    """Return what it costs to hold a recorded call against what the program has left."""
+    return _each(place, lambda directory, count: _recorded_seconds("calls", count, directory)[1])
+
+
+def _each(place: Workplace, seconds: Callable[[str, int], float]) -> Sample:
+    count = max(int(_CALLS_A_SECOND * place.settings.seconds), 1)
+    with place.directory() as directory:
+        start = seconds(directory, _FEW)
+    with place.directory() as directory:
+        return Sample((seconds(directory, _FEW + count) - start) / count * 1e6)
+
+
+def _program(kind: str, count: int) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _SCRIPT, kind, str(count)]
+
+
+def _processor_seconds(command: Sequence[str], directory: str) -> float:
+    """Return what a command takes, with all that it starts."""
+    before = _spent(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=directory, check=True)
+    return _spent(resource.RUSAGE_CHILDREN) - before
+
+
+def _recorded_seconds(kind: str, count: int, directory: str) -> tuple[float, float]:
+    """Return what recording takes in the recorder's process and the program, and what comparing takes.
+
+    It has a process of its own, for the recorder is a fork of whoever asks for it, and may share it with no thread.
+    """
+    command = [sys.executable, "-P", "-m", __name__, kind, str(count)]
+    environment = {**os.environ, "TMPDIR": directory}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the recorder has ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+    children, own = json.loads(done.stdout)
+    return children, own
+
+
+def _spent(who: int) -> float:
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Record one run of the program; print what its processes, and the comparison, have taken."""
+    kind, count = sys.argv[1], int(sys.argv[2])
+    record, unlike = RecorderChoice(CALLS, "step", _SECONDS_MAX).record(_program(kind, count), EMPTY)
+    assert not unlike, unlike
+    assert len(record.steps) > count, len(record.steps)
+    print(json.dumps([_spent(resource.RUSAGE_CHILDREN), _spent(resource.RUSAGE_SELF)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""With the core in C and without it, the same is asked of stopped threads, and the same is recorded."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.faults.probe.tracing.programs import steps_of, traced
+from tornlog.faults.probe.tracing import native, ptrace
+from tornlog.faults.probe.tracing.core import PURE_PYTHON, Core, load_core
+from tornlog.faults.probe.tracing.files import descriptor_facts
+from tornlog.faults.probe.tracing.machines import NT_PRSTATUS, this_machine
+from tornlog.faults.probe.tracing.registers import Registers, register
+from tornlog.faults.probe.tracing.shadows import difference
+from tornlog.faults.probe.tracing.threads import CallInjector
+
+PROGRAM = """
+    f = file(content=bytes(20000))
+    m = mmap.mmap(f, 20000)
+    for number in range(8):
+        os.pwrite(f, b"w%d" % number, number * 1000)
+        m[number * 2000] = number + 1
+        ctypes.c_uint64.from_address(address(m, 4092)).value = number * 0x0101010101010101
+        m[12288:16000] = bytes([number + 1]) * 3712
+        os.readv(f, [m])
+    os.write(f, b"end")
+    in_child(lambda: os.rename("f", "g"))
+    try:
+        os.write(99, b"x")
+    except OSError:
+        os.truncate("g", 5)
+    """
+Switch = Callable[[Core | None], None]
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Switch:
+    """Have all requests made by a core from now on, or by Python."""
+    return lambda core: monkeypatch.setattr(ptrace, "CORE", core)
+
+
+@pytest.fixture
+def stopped(core: Core) -> Iterator[int]:
+    """A child of ours that is traced, and stopped."""
+    child = os.fork()
+    if not child:
+        while True:
+            signal.pause()
+    ptrace.request(0x4206, child, 0, 0x100000)  # PTRACE_SEIZE, with EXITKILL
+    ptrace.request(0x4207, child, 0, 0)  # PTRACE_INTERRUPT
+    ptrace.wait_for(child)
+    yield child
+    try:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0x40000000)
+    except (ProcessLookupError, ChildProcessError):
+        assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_program_is_recorded_alike(core: Core, use: Switch) -> None:
+    use(core)
+    by_core = steps_of(traced(PROGRAM))
+    use(None)
+    by_python = steps_of(traced(PROGRAM))
+
+    assert by_core == by_python
+    assert {"store", "write", "rename", "truncate"} <= {one.kind for one in by_core}
+
+
+def test_requests_say_the_same_of_a_stopped_thread(core: Core, use: Switch, stopped: int) -> None:
+    machine = this_machine()
+    assert machine is not None
+    registers = Registers(machine)
+
+    def answers() -> list[object]:
+        general = registers.get(stopped)
+        registers.set(stopped, general, {machine.result: 2**64 - 5})
+        changed = registers.get(stopped)
+        registers.set(stopped, general)
+        mask = ptrace.block_signals(stopped)
+        blocked = ptrace.block_signals(stopped)
+        ptrace.set_mask(stopped, mask)
+        stack = ptrace.read_memory(stopped, register(general, machine.stack_pointer), 64)
+        return [general, changed, mask, blocked, ptrace.block_signals(stopped), ptrace.set_mask(stopped, mask), stack]
+
+    use(core)
+    by_core = answers()
+    use(None)
+    assert by_core == answers()
+
+
+def test_an_instruction_is_carried_out(core: Core, use: Switch, stopped: int) -> None:
+    machine = this_machine()
+    assert machine is not None
+    for one in (core, None):
+        use(one)
+        assert CallInjector(machine).step(stopped) == signal.SIGTRAP
+
+
+def test_a_thread_that_is_no_more_is_said_to_be_gone(core: Core, use: Switch, stopped: int) -> None:
+    os.kill(stopped, signal.SIGKILL)
+    os.waitpid(stopped, 0x40000000)
+    requests: list[Callable[[], object]] = [
+        lambda: ptrace.go_on(stopped),
+        lambda: ptrace.entered(stopped),
+        lambda: ptrace.result(stopped),
+        lambda: ptrace.memory_fault(stopped),
+        lambda: ptrace.block_signals(stopped),
+        lambda: ptrace.set_mask(stopped, 0),
+    ]
+    for one in (core, None):
+        use(one)
+        for request in requests:
+            with pytest.raises(ptrace.ThreadGone) as gone:
+                request()
+            assert gone.value.thread == stopped
+        with pytest.raises(OSError, match=r"No such process|Input/output"):
+            ptrace.read_memory(stopped, 4096, 8)
+        with pytest.raises(ChildProcessError):
+            ptrace.wait()
+
+
+def test_memory_that_is_not_there_is_an_error(core: Core, use: Switch, stopped: int) -> None:
+    for one in (core, None):
+        use(one)
+        with pytest.raises(OSError, match="Bad address"):
+            ptrace.read_memory(stopped, 0, 8)
+
+
+def test_what_are_no_registers_is_refused(core: Core, stopped: int) -> None:
+    general = core.registers(stopped, NT_PRSTATUS)
+
+    with pytest.raises(IndexError):
+        core.set_registers(stopped, NT_PRSTATUS, general, {len(general) // 8: 0})
+    with pytest.raises(OverflowError):
+        core.set_registers(stopped, NT_PRSTATUS, general, {0: 2**64})
+    with pytest.raises(ValueError, match="at most"):
+        core.set_registers(stopped, NT_PRSTATUS, bytes(2048), {})
+
+
+def test_facts_of_a_descriptor_are_read_alike(core: Core, use: Switch, tmp_path: Path) -> None:
+    file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    os.write(file, b"twelve bytes")
+    info = os.open(f"/proc/self/fdinfo/{file}", os.O_RDONLY)
+    use(core)
+    by_core = descriptor_facts(info)
+    use(None)
+    by_python = descriptor_facts(info)
+    for one in (info, file):
+        os.close(one)
+
+    assert by_core == by_python
+    assert by_core[0] == 12
+    assert by_core[1] & os.O_APPEND
+    assert by_core[3] == (tmp_path / "f").stat().st_ino
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_a_difference_is_found_alike(old: bytes, new: bytes) -> None:
+    core = load_core()
+    if core is None:
+        pytest.skip("no core in C was built")
+    size = max(len(old), len(new))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ptrace, "CORE", None)
+        expected = difference(old, new)
+
+    assert core.difference(old.ljust(size, b"\0"), new.ljust(size, b"\0")) == expected
+
+
+def test_contents_of_several_sizes_are_refused(core: Core) -> None:
+    with pytest.raises(ValueError, match="equal sizes"):
+        core.difference(b"a", b"ab")
+
+
+def test_nobody_has_a_core_who_wants_python_alone(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PURE_PYTHON, "1")
+
+    assert load_core() is None
+
+
+def test_a_core_that_other_code_was_built_into_is_not_used(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
+
+    assert load_core() is None
