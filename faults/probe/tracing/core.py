@@ -12,7 +12,7 @@ PURE_PYTHON = "TORNLOG_PURE_PYTHON"
 """The environment variable that, unless it is empty, keeps the core from being used."""
 
 
-class Core(Protocol):
+class TracingCore(Protocol):
     """What the core in C does."""
 
     gone: Callable[[int], Exception]
@@ -58,7 +58,7 @@ class Core(Protocol):
         """Return from where to where two contents of one size differ. Raises ValueError if they have several."""
 
 
-def load_core() -> Core | None:
+def load_core() -> TracingCore | None:
     """Return the core, None if it is not there or not wanted: everything works without, and more slowly.
 
     One that was built from other code, as before a checkout's last update, is not there.
@@ -69,4 +69,4 @@ def load_core() -> Core | None:
         from .native import INTERFACE, _stops
     except ImportError:
         return None
-    return cast("Core", _stops) if _stops.INTERFACE == INTERFACE else None
+    return cast("TracingCore", _stops) if _stops.INTERFACE == INTERFACE else None

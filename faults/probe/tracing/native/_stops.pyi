@@ -1,2 +1,2 @@
 INTERFACE: int
-"""All else is `Core` in faults/probe/tracing/core.py."""
+"""All else is `TracingCore` in faults/probe/tracing/core.py."""

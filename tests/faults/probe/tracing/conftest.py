@@ -7,11 +7,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 import pytest
 
 from tornlog.faults.probe.tracing import ptrace
-from tornlog.faults.probe.tracing.core import Core, load_core
+from tornlog.faults.probe.tracing.core import TracingCore, load_core
 
 
 @pytest.fixture(scope="session")
-def core() -> Core:
+def core() -> TracingCore:
     """The core; that of `make sanitize`, if its path is given. CI has a compiler, so there it must be there."""
     if path := os.environ.get("SANITIZED_STOPS"):
         name = "tornlog.faults.probe.tracing.native._stops"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.faults.probe.tracing.programs import steps_of, traced
 from tornlog.faults.probe.tracing import native, ptrace
-from tornlog.faults.probe.tracing.core import PURE_PYTHON, Core, load_core
+from tornlog.faults.probe.tracing.core import PURE_PYTHON, TracingCore, load_core
 from tornlog.faults.probe.tracing.files import descriptor_facts
 from tornlog.faults.probe.tracing.machines import NT_PRSTATUS, this_machine
 from tornlog.faults.probe.tracing.registers import Registers, register
@@ -34,7 +34,7 @@ PROGRAM = """
     except OSError:
         os.truncate("g", 5)
     """
-Switch = Callable[[Core | None], None]
+Switch = Callable[[TracingCore | None], None]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Switch:
 
 
 @pytest.fixture
-def stopped(core: Core) -> Iterator[int]:
+def stopped(core: TracingCore) -> Iterator[int]:
     """A child of ours that is traced, and stopped."""
     child = os.fork()
     if not child:
@@ -61,7 +61,7 @@ def stopped(core: Core) -> Iterator[int]:
         assert not Path(f"/proc/{child}").exists()
 
 
-def test_a_program_is_recorded_alike(core: Core, use: Switch) -> None:
+def test_a_program_is_recorded_alike(core: TracingCore, use: Switch) -> None:
     use(core)
     by_core = steps_of(traced(PROGRAM))
     use(None)
@@ -71,7 +71,7 @@ def test_a_program_is_recorded_alike(core: Core, use: Switch) -> None:
     assert {"store", "write", "rename", "truncate"} <= {one.kind for one in by_core}
 
 
-def test_requests_say_the_same_of_a_stopped_thread(core: Core, use: Switch, stopped: int) -> None:
+def test_requests_say_the_same_of_a_stopped_thread(core: TracingCore, use: Switch, stopped: int) -> None:
     machine = this_machine()
     assert machine is not None
     registers = Registers(machine)
@@ -93,7 +93,7 @@ def test_requests_say_the_same_of_a_stopped_thread(core: Core, use: Switch, stop
     assert by_core == answers()
 
 
-def test_an_instruction_is_carried_out(core: Core, use: Switch, stopped: int) -> None:
+def test_an_instruction_is_carried_out(core: TracingCore, use: Switch, stopped: int) -> None:
     machine = this_machine()
     assert machine is not None
     for one in (core, None):
@@ -101,7 +101,7 @@ def test_an_instruction_is_carried_out(core: Core, use: Switch, stopped: int) ->
         assert CallInjector(machine).step(stopped) == signal.SIGTRAP
 
 
-def test_a_thread_that_is_no_more_is_said_to_be_gone(core: Core, use: Switch, stopped: int) -> None:
+def test_a_thread_that_is_no_more_is_said_to_be_gone(core: TracingCore, use: Switch, stopped: int) -> None:
     os.kill(stopped, signal.SIGKILL)
     os.waitpid(stopped, 0x40000000)
     requests: list[Callable[[], object]] = [
@@ -124,14 +124,14 @@ def test_a_thread_that_is_no_more_is_said_to_be_gone(core: Core, use: Switch, st
             ptrace.wait()
 
 
-def test_memory_that_is_not_there_is_an_error(core: Core, use: Switch, stopped: int) -> None:
+def test_memory_that_is_not_there_is_an_error(core: TracingCore, use: Switch, stopped: int) -> None:
     for one in (core, None):
         use(one)
         with pytest.raises(OSError, match="Bad address"):
             ptrace.read_memory(stopped, 0, 8)
 
 
-def test_what_are_no_registers_is_refused(core: Core, stopped: int) -> None:
+def test_what_are_no_registers_is_refused(core: TracingCore, stopped: int) -> None:
     general = core.registers(stopped, NT_PRSTATUS)
 
     with pytest.raises(IndexError):
@@ -142,7 +142,7 @@ def test_what_are_no_registers_is_refused(core: Core, stopped: int) -> None:
         core.set_registers(stopped, NT_PRSTATUS, bytes(2048), {})
 
 
-def test_facts_of_a_descriptor_are_read_alike(core: Core, use: Switch, tmp_path: Path) -> None:
+def test_facts_of_a_descriptor_are_read_alike(core: TracingCore, use: Switch, tmp_path: Path) -> None:
     file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.write(file, b"twelve bytes")
     info = os.open(f"/proc/self/fdinfo/{file}", os.O_RDONLY)
@@ -172,18 +172,18 @@ def test_a_difference_is_found_alike(old: bytes, new: bytes) -> None:
     assert core.difference(old.ljust(size, b"\0"), new.ljust(size, b"\0")) == expected
 
 
-def test_contents_of_several_sizes_are_refused(core: Core) -> None:
+def test_contents_of_several_sizes_are_refused(core: TracingCore) -> None:
     with pytest.raises(ValueError, match="equal sizes"):
         core.difference(b"a", b"ab")
 
 
-def test_nobody_has_a_core_who_wants_python_alone(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_has_a_core_who_wants_python_alone(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PURE_PYTHON, "1")
 
     assert load_core() is None
 
 
-def test_a_core_that_other_code_was_built_into_is_not_used(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_that_other_code_was_built_into_is_not_used(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
 
     assert load_core() is None
