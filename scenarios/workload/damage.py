@@ -1,6 +1,6 @@
 """Damage of an image: what happens to a store's files, and to single records in them, while nobody looks."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ...faults.disk.image import FileImage, Image
@@ -151,6 +151,10 @@ _UNVOUCHED_SEGMENTS = 3
 """How many segments at the end a clean exit does not vouch for."""
 
 
+Holes = Mapping[tuple[str, int], Collection[int]]
+"""Numbers that no record has, by topic and queue."""
+
+
 class DamagedRecord(NamedTuple):
     """An image with one record that is not as it was put."""
 
@@ -158,14 +162,39 @@ class DamagedRecord(NamedTuple):
     flaw: Flaw
 
 
-def flip_number(image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream) -> DamagedRecord | None:
-    """Flip a bit of the queueOffset of one of the puts that are in the log; None if none is."""
+def flip_number(
+    image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream, holes: Holes
+) -> DamagedRecord | None:
+    """Flip a bit of the queueOffset of one of the puts that are in the log; None if none is.
+
+    Where holes, the numbers that queues skip, let one bit hide a gap, it is that one half of the time.
+    """
     here = [put for put in puts if _path_of(store, put) in image.files]
     if not here:
         return None
-    put = stream.pick(here, "record")
-    bit = stream.below(_QUEUE_OFFSET_BYTES * 8, "bit")
+    hiding = [(put, bit) for put in here if (bit := _bit_that_hides_a_gap(put, holes)) is not None]
+    if hiding and stream.chance(0.5, "hides a gap"):
+        put, bit = stream.pick(hiding, "record behind a gap")
+    else:
+        put = stream.pick(here, "record")
+        bit = stream.below(_QUEUE_OFFSET_BYTES * 8, "bit")
     return _with_flipped_bit(image, store, put, _QUEUE_OFFSET_AT + bit // 8, bit % 8)
+
+
+def _bit_that_hides_a_gap(put: PutEntry, holes: Holes) -> int | None:
+    """Return the bit of a put's number that makes it the one in front of all that were skipped; None if there is none.
+
+    Bits count from the first byte on.
+    """
+    number, skipped = put.queue_offset or 0, holes.get(put.place, ())
+    following = number
+    while following - 1 in skipped:
+        following -= 1
+    wrong = number ^ following
+    if wrong.bit_count() != 1:
+        return None
+    low = wrong.bit_length() - 1
+    return (_QUEUE_OFFSET_BYTES - 1 - low // 8) * 8 + low % 8
 
 
 def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream) -> DamagedRecord | None:

@@ -173,7 +173,7 @@ class OfflineFaults:
     def _flip_number(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""
         stream = self.streams("flipped number")
-        damaged = damage.flip_number(image, store, self.ledger.promised.values(), stream)
+        damaged = damage.flip_number(image, store, self.ledger.promised.values(), stream, self.ledger.holes)
         if damaged is None or self.ledger.known_damage.flaws:
             return image
         self.injected["flipped number"] += 1

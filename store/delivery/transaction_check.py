@@ -154,6 +154,7 @@ class TransactionalMessageCheckService(Service):
         ops.read()
         try:
             for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
+                assert at < end, (at, end)  # behind it is what this pass has put back itself
                 if record is not None and not self._deal_with(HalfMessage.of(record), ops):
                     break
                 self._half_offset = at + 1

@@ -1,6 +1,6 @@
 """Bugs of recovery: where it cuts the log, and what it leaves in the queues."""
 
-from ....store.formats.consume_queue import ENTRY_BYTES, is_valid
+from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.log.checkpoint import StoreCheckpoint
 from ....store.log.recovery import Recovery, RecoveryReport
 from ....store.log.segment import first_nonzero
@@ -205,6 +205,24 @@ WRONG_NUMBER_BLANKS_ENTRY = Mutant(
     "wrong-number-blanks-entry",
     "a flipped bit of a record's queueOffset costs a message that its entry leads to",
     (Patch(QueueReplay, "_place_of", _place_by_own_number),),
+    ("CQ-COMPLETE", "VIS"),
+    _WITH_SKIPPED_NUMBERS,
+)
+
+
+# next-number-believed: a record is in its place if its number is the one that comes next, wherever its entry is. One
+# bit makes it that where a gap is in front of the record. Found in this store.
+def _leave_last(self: QueueReplay) -> None:
+    if self._pending:
+        last = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
+        place = self.queue.index_of(last.physical_offset)
+        bit(place is not None and place >= self.next)
+
+
+NEXT_NUMBER_BELIEVED = Mutant(
+    "next-number-believed",
+    "a flipped bit moves a message to the beginning of the gap in front of it",
+    (Patch(QueueReplay, "_move_last", _leave_last),),
     ("CQ-COMPLETE", "VIS"),
     _WITH_SKIPPED_NUMBERS,
 )

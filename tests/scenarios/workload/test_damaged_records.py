@@ -66,11 +66,23 @@ def changed_bytes(before: Image, after: Image) -> list[tuple[str, int]]:
     ]
 
 
+@pytest.mark.parametrize(("skipped", "hidden"), [({2}, True), ({1, 2}, False), ({0, 1, 2}, False), ({4}, False)])
+def test_a_flipped_number_may_hide_a_gap_in_front_of_its_record(skipped: set[int], hidden: bool) -> None:
+    image, store, puts = stopped(4)
+    flaws = []
+    for seed in range(12):
+        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"), {("T", 0): skipped})
+        assert damage is not None
+        flaws.append((damage.flaw.put.queue_offset, damage.flaw.log_offset % 8, damage.flaw.was, damage.flaw.became))
+    hiding = [flaw for flaw in flaws if flaw[0] == 3 and flaw[2:] == (b"\3", b"\2")]
+    assert (len(hiding) > 3) == hidden
+
+
 @pytest.mark.slow
 def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
     image, store, puts = stopped(6)
     for seed in range(12):
-        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"))
+        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"), {})
         assert damage is not None
         ((path, at),) = changed_bytes(image, damage.image)
         begin = damage.flaw.put.physical_offset
@@ -79,7 +91,7 @@ def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
         assert (int(path.rpartition("/")[2]) + at) == damage.flaw.log_offset
         assert (damage.flaw.was[0] ^ damage.flaw.became[0]).bit_count() == 1
 
-    assert flip_number(image, store, [], Choices("0").stream("s")) is None
+    assert flip_number(image, store, [], Choices("0").stream("s"), {}) is None
 
 
 @pytest.mark.slow
@@ -125,7 +137,7 @@ def test_a_judge_sees_through_damage_as_long_as_it_is_there() -> None:
 
 def test_a_flipped_number_is_read_as_it_was() -> None:
     image, store, puts = stopped(4)
-    damage = flip_number(image, store, puts, Choices("1").stream("s"))
+    damage = flip_number(image, store, puts, Choices("1").stream("s"), {})
     assert damage is not None
     choices = Choices("again")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
