@@ -114,6 +114,8 @@ def condition_of(pushed: Filter, columns: Iterable[str]) -> Condition | None:
     path, value = pushed.attribute, pushed.value  # type: ignore[attr-defined]
     if len(path) != 1 or path[0] not in columns or value is None:
         return None
+    if isinstance(pushed, In):
+        value = tuple(one for one in value if one is not None)  # null is equal to nothing
     return Condition(path[0], compare, value)
 
 
@@ -134,17 +136,31 @@ class RowConditions:
         """Return whether a column may have a value."""
         return all(one.holds(value) for one in self.on(column))
 
-    def allow_some_of(self, column: str, first: int, last: int) -> bool:
-        """Return whether a whole number from first to last may be allowed; it is not said that one is."""
+    def bounds(self, column: str) -> tuple[int, int]:
+        """Return between which whole numbers, both included, all those are that may be allowed; none if low > high."""
         low, high = _LOWEST, _HIGHEST
         for one in self.on(column):
             if one.compare in (operator.eq, operator.gt, operator.ge):
-                low = max(low, one.value)
+                low = max(low, one.value + (one.compare is operator.gt))
             if one.compare in (operator.eq, operator.lt, operator.le):
-                high = min(high, one.value)
-            if one.compare is _is_in and one.value:
-                low, high = max(low, min(one.value)), min(high, max(one.value))
-        return low <= last and first <= high
+                high = min(high, one.value - (one.compare is operator.lt))
+            if one.compare is _is_in:
+                low, high = max(low, min(one.value, default=high + 1)), min(high, max(one.value, default=low - 1))
+        return low, high
+
+    def allow_some_of(self, column: str, first: int, last: int) -> bool:
+        """Return whether a whole number from first to last may be allowed; it is not said that one is."""
+        low, high = self.bounds(column)
+        return max(low, first) <= min(high, last)
+
+    def pinned(self, column: str) -> list[Any] | None:
+        """Return the only values that a column is allowed, in order; None if that is not how it is conditioned."""
+        named = [
+            one.value if one.compare is _is_in else (one.value,)
+            for one in self.on(column)
+            if one.compare in (_is_in, operator.eq)
+        ]
+        return sorted({value for value in named[0] if self.allow(column, value)}) if named else None
 
     def mask(self, columns: dict[str, "np.ndarray[Any, Any]"], rows: int) -> "np.ndarray[Any, Any]":
         """Return which of some rows are allowed, by those of their columns that are given."""

@@ -1,7 +1,8 @@
 """The files of a store directory, and their bytes: mapped where they are local, else read a window at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from mmap import mmap
 
 import pyarrow as pa
 from pyarrow import fs
@@ -14,6 +15,11 @@ WINDOW_BYTES = 16 << 20
 _ALIGNMENT_BYTES = 4096
 """Windows begin at multiples of it, so that sectors of a window are sectors of its file."""
 
+NEAR_BYTES = 64 << 10
+"""Places of a file that are not farther apart are read at once: that takes less time than asking twice."""
+_QUEUE_DEPTH = 3
+"""topic, queue id, file: how deep files of queues lie."""
+_NAME_DIGITS = 20
 _QUEUE_ID_MAX, _OFFSET_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
@@ -59,18 +65,18 @@ class StoreDirectory:
 
     def segments(self) -> list[StoreFile]:
         """Return the segments of the log, by log offset."""
-        found = [file for directory in self.log_directories for file in self._numbered(directory)]
+        found = [file for directory in self.log_directories for file in _numbered(self._list(directory))]
         return sorted(found, key=lambda file: file.base_offset)
 
     def queue_files(self) -> list[QueueFile]:
         """Return the files of all consume queues, by topic, queue and offset."""
+        root = f"{self.root}/consumequeue"
+        depth = len(root.strip("/").split("/"))  # some file systems leave the first slash away
         found = []
-        for topic in self._directories(f"{self.root}/consumequeue"):
-            for queue in self._directories(topic.path):
-                if _is_number(queue.base_name, _QUEUE_ID_MAX):
-                    found += [
-                        QueueFile(topic.base_name, int(queue.base_name), file) for file in self._numbered(queue.path)
-                    ]
+        for one in self._list(root, recursive=True):
+            place = one.path.strip("/").split("/")[depth:]
+            if one.type == fs.FileType.File and len(place) == _QUEUE_DEPTH and _is_number(place[1], _QUEUE_ID_MAX):
+                found += [QueueFile(place[0], int(place[1]), file) for file in _numbered([one])]
         return sorted(found, key=lambda one: (one.topic, one.queue_id, one.file.base_offset))
 
     @property
@@ -82,7 +88,7 @@ class StoreDirectory:
         """Return the files of one consume queue, by offset; none if there can be no such directory."""
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return []
-        found = self._numbered(f"{self.root}/consumequeue/{topic}/{queue_id}")
+        found = _numbered(self._list(f"{self.root}/consumequeue/{topic}/{queue_id}"))
         return sorted(found, key=lambda file: file.base_offset)
 
     def index_files(self) -> list[StoreFile]:
@@ -142,25 +148,47 @@ class StoreDirectory:
         origin = at // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
         return self._read(file, origin, min(at + size_bytes, file.size_bytes)), origin
 
+    def gathered(self, file: StoreFile, begins: Sequence[int], ends: Sequence[int]) -> tuple[memoryview, int]:
+        """Return bytes of some places of a file, as far from each other as they are there, and where they begin.
+
+        begins, ends: the places, in order. What is in between may be anything.
+        """
+        if self._is_local:
+            return self._read(file, 0, file.size_bytes), 0
+        origin = begins[0] // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
+        room = mmap(-1, ends[-1] - origin)  # pages that nothing is written to take no memory
+        with self._system.open_input_file(file.path) as stream:
+            begin, end = begins[0], ends[0]
+            for next_begin, next_end in [*zip(begins[1:], ends[1:], strict=True), (file.size_bytes + NEAR_BYTES, 0)]:
+                if next_begin - end >= NEAR_BYTES:
+                    some = self._read_at(stream, begin, end)
+                    room[begin - origin : begin - origin + len(some)] = some
+                    begin = next_begin
+                end = next_end
+        return memoryview(room), origin
+
     def _read(self, file: StoreFile, start: int, end: int) -> memoryview:
         if file.size_bytes == 0:
             return memoryview(b"")
         if self._is_local:
-            return memoryview(pa.memory_map(file.path).read_buffer())[start:end]
+            mapped = memoryview(pa.memory_map(file.path).read_buffer())
+            return mapped.cast("B")[start:end]  # Arrow's bytes have signs
         with self._system.open_input_file(file.path) as stream:
-            return memoryview(stream.read_at(end - start, start))
+            return memoryview(self._read_at(stream, start, end))
 
-    def _numbered(self, directory: str) -> Iterator[StoreFile]:
-        for file in self._list(directory):
-            name = file.base_name
-            if file.type == fs.FileType.File and len(name) == 20 and _is_number(name, _OFFSET_MAX):
-                yield StoreFile(file.path, file.size, int(name))
+    def _read_at(self, stream: pa.NativeFile, start: int, end: int) -> bytes:
+        read: bytes = stream.read_at(end - start, start)
+        return read
 
-    def _directories(self, directory: str) -> list[fs.FileInfo]:
-        return [one for one in self._list(directory) if one.type == fs.FileType.Directory]
+    def _list(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
+        return list(self._system.get_file_info(fs.FileSelector(directory, allow_not_found=True, recursive=recursive)))
 
-    def _list(self, directory: str) -> list[fs.FileInfo]:
-        return list(self._system.get_file_info(fs.FileSelector(directory, allow_not_found=True)))
+
+def _numbered(files: Iterable[fs.FileInfo]) -> Iterator[StoreFile]:
+    for file in files:
+        name = file.base_name
+        if file.type == fs.FileType.File and len(name) == _NAME_DIGITS and _is_number(name, _OFFSET_MAX):
+            yield StoreFile(file.path, file.size, int(name))
 
 
 def _is_number(name: str, most: int) -> bool:

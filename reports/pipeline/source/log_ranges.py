@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from struct import Struct
 
 from ....store.errors import CorruptFileError
-from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry
 from ....store.formats.message import BLANK_BYTES, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_BYTES_MIN
 from ....store.formats.scan import ScannedRecord, chain, find_record, is_closed_at, scan_records
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
+from .queue_array import QueueArray
 
 _LOOK_BACK_BYTES = 64 << 10
 _LOOK_BACK_TIMES = 8
@@ -97,7 +97,7 @@ class RangeStart:
 
     def __init__(self, directory: StoreDirectory) -> None:
         self._directory = directory
-        self._queues: dict[tuple[str, int], list[StoreFile]] = {}
+        self._queues: dict[tuple[str, int], QueueArray] = {}
 
     def find(self, log_range: LogRange) -> FirstRecord:
         """Return the first place from the range's start on that the chain leads to."""
@@ -146,15 +146,9 @@ class RangeStart:
     def _has_entry(self, record: ScannedRecord) -> bool:
         queue = record.topic, record.queue_id
         if queue not in self._queues:
-            self._queues[queue] = self._directory.files_of_queue(*queue)
-        at = record.queue_offset * ENTRY_BYTES
-        for file in self._queues[queue]:
-            if file.base_offset <= at <= file.base_offset + file.size_bytes - ENTRY_BYTES:
-                position = at - file.base_offset
-                view, origin = self._directory.window(file, position, ENTRY_BYTES)
-                entry = decode_entry(view, position - origin)
-                return (entry.physical_offset, entry.size_bytes) == (record.physical_offset, record.size_bytes)
-        return False
+            self._queues[queue] = QueueArray(self._directory, self._directory.files_of_queue(*queue))
+        entry = self._queues[queue].at(record.queue_offset)
+        return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 
 def boundaries(directory: StoreDirectory, segment: StoreFile, start: int) -> Iterator[int]:

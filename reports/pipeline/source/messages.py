@@ -27,10 +27,12 @@
 The last three are there only if the option `columns` names them.
 
 Filters on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are seen to here,
-before anything else of a record is decoded; whole ranges are left out by physical_offset. Damage passes no filter.
+before anything else of a record is decoded. physical_offset says where to begin and to end; queue_places and dispatched
+have what is not read because of the topic and the queue. Damage passes no filter.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -46,7 +48,9 @@ from ....store.formats.properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_
 from ....store.formats.scan import ScannedRecord
 from .columns import DAMAGE, RowConditions, damage_array, damage_batch, fields_of
 from .directory import StoreDirectory
+from .dispatched import wanted_pieces
 from .log_ranges import LogRange, log_ranges
+from .queue_places import ranges_of_places
 from .records import RangeReader
 from .segment_slice import SegmentSlice
 from .source_options import SourceOptions
@@ -133,20 +137,31 @@ class Messages:
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange]:
         """Return the ranges of the log that may hold what is asked for."""
-        return [
-            one
-            for one in log_ranges(directory, self._options.split_bytes)
-            if conditions.allow_some_of(
-                "physical_offset", one.segment.base_offset + one.start, one.segment.base_offset + one.end - 1
+        if self._options.use_queues:
+            named = ranges_of_places(directory, conditions)
+            if named is not None:
+                return named
+        found = log_ranges(directory, self._options.split_bytes)
+        low, high = conditions.bounds("physical_offset")
+        if not directory.has_queues:
+            low = 0  # a range that begins in the midst would look for its first record as far back as it goes
+        narrow = [
+            replace(
+                one,
+                start=max(one.start, low - one.segment.base_offset),
+                end=min(one.end, high + 1 - one.segment.base_offset),
             )
+            for one in found
         ]
+        return [one for one in narrow if one.start < one.end]
 
     def batches(
         self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
         makers = [self._maker(field) for field in self.schema]
-        for piece in RangeReader(directory, partition).pieces():
+        wanted = wanted_pieces(directory, partition, conditions) if self._options.use_queues else None
+        for piece in RangeReader(directory, partition).pieces() if wanted is None else wanted:
             if not isinstance(piece, SegmentSlice):
                 if not conditions:
                     file, position = piece.segment.path, piece.position

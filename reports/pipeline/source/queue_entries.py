@@ -33,11 +33,11 @@ from .columns import (
     pause,
 )
 from .directory import QueueFile, StoreDirectory
+from .queue_array import ENTRY
 from .source_options import SourceOptions
 
 _PLACE = "file string, position int64, topic string, queue_id int32, queue_offset int64"
 FIELDS = (*fields_of(f"{_PLACE}, physical_offset int64, size int32, tags_code int64, is_blank bool"), DAMAGE)
-_ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 _HOLE = Reason("entry", "no hole, as entries follow", "zeros")
 _PARTITION_BYTES = 32 << 20
 _ROWS_MAX = 1 << 16
@@ -143,9 +143,9 @@ def _settled(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]
 
 def _entries(directory: StoreDirectory, one: QueueFile, count: int | None = None) -> tuple[_Array, _Array]:
     raw = bytes(directory.content(one.file))  # of one moment, nearly: a map would go on changing
-    entries = np.frombuffer(raw, _ENTRY, count=len(raw) // ENTRY_BYTES)
+    entries = np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
     is_zero = np.ones(len(entries), bool)
-    for name in _ENTRY.names or ():
+    for name in ENTRY.names or ():
         is_zero &= entries[name] == 0
     if count is None:
         (written,) = np.nonzero(~is_zero)

@@ -133,12 +133,16 @@ class SegmentSlice:
     @cached_property
     def records(self) -> list[ScannedRecord]:
         """Return the records one by one, for what has to be derived from all of a record."""
-        first, last = int(self.starts[0]), int(self.starts[-1])
-        end = last + int(self.number("totalSize")[-1])
-        base_offset = self.segment.base_offset + self.origin
-        scan = scan_records(self.view, first, end, file=self.segment.path, base_offset=base_offset, check_crc=False)
-        wanted = set((self.starts + base_offset).tolist())
-        return [record for record in scan if record.physical_offset in wanted]
+        if not len(self):
+            return []
+        ends = self.starts + self.number("totalSize")
+        begins_run = np.flatnonzero(np.append(True, self.starts[1:] != ends[:-1]))
+        base_offset, found = self.segment.base_offset + self.origin, list[ScannedRecord]()
+        for first, behind in pairwise([*begins_run.tolist(), len(self)]):
+            begin, end = int(self.starts[first]), int(ends[behind - 1])
+            file = self.segment.path
+            found += scan_records(self.view, begin, end, file=file, base_offset=base_offset, check_crc=False)
+        return found
 
     def bytes_of(self, spans: Spans) -> pa.Array:
         """Return bytes of the view as a binary array."""

@@ -5,6 +5,7 @@ columns        those to have, separated by commas; all but derived ones without 
                what a query needs, so what is left out here is what costs nothing
 body           false: without the column body
 splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
+useQueues      false: consume queues say nothing of where to look for what filters ask for; the log is read instead
 commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
 delayLevels    messageDelayLevel, if it is not RocketMQ's own
 hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not say
@@ -30,6 +31,7 @@ class SourceOptions:
     columns: tuple[str, ...] = ()
     body: bool = True
     split_bytes: int = _SPLIT_BYTES
+    use_queues: bool = True
     commit_log: str = ""
     delay_levels: str = ""
     hash_slots: int | None = None
@@ -53,6 +55,7 @@ class SourceOptions:
             tuple(filter(None, (name.strip() for name in given.get("columns", "").split(",")))),
             _choice(given, "body", ("true", "false")) == "true",
             _whole(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
+            _choice(given, "usequeues", ("true", "false")) == "true",
             given.get("commitlog", ""),
             given.get("delaylevels", ""),
             _whole(given, "hashslots", 1),

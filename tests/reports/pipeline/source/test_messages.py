@@ -3,6 +3,7 @@
 import operator
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,11 @@ def test_ranges_that_hold_nothing_asked_for_are_not_read(written: Callable[..., 
     assert condition is not None
     everything = table.partitions(directory, RowConditions())
     some = table.partitions(directory, RowConditions([condition]))
-    assert list(some) == list(everything)[1:]
+    first, *others = list(everything)[1:]
+    assert list(some) == [replace(first, start=20_001 - first.segment.base_offset), *others]
+    assert rows_of(root, GreaterThan(("physical_offset",), 20_000)) == [
+        row for row in rows_of(root) if row["physical_offset"] > 20_000
+    ]
 
 
 def test_columns_are_those_asked_for_and_derived_ones_come_by_name(written: Callable[..., Path]) -> None:
@@ -154,6 +159,16 @@ def test_a_body_that_is_not_what_its_checksum_says_is_a_record_with_damage(
     assert after[5]["damage"]["field"] == "bodyCRC"
     assert (after[5]["topic"], after[5]["is_proven"]) == (before[5]["topic"], True)
     assert after[:5] + after[6:] == before[:5] + before[6:]
+
+
+def test_a_length_of_a_topic_with_its_highest_bit_set_is_damage(written: Callable[..., Path]) -> None:
+    root = written()
+    before = rows_of(root)
+    length_at = before[5]["position"] + 88 + len(before[5]["body"])
+    damaged(root, length_at - 1, b"\xc9\xc9")  # the body's last byte, so that it is read again without its checksum
+    after = rows_of(root)
+    assert [row["damage"]["field"] for row in after if row["damage"]] == ["bodyCRC"]
+    assert [row for row in after if not row["damage"]] == before[:5] + before[6:]
 
 
 @pytest.mark.parametrize("has_queues", [True, False])

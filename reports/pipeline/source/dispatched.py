@@ -1,0 +1,163 @@
+"""Reads of a range only what can meet a query's conditions, where consume queues account for all the rest of it.
+
+The entries of all queues that lead into a range say where its records lie and how long they are. What one of them
+covers needs no look if its queue is not wanted: that is a record of another topic. What none covers is read: records
+that were never dispatched, those that belong into no queue (prepared and rolled-back ones), those whose entry was lost
+or whose queue was deleted. So an entry that is missing costs reading, and never a row.
+
+Entries are believed as far as they agree with each other and with what is read. If two overlap, if a record is damaged
+or of another size than its entry says, if one that no entry covers does not end where the next begins, the whole range
+is read. Not seen is what only a look at all other records would show: a topic or queue id, which no checksum covers,
+that has become another than that of its entry's queue.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ....store.formats.consume_queue import ENTRY_BYTES
+from .columns import RowConditions
+from .directory import StoreDirectory, StoreFile
+from .log_ranges import LogRange
+from .queue_array import QueueArray
+from .record_scanner import RecordScanner
+from .records import RangeReader
+from .segment_slice import Array, SegmentSlice, pieces_of
+
+SHARE_MAX = 0.25
+"""If more than that is wanted of what entries cover, or that much of queues would be read, it is all read."""
+SEARCH_BYTES = 16 << 10
+"""About what it costs to find where a range begins in one queue."""
+_GAPS_MAX = 64
+_PIECE_BYTES = 1 << 30
+"""Small enough for offsets of 32 bits."""
+
+
+class Spans(NamedTuple):
+    """What entries cover of a range, in order, without overlaps; log offsets."""
+
+    begins: Array
+    ends: Array
+    is_wanted: Array
+
+
+class ContradictedError(Exception):
+    """The log is not what queues say."""
+
+
+def wanted_pieces(
+    directory: StoreDirectory, log_range: LogRange, conditions: RowConditions
+) -> list[SegmentSlice] | None:
+    """Return records of a range, in order, all those that may meet the conditions among them; None: read all of it."""
+    if not (conditions.on("topic") or conditions.on("queue_id")):
+        return None
+    room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
+    spans = _spans(directory, log_range, conditions, room_bytes)
+    if spans is None:
+        return None
+    gaps = _gaps(spans, log_range)
+    sizes = spans.ends - spans.begins
+    if len(gaps) > _GAPS_MAX or sizes[spans.is_wanted].sum() > sizes.sum() * SHARE_MAX:
+        return None
+    try:
+        return list(_pieces(directory, log_range, spans, gaps))
+    except ContradictedError:
+        return None
+
+
+def _spans(directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, room_bytes: int) -> Spans | None:
+    """Return what entries say of a range; None if that costs too much, or they contradict each other."""
+    queues: dict[tuple[str, int], list[StoreFile]] = {}
+    for one in directory.queue_files():
+        queues.setdefault((one.topic, one.queue_id), []).append(one.file)
+    if not queues or len(queues) * SEARCH_BYTES > room_bytes:
+        return None
+    low, high = (log_range.segment.base_offset + at for at in (log_range.start, log_range.end))
+    parts = list[tuple[Array, Array, Array]]()
+    left_bytes = wanted_bytes = room_bytes
+
+    def is_wanted(queue: tuple[str, int]) -> bool:
+        return conditions.allow("topic", queue[0]) and conditions.allow("queue_id", queue[1])
+
+    for queue in sorted(queues, key=is_wanted, reverse=True):
+        begins, ends = QueueArray(directory, queues[queue]).covering(low, high)
+        parts.append((begins, ends, np.full(len(begins), is_wanted(queue))))
+        left_bytes -= len(begins) * ENTRY_BYTES
+        wanted_bytes -= int((ends - begins).sum()) if is_wanted(queue) else 0
+        if left_bytes < 0 or wanted_bytes < 0:
+            return None
+    begins, ends, wanted = (np.concatenate(some) for some in zip(*parts, strict=True))
+    order = np.lexsort((~wanted, ends, begins))
+    begins, ends, wanted = begins[order], ends[order], wanted[order]
+    is_again = np.append(False, (begins[1:] == begins[:-1]) & (ends[1:] == ends[:-1]))[: len(begins)]
+    begins, ends, wanted = begins[~is_again], ends[~is_again], wanted[~is_again]  # light queues share records
+    is_past_the_segment = len(ends) and ends[-1] > log_range.segment.base_offset + log_range.segment.size_bytes
+    if is_past_the_segment or (begins[1:] < ends[:-1]).any():
+        return None
+    return Spans(begins, ends, wanted & (begins >= low))
+
+
+def _gaps(spans: Spans, log_range: LogRange) -> list[LogRange]:
+    """Return what no entry covers of a range."""
+    base_offset = log_range.segment.base_offset
+    begins = np.append(log_range.start, spans.ends - base_offset)
+    ends = np.append(spans.begins - base_offset, log_range.end)
+    found = [
+        replace(log_range, start=begin, end=end, known=begin)
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        if begin < end
+    ]
+    if found and found[0].start == log_range.start and not (spans.ends == base_offset + log_range.start).any():
+        found[0] = replace(found[0], known=log_range.known)  # nobody says that a record begins there
+    return found
+
+
+def _pieces(
+    directory: StoreDirectory, log_range: LogRange, spans: Spans, gaps: list[LogRange]
+) -> Iterator[SegmentSlice]:
+    """Yield wanted records, and whatever is in gaps. Raises ContradictedError."""
+    segment = log_range.segment
+    scanner = RecordScanner(segment.path)
+    begins = spans.begins[spans.is_wanted] - segment.base_offset
+    ends = spans.ends[spans.is_wanted] - segment.base_offset
+    cuts = np.searchsorted(begins, [gap.start for gap in gaps])
+    for (first, behind), gap in zip(pairwise([0, *cuts, len(begins)]), [*gaps, None], strict=True):
+        if first < behind:
+            yield from _at(directory, scanner, segment, begins[first:behind], ends[first:behind])
+        if gap is not None:
+            yield from _in_gap(directory, gap, is_at_end=gap.end == log_range.end)
+
+
+def _at(
+    directory: StoreDirectory, scanner: RecordScanner, segment: StoreFile, begins: Array, ends: Array
+) -> Iterator[SegmentSlice]:
+    """Yield the records that entries lead to, checked as all records are."""
+    view, origin = directory.gathered(segment, begins.tolist(), ends.tolist())
+    starts, stops = begins - origin, ends - origin
+    cuts = np.flatnonzero(starts[1:] != stops[:-1]) + 1
+    for first, behind in pairwise([0, *cuts.tolist(), len(starts)]):
+        at, stop = int(starts[first]), int(stops[behind - 1])
+        expected, found = starts[first:behind], list[Array]()
+        while at < stop:
+            some, at, error = scanner.scan(view[:stop], at, stop, segment.base_offset + origin)
+            if error is not None or not len(some):
+                raise ContradictedError
+            found.append(some)
+        if not np.array_equal(np.concatenate(found), expected):
+            raise ContradictedError
+    for some in pieces_of(starts, _PIECE_BYTES):
+        yield SegmentSlice(segment, view, origin, some, is_proven=True)
+
+
+def _in_gap(directory: StoreDirectory, gap: LogRange, *, is_at_end: bool) -> Iterator[SegmentSlice]:
+    """Yield the records of which nothing is known, if they fill what is between two that have entries."""
+    reader = RangeReader(directory, gap)
+    for piece in reader.pieces():
+        if not isinstance(piece, SegmentSlice) or piece.damage is not None or not piece.is_proven:
+            raise ContradictedError
+        yield piece
+    if reader.position != gap.end and not is_at_end:
+        raise ContradictedError

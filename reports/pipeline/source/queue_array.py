@@ -1,0 +1,88 @@
+"""A consume queue as an array: an entry by its number, or those of a part of the log by binary search.
+
+Entries of a queue are in the log's order, so a few small reads find the first that leads behind a log offset. Of a
+damaged queue some entries may not be found, but whatever is returned stands in its files.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES, QueueEntry, decode_entry
+from .directory import StoreDirectory, StoreFile
+
+ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+"""An entry as numpy has it."""
+_PAGE_BYTES = 4096
+_ENTRIES_FIRST, _ENTRIES_MAX = 200, 1 << 15
+"""How many entries one read takes, from the first on twice as many each time."""
+_UNWRITTEN = 1 << 63
+"""Behind any log offset: an entry that is not written yet, and all behind it."""
+_Array = np.ndarray[Any, Any]
+
+
+class QueueArray:
+    """One queue, as its files are at the moment when it is made."""
+
+    def __init__(self, directory: StoreDirectory, files: Sequence[StoreFile]) -> None:
+        """files: those of the queue, by offset."""
+        self._directory = directory
+        self._files = [file for file in files if file.size_bytes >= ENTRY_BYTES]
+        self._ends = list(accumulate(file.size_bytes // ENTRY_BYTES for file in self._files))
+        self._seen: dict[str, tuple[memoryview, int]] = {}
+
+    def at(self, queue_offset: int) -> QueueEntry | None:
+        """Return the entry of a number; None if the files do not reach there. It may be one that is not written."""
+        position = queue_offset * ENTRY_BYTES
+        for file in self._files:
+            if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:
+                return self._entry(file, position - file.base_offset)
+        return None
+
+    def covering(self, low: int, high: int) -> tuple[_Array, _Array]:
+        """Return where the records between two log offsets begin and end, the one that reaches past low among them."""
+        count = self._ends[-1] if self._ends else 0
+        number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
+        parts, wanted = [np.empty(0, ENTRY)], _ENTRIES_FIRST
+        while number < count:
+            some = self._entries(number, wanted)
+            (stop,) = np.nonzero((some["size"] <= 0) | (some["physical_offset"] >= high))
+            parts.append(some[: stop[0]] if len(stop) else some)
+            if len(stop) or not len(some):
+                break
+            number += len(some)
+            wanted = min(2 * wanted, _ENTRIES_MAX)
+        found = np.concatenate(parts)
+        begins = found["physical_offset"].astype(np.int64)
+        ends = begins + found["size"]
+        is_blank = (begins == BLANK_ENTRY.physical_offset) & (found["size"] == BLANK_ENTRY.size_bytes)
+        is_inside = (begins >= 0) & (ends > low) & ~is_blank
+        return begins[is_inside], ends[is_inside]
+
+    def _physical_offset(self, number: int) -> int:
+        which = bisect_right(self._ends, number)
+        first = self._ends[which - 1] if which else 0
+        entry = self._entry(self._files[which], (number - first) * ENTRY_BYTES)
+        return entry.physical_offset if entry is not None and entry.size_bytes > 0 else _UNWRITTEN
+
+    def _entry(self, file: StoreFile, position: int) -> QueueEntry | None:
+        view, origin = self._seen.get(file.path, (memoryview(b""), 0))
+        if not origin <= position <= origin + len(view) - ENTRY_BYTES:
+            page = position // _PAGE_BYTES * _PAGE_BYTES
+            view, origin = self._seen[file.path] = self._directory.window(file, page, _PAGE_BYTES + ENTRY_BYTES)
+        if position > origin + len(view) - ENTRY_BYTES:
+            return None  # the file is shorter than it was
+        return decode_entry(view, position - origin)
+
+    def _entries(self, number: int, wanted: int) -> _Array:
+        """Return entries of one file from a number on, so many at the most, as they are at one moment."""
+        which = bisect_right(self._ends, number)
+        file, first = self._files[which], self._ends[which - 1] if which else 0
+        position = (number - first) * ENTRY_BYTES
+        wanted_bytes = min(wanted, self._ends[which] - number) * ENTRY_BYTES
+        view, origin = self._directory.window(file, position, wanted_bytes)
+        raw = bytes(view[position - origin : position - origin + wanted_bytes])
+        return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)

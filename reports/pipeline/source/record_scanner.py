@@ -1,0 +1,72 @@
+"""Finds whole records one behind the other, by the core in C where there is one, and what ends them."""
+
+import numpy as np
+
+from ....store.errors import CorruptFileError
+from ....store.formats.columns import ROWS_MAX, PlainRecords
+from ....store.formats.scan import scan_records
+from ....store.real.native import load_core
+from .segment_slice import Array
+
+_QUEUES_MAX = 1 << 16
+
+
+class RecordScanner:
+    """Scans views of one file."""
+
+    def __init__(self, file: str) -> None:
+        core = load_core()
+        self._file = file
+        self._plain = None if core is None else PlainRecords(core)
+        self._queues = 0
+
+    def scan(
+        self, view: memoryview, at: int, stop: int, base_offset: int
+    ) -> tuple[Array, int, CorruptFileError | None]:
+        """Return where in the view the next records begin, the position behind the last, and what ended them.
+
+        Those that begin in front of stop, about ROWS_MAX at once. A record that the view ends in is no error of its own
+        unless it is the first. base_offset is the log offset of the view's first byte.
+        """
+        found, rows, error = list[Array](), 0, None
+        while at < stop and rows < ROWS_MAX and error is None:
+            plain = self._plain
+            if plain is not None and plain.scan(view, at, base_offset, check_crc=True):
+                some = np.array(plain.column("physical_offset")) - base_offset
+                behind = plain.end
+                inside = int(np.searchsorted(some, stop))
+                if inside < len(some):
+                    some, behind = some[:inside], int(some[inside])
+            else:
+                some, behind, error = self._scan_odd(view, at, stop, base_offset)
+                if not len(some):
+                    break
+            found.append(some)
+            rows += len(some)
+            at = behind
+        return np.concatenate(found) if found else np.empty(0, np.int64), at, error
+
+    def _scan_odd(
+        self, view: memoryview, at: int, stop: int, base_offset: int
+    ) -> tuple[Array, int, CorruptFileError | None]:
+        """Scan without the core: one record if there is a core, which goes on behind it."""
+        starts, behind, plain = list[int](), at, self._plain
+        scan = scan_records(view, at, len(view), file=self._file, base_offset=base_offset, check_crc=True)
+        try:
+            for record in scan:
+                starts.append(behind)
+                behind += record.size_bytes
+                if plain is not None:
+                    self._know(plain, record.topic, record.queue_id)
+                if plain is not None or behind >= stop or len(starts) == ROWS_MAX:
+                    break
+        except CorruptFileError as found:
+            return np.array(starts, np.int64), behind, found
+        return np.array(starts, np.int64), behind, None
+
+    def _know(self, plain: PlainRecords, topic: str, queue_id: int) -> None:
+        if self._queues == _QUEUES_MAX:
+            plain.forget_queues()
+            self._queues = 0
+        plain.know(topic, queue_id)
+        self._queues += 1

@@ -1,0 +1,368 @@
+"""What queues leave out of a read: rows are those of the whole log, whatever is wrong with the queues or the log."""
+
+import operator
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import NativeFile, fs
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from tornlog.reports.bench.workplace import real_world
+from tornlog.reports.pipeline.source import dispatched
+from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.directory import StoreDirectory
+from tornlog.reports.pipeline.source.dispatched import wanted_pieces
+from tornlog.reports.pipeline.source.messages import Messages
+from tornlog.reports.pipeline.source.source_options import SourceOptions
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+
+SEGMENT_BYTES = 16 << 10
+ENTRY = struct.Struct(">qiq")
+COLUMNS = "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,body,damage"
+COMPARE: dict[type[Filter], Callable[[Any, Any], bool]] = {
+    EqualTo: operator.eq,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+    In: lambda value, wanted: value in wanted,
+}
+Row = dict[str, Any]
+
+
+class CountingDirectory(StoreDirectory):
+    """Reads as from a file system that is not local, and counts what it reads."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place)
+        self._system, self._is_local = fs.SubTreeFileSystem("/", fs.LocalFileSystem()), False
+        self.read_bytes = 0
+
+    def _read_at(self, stream: NativeFile, start: int, end: int) -> bytes:
+        self.read_bytes += end - start
+        return super()._read_at(stream, start, end)
+
+
+def conditions_of(filters: list[Filter]) -> RowConditions:
+    found = [condition_of(one, Messages.pushed_columns) for one in filters]
+    assert None not in found
+    return RowConditions(one for one in found if one is not None)
+
+
+def rows_of(directory: StoreDirectory, filters: list[Filter], **options: str) -> list[Row]:
+    table = Messages(SourceOptions.of({"path": directory.root, "columns": COLUMNS, **options}))
+    conditions = conditions_of(filters)
+    return [
+        row | {"file": Path(row["file"]).name}
+        for part in table.partitions(directory, conditions)
+        for batch in table.batches(directory, part, conditions)
+        for row in batch.to_pylist()
+    ]
+
+
+def filtered(rows: list[Row], filters: list[Filter]) -> list[Row]:
+    return [
+        row
+        for row in rows
+        if row["topic"] is not None and all(COMPARE[type(one)](row[one.attribute[0]], one.value) for one in filters)  # type: ignore[attr-defined]
+    ]
+
+
+def built(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, body_bytes: int = 150) -> Path:
+    """Write a store: two topics, a third of which there is little, half messages of the old kind, a delayed one."""
+    config = StoreConfig(
+        str(root),
+        mapped_file_size_commit_log=segment_bytes,
+        mapped_file_size_consume_queue=600,
+        max_hash_slot_num=50,
+        max_index_num=40,
+    )
+    store = MessageStore(real_world(), config)
+    store.load()
+    store.start()
+    for number in range(messages):
+        topic = "Rare" if number % 20 == 7 else f"T{number % 2}"
+        message = Message.of(topic, f"{number}|".encode() * (body_bytes // 4), queue_id=number // 2 % 2)
+        if number % 37 == 5:
+            kind = TRANSACTION_PREPARED if number % 2 else TRANSACTION_ROLLBACK
+            message = replace(message, sys_flag=kind, topic="Rare")
+        if number == 100:
+            message = Message.of("Rare", b"later", properties={"DELAY": "3"})
+        assert store.put_message(message).status.name == "PUT_OK"
+    store.shutdown()
+    return root
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("base") / "store")
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have queues looked at however little there is to gain."""
+    monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
+    monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
+
+
+@pytest.fixture(scope="module")
+def opened() -> Callable[..., StoreDirectory]:
+    def open_directory(root: Path, *, is_local: bool) -> StoreDirectory:
+        return StoreDirectory(str(root)) if is_local else CountingDirectory(str(root))
+
+    return open_directory
+
+
+def queue_files(root: Path) -> list[Path]:
+    return sorted((root / "consumequeue").glob("*/*/*"))
+
+
+def entries_of(root: Path) -> Iterator[tuple[tuple[str, int], int, int]]:
+    for path in queue_files(root):
+        raw = path.read_bytes()
+        for offset, size, _ in ENTRY.iter_unpack(raw[: len(raw) // ENTRY.size * ENTRY.size]):
+            yield (path.parts[-3], int(path.parts[-2])), offset, size
+
+
+def is_hidden_by_another_queue(root: Path, row: Row) -> bool:
+    """Return whether its own queue knows nothing of a record, and another's entry covers it."""
+    begin, end = row["physical_offset"], row["physical_offset"] + row["size"]
+    own = row["topic"], row["queue_id"]
+    entries = list(entries_of(root))
+    return (own, begin, row["size"]) not in entries and any(
+        queue != own and offset < end and offset + size > begin for queue, offset, size in entries
+    )
+
+
+names = st.sampled_from(["T0", "T1", "Rare", "nobody", "SCHEDULE_TOPIC_XXXX"])
+numbers = st.integers(-1, 70)
+ranges = st.sampled_from([EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual])
+topics = st.one_of(
+    names.map(lambda name: EqualTo(("topic",), name)),
+    st.lists(names, max_size=3).map(lambda some: In(("topic",), tuple(some))),
+)
+others = st.one_of(
+    st.builds(lambda kind, value: kind(("queue_id",), value), ranges, st.integers(0, 2)),
+    st.builds(lambda kind, value: kind(("queue_offset",), value), ranges, numbers),
+    st.lists(numbers, max_size=4).map(lambda some: In(("queue_offset",), tuple(some))),
+    st.builds(lambda kind, value: kind(("physical_offset",), value), ranges, st.integers(-5, 80_000)),
+    st.builds(lambda kind, value: kind(("sys_flag",), value), ranges, st.sampled_from([0, 4, 12])),
+)
+filters = st.builds(lambda topic, some: [topic, *some], topics, st.lists(others, max_size=3))
+places = st.builds(
+    lambda topic, queue_id, place: [
+        EqualTo(("topic",), topic),
+        EqualTo(("queue_id",), queue_id),
+        EqualTo(("queue_offset",), place),
+    ],
+    names,
+    st.integers(0, 1),
+    numbers,
+)
+damages = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["truncated", "zeroed", "moved", "resized", "missing", "extended", "flipped", "behind", "log", "log-bytes"]
+        ),
+        st.integers(0, 1 << 20),
+        st.integers(0, 1 << 20),
+    ),
+    max_size=3,
+)
+
+
+def harm(root: Path, kind: str, first: int, second: int) -> None:
+    """Damage a store in one way."""
+    if kind == "behind":
+        for queue in {path.parent for path in queue_files(root)}:
+            for path in sorted(queue.iterdir())[first % 3 :]:
+                path.write_bytes(bytes(path.stat().st_size))
+        return
+    is_log = kind.startswith("log")
+    files = sorted((root / "commitlog").iterdir()) if is_log else queue_files(root)
+    if not files:
+        return
+    path = files[first % len(files)]
+    raw = bytearray(path.read_bytes())
+    if not raw:
+        return
+    at = second % len(raw)
+    entry_at = at // ENTRY.size * ENTRY.size
+    if kind == "missing":
+        path.unlink()
+        return
+    if kind == "truncated":
+        del raw[at:]
+    elif kind == "extended":
+        raw += b"\x07" * (second % 50)
+    elif kind == "zeroed":
+        raw[entry_at : entry_at + ENTRY.size] = bytes(ENTRY.size)
+    elif kind in ("flipped", "log"):
+        raw[at] ^= 1 << first % 8
+    elif kind == "log-bytes":
+        raw[at : at + 30] = bytes([first % 256]) * len(raw[at : at + 30])
+    elif entry_at + ENTRY.size <= len(raw):
+        offset, size, code = ENTRY.unpack_from(raw, entry_at)
+        change = first % 5 * 97 - 200
+        moved = (offset + change, size) if kind == "moved" else (offset, size + change)
+        ENTRY.pack_into(raw, entry_at, *moved, code)
+    path.write_bytes(raw)
+
+
+def assert_same(root: Path, directory: StoreDirectory, wanted: list[Filter], **options: str) -> None:
+    """Assert that a query's rows are those of the log, but for what the queues are known to hide."""
+    everything = rows_of(directory, [], useQueues="false", **options)
+    expected, found = filtered(everything, wanted), rows_of(directory, wanted, **options)
+    assert [row for row in found if row not in expected] == []
+    kept = iter(found)
+    assert all(row in kept for row in found and [row for row in expected if row in found]), "another order"
+    for row in expected:
+        if row not in found:
+            place = row["topic"], row["queue_id"], row["queue_offset"]
+            is_second = place in [(one["topic"], one["queue_id"], one["queue_offset"]) for one in found]
+            assert is_second or is_hidden_by_another_queue(root, row), row
+
+
+@given(filters | places, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
+@settings(max_examples=60, deadline=None)
+def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
+    base: Path, opened: Callable[..., StoreDirectory], wanted: list[Filter], is_local: bool, split_bytes: str
+) -> None:
+    directory = opened(base, is_local=is_local)
+    everything = rows_of(directory, [], useQueues="false")
+    assert rows_of(directory, wanted, splitBytes=split_bytes) == filtered(everything, wanted)
+
+
+@given(filters | places, damages, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
+@settings(max_examples=120, deadline=None)
+def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
+    base: Path,
+    opened: Callable[..., StoreDirectory],
+    wanted: list[Filter],
+    harms: list[tuple[str, int, int]],
+    is_local: bool,
+    split_bytes: str,
+) -> None:
+    with TemporaryDirectory() as place:
+        root = Path(place) / "store"
+        shutil.copytree(base, root)
+        for one in harms:
+            harm(root, *one)
+        assert_same(root, opened(root, is_local=is_local), wanted, splitBytes=split_bytes)
+
+
+def test_queues_account_for_every_range_of_a_sound_store(base: Path, opened: Callable[..., StoreDirectory]) -> None:
+    conditions = conditions_of([EqualTo(("topic",), "Rare")])
+    for is_local in (True, False):
+        directory = opened(base, is_local=is_local)
+        parts = Messages(SourceOptions.of({"path": str(base), "splitBytes": "3000"})).partitions(directory, conditions)
+        found = [wanted_pieces(directory, part, conditions) for part in parts]
+        assert len(found) > 10
+        assert None not in found
+        rows = sum(len(piece) for pieces in found for piece in pieces or ())
+        assert 12 <= rows < 60, "others' records were read"
+
+
+def test_an_entry_that_contradicts_the_log_has_its_range_read(
+    base: Path, tmp_path: Path, opened: Callable[..., StoreDirectory]
+) -> None:
+    shutil.copytree(base, tmp_path / "store")
+    path = tmp_path / f"store/consumequeue/T0/1/{0:020}"
+    raw = bytearray(path.read_bytes())
+    raw[11] ^= 1  # a size
+    path.write_bytes(raw)
+    directory = opened(tmp_path / "store", is_local=True)
+    conditions = conditions_of([EqualTo(("topic",), "Rare")])
+    first, *others = Messages(SourceOptions.of({"path": str(base)})).partitions(directory, conditions)
+    assert wanted_pieces(directory, first, conditions) is None
+    assert all(wanted_pieces(directory, one, conditions) is not None for one in others)
+
+
+@pytest.mark.parametrize("kind", ["without queues", "without one topic's", "useQueues=false"])
+def test_what_queues_cannot_answer_is_read(
+    base: Path, tmp_path: Path, opened: Callable[..., StoreDirectory], kind: str
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(base, root)
+    if kind != "useQueues=false":
+        shutil.rmtree(root / "consumequeue" / ("" if kind == "without queues" else "Rare"))
+    options = {"useQueues": "false"} if kind == "useQueues=false" else {}
+    directory = opened(root, is_local=True)
+    wanted: list[Filter] = [EqualTo(("topic",), "Rare"), GreaterThan(("queue_offset",), 2)]
+    expected = filtered(rows_of(directory, [], useQueues="false"), wanted)
+    assert expected
+    assert rows_of(directory, wanted, **options) == expected
+
+
+def test_of_two_records_of_one_place_the_one_that_the_queue_has_is_given(
+    base: Path, tmp_path: Path, opened: Callable[..., StoreDirectory]
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(base, root)
+    directory = opened(root, is_local=True)
+    first, second = filtered(rows_of(directory, []), [EqualTo(("topic",), "T0"), EqualTo(("queue_id",), 0)])[3:5]
+    segment = root / "commitlog" / second["file"]
+    raw = bytearray(segment.read_bytes())
+    raw[second["position"] + 20 : second["position"] + 28] = first["queue_offset"].to_bytes(8, "big")
+    segment.write_bytes(raw)
+    wanted: list[Filter] = [
+        EqualTo(("topic",), "T0"),
+        EqualTo(("queue_id",), 0),
+        EqualTo(("queue_offset",), first["queue_offset"]),
+    ]
+    assert rows_of(directory, wanted) == [first]
+    assert len(rows_of(directory, wanted, useQueues="false")) == 2
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of 4 KiB messages in six segments of 1 MiB."""
+    return built(tmp_path_factory.mktemp("large") / "store", 1_445, 1 << 20, 4_000)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "share"),
+    [
+        ([EqualTo(("topic",), "T1"), EqualTo(("queue_id",), 1), EqualTo(("queue_offset",), 250)], 0.01),
+        ([EqualTo(("topic",), "Rare"), EqualTo(("queue_id",), 1), EqualTo(("queue_offset",), 9_000)], 0.2),
+        ([EqualTo(("topic",), "Rare")], 0.2),
+    ],
+)
+def test_what_a_query_reads_of_a_store_of_several_segments(
+    large: Path, monkeypatch: pytest.MonkeyPatch, wanted: list[Filter], share: float
+) -> None:
+    monkeypatch.setattr(dispatched, "SHARE_MAX", 0.25)
+    log_bytes = sum(path.stat().st_size for path in (large / "commitlog").iterdir())
+    directory = CountingDirectory(str(large))
+    expected = filtered(rows_of(directory, [], useQueues="false"), wanted)
+    directory.read_bytes = 0
+    assert rows_of(directory, wanted) == expected
+    assert directory.read_bytes < share * log_bytes
+
+
+def test_a_condition_on_the_place_in_the_log_reads_what_is_there(large: Path) -> None:
+    directory = CountingDirectory(str(large))
+    everything = rows_of(directory, [])
+    one = everything[700]
+    directory.read_bytes = 0
+    found = rows_of(directory, [EqualTo(("physical_offset",), one["physical_offset"])])
+    assert found == [one]
