@@ -7,8 +7,8 @@ or whose queue was deleted. So an entry that is missing costs reading, and never
 
 Entries are believed as far as they agree with each other and with what is read. If two overlap, if a record is damaged
 or of another size than its entry says, if one that no entry covers does not end where the next begins, the whole range
-is read. Not seen is what only a look at all other records would show: a topic or queue id, which no checksum covers,
-that has become another than that of its entry's queue.
+is read. Not seen is what lies in bytes that another queue's entry covers: a record whose topic or queue id, which no
+checksum covers, became a wanted one by damage, or what only a search behind damage would take for a record.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from .segment_slice import Array, SegmentSlice, pieces_of
 
 SHARE_MAX = 0.25
 """If more than that is wanted of what entries cover, or that much of queues would be read, it is all read."""
-SEARCH_BYTES = 16 << 10
+SEARCH_BYTES = 48 << 10
 """About what it costs to find where a range begins in one queue."""
 _GAPS_MAX = 64
 _PIECE_BYTES = 1 << 30
@@ -105,10 +105,10 @@ def _gaps(spans: Spans, log_range: LogRange) -> list[LogRange]:
     base_offset = log_range.segment.base_offset
     begins = np.append(log_range.start, spans.ends - base_offset)
     ends = np.append(spans.begins - base_offset, log_range.end)
+    is_gap = begins < ends
     found = [
         replace(log_range, start=begin, end=end, known=begin)
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
-        if begin < end
+        for begin, end in zip(begins[is_gap].tolist(), ends[is_gap].tolist(), strict=True)
     ]
     if found and found[0].start == log_range.start and not (spans.ends == base_offset + log_range.start).any():
         found[0] = replace(found[0], known=log_range.known)  # nobody says that a record begins there

@@ -18,7 +18,7 @@ ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i
 """An entry as numpy has it."""
 _PAGE_BYTES = 4096
 _ENTRIES_FIRST, _ENTRIES_MAX = 200, 1 << 15
-"""How many entries one read takes, from the first on twice as many each time."""
+"""How many entries one read takes, from the first on four times as many each time."""
 _UNWRITTEN = 1 << 63
 """Behind any log offset: an entry that is not written yet, and all behind it."""
 _Array = np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ class QueueArray:
             if len(stop) or not len(some):
                 break
             number += len(some)
-            wanted = min(2 * wanted, _ENTRIES_MAX)
+            wanted = min(4 * wanted, _ENTRIES_MAX)
         found = np.concatenate(parts)
         begins = found["physical_offset"].astype(np.int64)
         ends = begins + found["size"]
@@ -69,20 +69,22 @@ class QueueArray:
         return entry.physical_offset if entry is not None and entry.size_bytes > 0 else _UNWRITTEN
 
     def _entry(self, file: StoreFile, position: int) -> QueueEntry | None:
-        view, origin = self._seen.get(file.path, (memoryview(b""), 0))
-        if not origin <= position <= origin + len(view) - ENTRY_BYTES:
-            page = position // _PAGE_BYTES * _PAGE_BYTES
-            view, origin = self._seen[file.path] = self._directory.window(file, page, _PAGE_BYTES + ENTRY_BYTES)
-        if position > origin + len(view) - ENTRY_BYTES:
-            return None  # the file is shorter than it was
-        return decode_entry(view, position - origin)
+        page = position // _PAGE_BYTES * _PAGE_BYTES
+        some = self._bytes(file, page, _PAGE_BYTES + ENTRY_BYTES)[position - page :]
+        return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # else the file is shorter than it was
 
     def _entries(self, number: int, wanted: int) -> _Array:
         """Return entries of one file from a number on, so many at the most, as they are at one moment."""
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
-        position = (number - first) * ENTRY_BYTES
-        wanted_bytes = min(wanted, self._ends[which] - number) * ENTRY_BYTES
-        view, origin = self._directory.window(file, position, wanted_bytes)
-        raw = bytes(view[position - origin : position - origin + wanted_bytes])
+        count = min(wanted, self._ends[which] - number)
+        raw = bytes(self._bytes(file, (number - first) * ENTRY_BYTES, count * ENTRY_BYTES))
         return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
+
+    def _bytes(self, file: StoreFile, position: int, size_bytes: int) -> memoryview:
+        """Return bytes of a file, fewer where it ends; from what was read last if they are there."""
+        view, origin = self._seen.get(file.path, (memoryview(b""), 0))
+        end = min(position + size_bytes, file.size_bytes)
+        if not origin <= position <= end <= origin + len(view):
+            view, origin = self._seen[file.path] = self._directory.window(file, position, size_bytes)
+        return view[position - origin : end - origin]
