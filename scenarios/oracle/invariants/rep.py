@@ -58,6 +58,20 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
         yield Violation("REP", summary, segment.file.path, start, "frame", "after the sync", "before it")
 
 
+def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
+    """Yield a master whose recovery has cut what its slaves were sent; sent_to: the end of what was durable then.
+
+    No crash takes that; a slave that has it and is not restarted would be longer than its master for good.
+    """
+    if sent_to == 0:
+        return
+    tried("REP")
+    end = master.log.max_offset
+    if end < sent_to:
+        summary = "the master's recovery has cut what a slave was sent for durable"
+        yield Violation("REP", summary, "commitlog", end, "recovered end", f"{sent_to} or more", str(end))
+
+
 def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:
     """Yield a slave's log that is a prefix of nothing its master's ever was."""
     first = max(slave.log.min_offset, 0)

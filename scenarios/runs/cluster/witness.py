@@ -5,6 +5,7 @@ from functools import partial
 
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
+from ....store.config import FlushDiskType
 from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
 from ....store.message_store import MessageStore
 from ....store.network import Connection, Listener, Network, Poller
@@ -26,6 +27,8 @@ class ReplicationWitness:
     def __init__(self, judge: Judge, ledger: Ledger) -> None:
         self.replicas = Replicas()
         self.history = MasterHistory()
+        self._sent_to = 0
+        """Up to where the master has sent what a crash may not take from it."""
         self._judge = judge
         self._ledger = ledger
 
@@ -45,6 +48,8 @@ class ReplicationWitness:
                 )
                 if frame.log_offset >= self._ledger.expired_to:  # else retention has it in hand: it was durable
                     self._judge.report(rep.check_sent(store, disk, frame))
+                    if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+                        self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
     def _reports_of(self, node: Node) -> _Sending:
         """Judge each report on a new connection of a slave; the first only says where to begin."""
@@ -61,7 +66,8 @@ class ReplicationWitness:
         return sending
 
     def master_recovered(self, store: MessageStore) -> None:
-        """Note what a master goes on with."""
+        """Judge whether a master still has what it has sent, and note what it goes on with."""
+        self._judge.report(rep.check_still_has(store, self._sent_to))
         self.history.begin(store.log)
 
     def slave_recovered(self, node: Node, store: MessageStore, disk: Disk) -> None:

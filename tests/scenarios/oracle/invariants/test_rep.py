@@ -269,3 +269,12 @@ def test_a_master_that_does_not_sync_each_put_sends_what_it_has(on_a_store: Call
         return [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
 
     assert on_a_store(body) == []
+
+
+def test_a_master_must_still_have_what_it_sent_as_durable(stores: Stores) -> None:
+    end = len(stores.data)
+
+    assert not list(rep.check_still_has(stores.master, 0))
+    assert not list(rep.check_still_has(stores.master, end))
+    (violation,) = rep.check_still_has(stores.master, end + 8)
+    assert (violation.invariant, violation.offset, violation.found) == ("REP", end, str(end))
