@@ -269,7 +269,12 @@ class QueueReplay:
             return
         entry = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
         place = self.queue.index_of(entry.physical_offset)
-        if place is None or place < self.next or not _leads_to(self.queue.entry(place), entry):
+        if place is None or not self.next <= place < self.next + GAP_ENTRIES_MAX:
+            return
+        in_front = map(self.queue.entry, range(self.next - 1, place))
+        if any(each is not None and is_valid(each) for each in in_front):
+            return  # no gap: a store that leads to records twice has entries farther on than its numbers
+        if not _leads_to(self.queue.entry(place), entry):
             return
         self.next -= 1
         self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))

@@ -36,7 +36,7 @@ _PIECE_BYTES = 1 << 30
 """Small enough for offsets of 32 bits."""
 
 
-class Spans(NamedTuple):
+class CoveredSpans(NamedTuple):
     """What entries cover of a range, in order, without overlaps; log offsets."""
 
     begins: Array
@@ -68,7 +68,9 @@ def wanted_pieces(
         return None
 
 
-def _spans(directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, room_bytes: int) -> Spans | None:
+def _spans(
+    directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, room_bytes: int
+) -> CoveredSpans | None:
     """Return what entries say of a range; None if that costs too much, or they contradict each other."""
     queues: dict[tuple[str, int], list[StoreFile]] = {}
     for one in directory.queue_files():
@@ -97,10 +99,10 @@ def _spans(directory: StoreDirectory, log_range: LogRange, conditions: RowCondit
     is_past_the_segment = len(ends) and ends[-1] > log_range.segment.base_offset + log_range.segment.size_bytes
     if is_past_the_segment or (begins[1:] < ends[:-1]).any():
         return None
-    return Spans(begins, ends, wanted & (begins >= low))
+    return CoveredSpans(begins, ends, wanted & (begins >= low))
 
 
-def _gaps(spans: Spans, log_range: LogRange) -> list[LogRange]:
+def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
     """Return what no entry covers of a range."""
     base_offset = log_range.segment.base_offset
     begins = np.append(log_range.start, spans.ends - base_offset)
@@ -116,7 +118,7 @@ def _gaps(spans: Spans, log_range: LogRange) -> list[LogRange]:
 
 
 def _pieces(
-    directory: StoreDirectory, log_range: LogRange, spans: Spans, gaps: list[LogRange]
+    directory: StoreDirectory, log_range: LogRange, spans: CoveredSpans, gaps: list[LogRange]
 ) -> Iterator[SegmentSlice]:
     """Yield wanted records, and whatever is in gaps. Raises ContradictedError."""
     segment = log_range.segment

@@ -383,6 +383,20 @@ def test_an_entry_speaks_against_a_wrong_number_that_seems_to_follow_in_front_of
     assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
 
 
+@pytest.mark.parametrize("twice", [1, 2, 5])
+def test_entries_that_a_queue_has_twice_speak_against_no_number(
+    twice: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    queue = "/store/consumequeue/T/0/00000000000000000000"
+    row = filled.image.files[queue].content
+    found = recover(patched(filled.image, queue, 0, row[: twice * 20] + row[: 20 * 20]), config)
+
+    assert found.findings == []
+    assert found.bodies["T"] == whole(*range(20))
+
+
 @pytest.mark.parametrize("blanks", [1, 3])
 def test_blanks_alone_are_no_queue_in_a_log_that_is_there_from_its_beginning(
     blanks: int, fill: Make, lab: Make, patched: Make, small: Make
