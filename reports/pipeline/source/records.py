@@ -81,9 +81,8 @@ class RangeReader:
         """Yield what is here instead of a sound record, and go on behind it."""
         segment, at, reason = self._segment, self.position - origin, Reason.of(error)
         if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
-            reason = reason._replace(
-                expected=f"{RECORD_BYTES_MIN} to {segment.size_bytes - self.position}"
-            )  # of no window
+            most = segment.size_bytes - self.position  # of no window
+            reason = reason._replace(expected=f"{RECORD_BYTES_MIN} to {most}")
         if not view[at : at + 8].tobytes().strip(b"\0"):
             if self._range.is_last and self._is_zero_from(self.position):
                 self.position = self._range.end

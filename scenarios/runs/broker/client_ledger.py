@@ -211,7 +211,7 @@ class ClientLedger:
 
         It had asked in some life: what an earlier one says of its queue's bounds, no later one need have.
         """
-        if asked_in != self.life or not self.expired_to:
+        if asked_in != self.life:
             return
         tried("CLEAN")
         for queue_offset in range(begin, end):

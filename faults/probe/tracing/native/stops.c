@@ -70,22 +70,26 @@ typedef struct {
     } call;
 } CallInfo;
 
-static PyObject *entered(PyObject *module, PyObject *args) {
+/* Ask for that of the thread which is the only argument. Returns 0, or -1 with an exception. */
+static int call_info(PyObject *module, PyObject *args, CallInfo *info) {
     int thread;
+    if (!PyArg_ParseTuple(args, "i", &thread)) return -1;
+    memset(info, 0, sizeof *info);
+    if (request(CALL_INFO, thread, sizeof *info, (uintptr_t)info) >= 0) return 0;
+    failed(module, thread);
+    return -1;
+}
+
+static PyObject *entered(PyObject *module, PyObject *args) {
     CallInfo info;
-    if (!PyArg_ParseTuple(args, "i", &thread)) return NULL;
-    memset(&info, 0, sizeof info);
-    if (request(CALL_INFO, thread, sizeof info, (uintptr_t)&info) < 0) return failed(module, thread);
+    if (call_info(module, args, &info) < 0) return NULL;
     const uint64_t *a = info.call.entered.arguments;
     return Py_BuildValue("K(KKKKKK)KK", info.call.entered.number, a[0], a[1], a[2], a[3], a[4], a[5], info.behind, info.stack);
 }
 
 static PyObject *result(PyObject *module, PyObject *args) {
-    int thread;
     CallInfo info;
-    if (!PyArg_ParseTuple(args, "i", &thread)) return NULL;
-    memset(&info, 0, sizeof info);
-    if (request(CALL_INFO, thread, sizeof info, (uintptr_t)&info) < 0) return failed(module, thread);
+    if (call_info(module, args, &info) < 0) return NULL;
     return PyLong_FromLongLong(info.call.left.result);
 }
 

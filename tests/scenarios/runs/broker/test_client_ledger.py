@@ -279,6 +279,8 @@ def test_a_consumer_is_sent_past_what_has_expired_and_nothing_else() -> None:
     ledger = ClientLedger(sync_flush=True)
     for number in range(3):
         answered(ledger, f"m{number}", number, log_offset=1_000 * number)
+    (missed,) = ledger.check_skipped(("T0", 0), 0, 2, asked_in=0)
+    assert missed.expected == "T0/0 @ 0", "nothing has expired yet"
     ledger.expired_to = 1_024
     assert not list(ledger.check_skipped(("T0", 0), 0, 2, asked_in=0))
     (missed,) = ledger.check_skipped(("T0", 0), 0, 3, asked_in=0)
