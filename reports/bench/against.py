@@ -23,7 +23,7 @@ from ..cli.console import plain_table
 
 SEEDS = "seeds of every scenario"
 SEEDS_EACH = 12
-_LESS_IS_BETTER = ("ms", "%", "bytes/put")
+_LESS_IS_BETTER = ("ms", "µs", "%", "bytes/put")
 _THIS = Path(__file__).resolve().parents[2]
 
 

@@ -19,6 +19,7 @@ def test_a_checkout_beside_itself_has_every_figure_twice_a_round() -> None:
 
 def test_less_is_better_of_what_takes_time_or_memory() -> None:
     assert Compared("load", "ms", [10.0], [20.0]).ratios == [2.0]
+    assert Compared("call, recorded", "µs", [10.0], [20.0]).ratios == [2.0]
     assert Compared("puts", "puts/s", [10.0], [20.0]).ratios == [0.5]
 
 
