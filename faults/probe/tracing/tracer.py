@@ -21,6 +21,7 @@ from .machines import Architecture
 from .maps import MapCalls
 from .names import NameCalls
 from .notes import ProgramNotes
+from .processor import SharedProcessor
 from .ptrace import ThreadGone
 from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
@@ -34,8 +35,11 @@ fsync fdatasync sync syncfs truncate ftruncate fallocate
 rename renameat renameat2 link linkat unlink unlinkat mkdir mkdirat rmdir
 symlink symlinkat mknod mknodat creat openat2
 """
+_PROCESSORS = ("sched_getaffinity", "sched_setaffinity")
+"""Calls by which a program could notice that it shares the recorder's."""
 _STOPS: dict[str, AnyBit | None] = {
     **dict.fromkeys(_ALWAYS.split()),
+    **dict.fromkeys(_PROCESSORS),
     "open": AnyBit(1, _CREATES.bits),
     "openat": _CREATES,
     "mmap": AnyBit(3, 1),  # MAP_SHARED
@@ -102,6 +106,7 @@ class Tracer:
         self._tick_seconds = _SLOW_SECONDS if order is None else TICK_SECONDS
         self._slow_ticks = 0
         """For how many ticks others have waited for the call that is under way."""
+        self._processor = SharedProcessor()
         self._first = 0
         self._status: int | None = None
         """How the first process has ended."""
@@ -126,6 +131,7 @@ class Tracer:
 
         Raises ProgramTimeoutError, and what ptrace.start raises.
         """
+        self._processor.share()
         first = self._first = ptrace.start(
             executable, program, directory, environment, filter_of(self._machine, _STOPS), prepare
         )
@@ -181,6 +187,7 @@ class Tracer:
     def _born(self, parent: TracedThread, event: int) -> None:
         """Know a thread that another one has just made."""
         child = ptrace.event_message(parent.id)
+        self._processor.release((*self._threads, child))
         if event == ptrace.CLONED and is_thread_of(child, parent.group):
             self._adopt(child, parent.group, parent.process, parent.memory)
             return
@@ -316,6 +323,8 @@ class Tracer:
         name, handler = self._handlers.get(call.number) or (f"call {call.number}", None)
         thread.memory.call_at = call.behind - self._machine.call_bytes
         if handler is None:
+            if name in _PROCESSORS:
+                self._processor.release(self._threads)
             self._present(thread, name)
             thread.finish = self._kernel_stores.entered(thread, call, name)
         else:

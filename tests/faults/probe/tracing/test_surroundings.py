@@ -464,3 +464,31 @@ def test_an_ordinary_user_can_record() -> None:
 
     assert done.stderr == ""
     assert json.loads(done.stdout) == [0, 0, ["create", "write", "rename"]]
+
+
+_MINE = """
+def mine():  # as it is said where nobody who records a program sees that it asks
+    with open("/proc/thread-self/status") as status:
+        return next(line.split()[1] for line in status if line.startswith("Cpus_allowed_list"))
+print(mine())
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="this machine has one processor")
+@pytest.mark.parametrize(
+    "act",
+    [
+        "seen = os.sched_getaffinity(0); print(mine() if len(seen) > 1 else seen)",
+        "os.sched_setaffinity(0, range(1024)); print(mine())",
+        "other = threading.Thread(target=lambda: print(mine())); other.start(); other.join()",
+        "in_child(lambda: print(mine(), flush=True))",
+    ],
+)
+def test_a_program_shares_one_processor_with_its_recorder_until_it_could_notice(act: str) -> None:
+    *_, words = Path("/proc/thread-self/status").read_text().partition("Cpus_allowed_list:")
+    everywhere = words.split()[0]
+
+    alone, seen, then = in_short(steps_of(traced(f"{_MINE}{act}\nprint(mine())\n")))
+
+    assert alone.removeprefix("acknowledge ").isdecimal(), "one processor"
+    assert [seen, then] == [f"acknowledge {everywhere}"] * 2
