@@ -191,6 +191,7 @@ class TransactionTraffic:
         found = tx.check_question(
             transaction,
             record,
+            now_ms=self.store.world.clock.now_ms(),
             began_ms=max(self._began_ms, self._newest_stored_ms),
             late_ms_max=late_ms_max,
             may_be_early=transaction is not None and self._may_have_been_due(transaction, record),

@@ -109,15 +109,17 @@ def check_question(
     transaction: Transaction | None,
     record: MessageRecord,
     *,
+    now_ms: int,
     began_ms: int = 0,
     late_ms_max: int | None = None,
     may_be_early: bool = False,
 ) -> Iterator[Violation]:
     """Yield what is wrong with a question; record: the half message as it was put back for it.
 
-    began_ms: when this life began to ask. late_ms_max: how long after it is due the first question may come; None: no
-    matter. A later one may have to wait for half messages in front of it that are too young. may_be_early: whether the
-    clock was set back so that it may have been due.
+    now_ms: by the clock that says when it is due; the log's time never goes back, and may be ahead of it. began_ms: when
+    this life began to ask, by the log's time. late_ms_max: how long after it is due the first question may come; None:
+    no matter. A later one may have to wait for half messages in front of it that are too young. may_be_early: whether
+    the clock was set back so that it may have been due.
     """
     tried("TX")
     at = record.physical_offset
@@ -129,7 +131,7 @@ def check_question(
         summary = f"{name} was decided, and its producer is asked about it"
         yield _question(summary, at, "question", f"before {settled_at}", str(at))
     wanted_ms = transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms
-    age_ms = record.store_timestamp_ms - record.born_timestamp_ms
+    age_ms = min(record.store_timestamp_ms, now_ms) - record.born_timestamp_ms
     if age_ms < wanted_ms and not may_be_early:
         yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)

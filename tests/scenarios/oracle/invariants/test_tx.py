@@ -154,7 +154,7 @@ def question(at: int = 1000, age_ms: int = 5000) -> MessageRecord:
 
 
 def asked(transaction: Transaction | None, record: MessageRecord) -> list[str]:
-    return [violation.summary for violation in tx.check_question(transaction, record)]
+    return [violation.summary for violation in tx.check_question(transaction, record, now_ms=record.store_timestamp_ms)]
 
 
 def test_a_question_about_an_open_transaction_is_in_order(history: History) -> None:
@@ -177,23 +177,32 @@ def test_a_question_that_comes_early_is_not(history: History, immunity_s: int, l
     transaction = history.prepare("m", immunity_s=immunity_s)
     assert asked(transaction, question(age_ms=limit_ms)) == []
     assert asked(transaction, question(age_ms=limit_ms - 1)) == ["m is asked about early"]
-    assert list(tx.check_question(transaction, question(age_ms=limit_ms - 1), may_be_early=True)) == []
+    early = question(age_ms=limit_ms - 1)
+    assert list(tx.check_question(transaction, early, now_ms=early.store_timestamp_ms, may_be_early=True)) == []
 
 
 @pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300 + 200), (1, 1000 + 300 + 200)])
 def test_a_first_question_that_comes_late_is_not(history: History, immunity_s: int, limit_ms: int) -> None:
     transaction = history.prepare("m", immunity_s=immunity_s)
 
-    def late(age_ms: int, times: str = "1", began_ms: int = 0) -> list[str]:
+    def late(age_ms: int, times: str = "1", began_ms: int = 0, ahead_ms: int = 0) -> list[str]:
         record = question(age_ms=age_ms)
         record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{times}")
-        found = tx.check_question(transaction, record, began_ms=began_ms, late_ms_max=200)
+        now_ms = record.store_timestamp_ms - ahead_ms
+        found = tx.check_question(transaction, record, now_ms=now_ms, began_ms=began_ms, late_ms_max=200)
         return [violation.summary for violation in found]
 
     assert late(limit_ms) == []
     assert late(limit_ms + 1) == ["m is asked about late"]
     assert late(limit_ms + 1, times="2") == []
     assert late(limit_ms + 1, began_ms=9_900) == []
+    assert late(limit_ms + 1, ahead_ms=1) == [], "the log's time is ahead of the clock that says what is due"
+
+
+def test_a_question_is_early_by_the_clock_not_by_the_log(history: History) -> None:
+    transaction, record = history.prepare("m"), question(age_ms=300)
+    found = tx.check_question(transaction, record, now_ms=record.store_timestamp_ms - 1)
+    assert [violation.summary for violation in found] == ["m is asked about early"]
 
 
 @pytest.fixture
