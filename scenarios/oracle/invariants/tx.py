@@ -116,10 +116,10 @@ def check_question(
 ) -> Iterator[Violation]:
     """Yield what is wrong with a question; record: the half message as it was put back for it.
 
-    now_ms: by the clock that says when it is due; the log's time never goes back, and may be ahead of it. began_ms: when
-    this life began to ask, by the log's time. late_ms_max: how long after it is due the first question may come; None:
-    no matter. A later one may have to wait for half messages in front of it that are too young. may_be_early: whether
-    the clock was set back so that it may have been due.
+    now_ms: by the clock that says when it is due; the log's time never goes back, and may be ahead of it.
+    began_ms: when this life began to ask, by the log's time. late_ms_max: how long after it is due the first question
+    may come; None: no matter. A later one may have to wait for half messages in front of it that are too young.
+    may_be_early: whether the clock was set back so that it may have been due.
     """
     tried("TX")
     at = record.physical_offset
