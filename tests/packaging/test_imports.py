@@ -4,6 +4,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,13 @@ def modules_of(packages: list[str], source: Path) -> list[Path]:
     return [path for package in packages for path in sorted(source.joinpath(*package.split(".")[1:]).glob("*.py"))]
 
 
-def imported_names(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the absolute name of everything a module of that package imports, at any depth."""
+@cache
+def imported_names(text: str, package: str) -> list[tuple[int, str]]:
+    """Return the line and the absolute name of everything a module of that package imports, at any depth."""
+    return list(_imported_names(text, package))
+
+
+def _imported_names(text: str, package: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)

@@ -7,6 +7,7 @@ from tornlog.reports.bench.against import Checkout, Compared, OtherCheckoutError
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_a_checkout_beside_itself_has_every_figure_twice_a_round() -> None:
     begun: list[str] = []
     (steps,) = compare(ROOT, 2, ["kernel steps"], [], begun.append)

@@ -40,6 +40,7 @@ def test_puts_of_the_real_store_are_counted(place: Workplace, flush: FlushDiskTy
         assert real_puts(place, 100, flush).rate > 0.0
 
 
+@pytest.mark.slow
 def test_pulls_and_recovery_of_the_real_store_are_counted_and_leave_the_filled_store_as_it_was(
     place: Workplace,
 ) -> None:

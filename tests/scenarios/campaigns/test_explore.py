@@ -97,7 +97,12 @@ def test_the_same_seed_is_explored_alike_in_one_process_and_in_two(clean: Explor
         assert again.depths == clean.depths
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+_ONE_IN_FOUR = [
+    pytest.param(name, marks=() if number % 4 == 0 else pytest.mark.slow) for number, name in enumerate(SCENARIOS)
+]
+
+
+@pytest.mark.parametrize("name", _ONE_IN_FOUR)
 def test_a_crash_in_the_midst_of_a_run_of_any_scenario_can_be_explored(name: str) -> None:
     for seed in range(1, 20):  # a disk that fails at once leaves nothing to be cut off
         situation, broken = first_situation(SCENARIOS[name], seed, first_life(SCENARIOS[name], seed, 1))
@@ -125,8 +130,13 @@ def test_progress_is_told_until_all_operations_are_done() -> None:
 @pytest.mark.parametrize(
     ("mutant", "name", "disk", "invariants"),
     [
-        ("no-dir-fsync-on-rollover", "rollover-at-a-crash", "strict-posix", {"DUR", "START"}),
-        ("checkpoint-before-data", "rollover-at-a-crash", "ext4-ordered", {"CKPT"}),
+        pytest.param(
+            *("no-dir-fsync-on-rollover", "rollover-at-a-crash", "strict-posix", {"DUR", "START"}),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("checkpoint-before-data", "rollover-at-a-crash", "ext4-ordered", {"CKPT"}), marks=pytest.mark.slow
+        ),
         ("ack-before-flush", "sync-flush-survives-power-loss", "ext4-ordered", {"STATUS"}),
         ("props-outside-crc", "torn-records-are-dropped", "strict-posix", {"PREFIX", "DUR", "READ"}),
     ],
@@ -145,6 +155,7 @@ def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
             assert is_same_run(replay(stored.original.record), stored.original)
 
 
+@pytest.mark.slow
 def test_the_failure_of_a_state_says_what_was_lost_and_where() -> None:
     found = explore_seed(
         scenario("rollover-at-a-crash", "strict-posix"),
@@ -283,6 +294,7 @@ def test_samples_are_those_with_the_least_digests_whatever_order_they_come_in() 
         assert [one.digest for one in found.samples] == sorted(digests)[:NEST_SAMPLES]
 
 
+@pytest.mark.slow
 def test_a_bug_that_shows_in_using_the_store_again_is_found_if_that_is_asked_for() -> None:
     settings, mutant = ExploreSettings(limit=6, messages_each=2), "cq-redispatch-duplicates"
     wanted = scenario("crash-in-recovery", "ext4-ordered")

@@ -18,7 +18,7 @@ from tornlog.scenarios.claims.scenario import POLICIES
 
 NOT_DRAWN = ("torn-sectors", "ext4")
 """Profiles of probes: realities of scenarios have tears as a chance of their own, and their ext4 is `ext4-ordered`."""
-SEEDS = 10
+SEEDS = 5
 SEEDS_OF_FAULTS = 30
 """In which every kind of fault is injected."""
 

@@ -36,6 +36,7 @@ def test_a_few_seeds_of_each_writer_are_compared_and_summed_up(program: JavaProg
     assert document["failures"] == []
 
 
+@pytest.mark.slow
 def test_several_processes_come_to_the_same(program: JavaProgram) -> None:
     def found(jobs: int) -> Any:
         """Return all but how many had to be explained: the real store names index files by its clock."""
@@ -47,6 +48,7 @@ def test_several_processes_come_to_the_same(program: JavaProgram) -> None:
     assert found(1) == found(2)
 
 
+@pytest.mark.slow
 def test_stores_may_write_with_the_bugs_of_a_version(program: JavaProgram) -> None:
     def records(*more: str) -> int:
         """Return how many records there are in all stores: a run that a bug ends leaves none to be compared."""

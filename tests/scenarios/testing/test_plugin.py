@@ -82,6 +82,7 @@ def test_no_seed_is_begun_once_the_time_is_up_but_one_is_always_run(tests_of: Ca
     assert "time was up in 1 test" in done.stdout
 
 
+@pytest.mark.slow
 def test_each_parameter_of_a_class_fails_with_a_place_and_a_file_of_its_own(
     tests_of: Callable[..., Done], shell: Callable[..., Done], tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ ENDINGS = {
 """What ends a run -> what is told of it."""
 
 
+@pytest.mark.slow
 def test_whatever_else_ends_a_run_is_told_with_its_seed(tests_of: Callable[..., Done]) -> None:
     tests = (f"def test_{number}(simulation):\n    {body}\n" for number, body in enumerate(ENDINGS))
     skipped = "def test_not(simulation):\n    pytest.skip('not here')\n"
@@ -126,6 +128,7 @@ def test_whatever_else_ends_a_run_is_told_with_its_seed(tests_of: Callable[..., 
         assert reason in done.stdout
 
 
+@pytest.mark.slow
 def test_a_fixture_is_not_given_a_simulation(tests_of: Callable[..., Done]) -> None:
     fixture = "@pytest.fixture\ndef files(simulation):\n    return simulation.faults\n"
     text = f"{HEAD}{fixture}def test_it(files): ...\n"
@@ -167,6 +170,7 @@ def test_a_fault_that_was_never_injected_proves_nothing(tests_of: Callable[..., 
     assert "held in 3 seeds, in none of which there was: crash, page lost" in done.stdout
 
 
+@pytest.mark.slow
 def test_where_warnings_are_errors_a_fault_that_was_never_injected_is_one_without_a_traceback(
     tests_of: Callable[..., Done],
 ) -> None:
@@ -177,6 +181,7 @@ def test_where_warnings_are_errors_a_fault_that_was_never_injected_is_one_withou
     assert "marked.py" not in done.stdout
 
 
+@pytest.mark.slow
 def test_of_fewer_seeds_than_the_mark_asks_for_nobody_expects_that_all_is_injected(
     tests_of: Callable[..., Done],
 ) -> None:
@@ -227,6 +232,7 @@ def test_a_broken_promise_of_a_scenario_is_told_and_kept(
     assert "was answered OK before it was durable" in again.stdout
 
 
+@pytest.mark.slow
 def test_a_mark_on_a_module_is_for_its_simulations_only(tests_of: Callable[..., Done]) -> None:
     done = tests_of(f"{SOUND}\npytestmark = pytest.mark.tornlog(seeds=4)\ndef test_plain(): ...\n")
 
@@ -235,6 +241,7 @@ def test_a_mark_on_a_module_is_for_its_simulations_only(tests_of: Callable[..., 
     assert "2 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_users_own_fixture_of_that_name_is_the_users(tests_of: Callable[..., Done]) -> None:
     fixture = "@pytest.fixture\ndef simulation():\n    return 'mine'\n"
     text = f"{HEAD}{fixture}def test_it(simulation):\n    assert simulation == 'mine'\n"

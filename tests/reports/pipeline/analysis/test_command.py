@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
@@ -14,6 +15,7 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(application(), ["analyze", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_an_analysis_is_a_document_and_files(sweep_of: Any, tmp_path: Path) -> None:
     place, out = sweep_of({"mutant": "m", "outcome": "violated", "invariant": "DUR"}, {}), tmp_path / "out"
     result = invoke(place, "--master", "local[1]", "--json", "-", "--out", out)
@@ -42,6 +44,7 @@ def test_an_analysis_is_a_document_and_files(sweep_of: Any, tmp_path: Path) -> N
     assert "1 of 1 seed of mutants broke a promise" in page.read_text()
 
 
+@pytest.mark.slow
 def test_the_terminal_has_sums_and_what_broke(sweep_of: Any) -> None:
     broken = {"outcome": "violated", "invariant": "DUR", "seed": 1}
     place = sweep_of(

@@ -32,6 +32,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     return out, result
 
 
+@pytest.mark.slow
 def test_pictures_are_left_beside_their_data(left: tuple[Path, Result]) -> None:
     out, result = left
     rows = rows_in(out / "topics.csv")
@@ -59,6 +60,7 @@ def test_pictures_are_left_beside_their_data(left: tuple[Path, Result]) -> None:
     assert str(out / "topics.png") in result.output.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_the_json_says_what_the_tables_say(left: tuple[Path, Result]) -> None:
     out, _ = left
     found = json.loads((out / "found.json").read_text())

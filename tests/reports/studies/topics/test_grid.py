@@ -46,6 +46,7 @@ def test_a_grid_has_a_row_for_each_cell_and_is_the_same_each_time() -> None:
     assert all(0 <= row.at_rate.busy_share <= 1 for row in one)
 
 
+@pytest.mark.slow
 def test_assumptions_stand_beside_what_the_grid_has() -> None:
     rows = grid_of(8)
     known = [*writing_in_grid(rows, "hdd", 8), *reading_in_grid(rows, "hdd", 8)]

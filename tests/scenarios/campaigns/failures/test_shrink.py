@@ -141,6 +141,7 @@ def test_what_does_not_reproduce_is_not_shrunk(found: dict[str, Failure]) -> Non
         shrink_failure(repaired, tries_max=50)
 
 
+@pytest.mark.slow
 def test_the_same_promise_broken_otherwise_may_be_enough(found: dict[str, Failure]) -> None:
     failure = found["props-outside-crc"]
     small = shrink_failure(failure, tries_max=200, same="invariant").failure.smallest
