@@ -161,8 +161,13 @@ def redirect(put: PutEntry, level: int) -> None:
 def make_detour(put: PutEntry, detour: Detour) -> None:
     """Note where a put waits, and how long its record is there: the store adds where it is to go."""
     put.detour = detour
-    added = f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}" + ("" if put.wait else "\2WAIT\1false")
-    put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + added.encode())
+    put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _goes_to(put))
+
+
+def _goes_to(put: PutEntry) -> bytes:
+    """Return the properties that the store adds to what it redirects."""
+    wait = "" if put.wait else "\2WAIT\1false"
+    return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}{wait}".encode()
 
 
 def draw_patience_ms(stream: Stream) -> int:
@@ -186,13 +191,16 @@ def widest_bytes(put: PutEntry) -> int:
 
     Places are known only when it is stored, so that they count as the longest there can be.
     """
-    if not put.light_names:
+    if put.detour is None and not put.light_names:
         return put.record_bytes
-    added = f"\2{LIGHT_OFFSETS}\1" + ",".join("9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
-    if put.detour is not None:
-        added += f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}"
-    entering = put.given.record_bytes(put.body, put.topic, put.properties + added.encode())
-    return entering if put.detour is None else max(entering, put.record_bytes)
+    added = b""
+    if put.light_names:
+        added += f"\2{LIGHT_OFFSETS}\1".encode() + b",".join(b"9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
+    if put.detour is None:
+        return put.given.record_bytes(put.body, put.topic, put.properties + added)
+    # Its own topic may be longer than the one it waits in, and is then in its record twice.
+    due = put.given.record_bytes(put.body, put.topic, put.properties + added + _goes_to(put))
+    return max(due, put.record_bytes)
 
 
 def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:

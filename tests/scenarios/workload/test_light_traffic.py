@@ -103,6 +103,12 @@ def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry) ->
     assert options.widest_bytes(light_put) == light_put.record_bytes
 
 
+def test_room_is_needed_for_a_topic_that_is_longer_than_the_one_it_waits_in(light_put: PutEntry) -> None:
+    light_put.light_names, light_put.topic = (), "t" * 127
+    redirect(light_put, 1)
+    assert options.widest_bytes(light_put) == light_put.record_bytes + 127 - len("SCHEDULE_TOPIC_XXXX")
+
+
 def test_a_put_that_is_stored_knows_its_size(
     light_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
