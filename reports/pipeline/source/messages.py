@@ -7,8 +7,10 @@
     queue_offset                 bigint               its place in the queue
     sys_flag, flag               int
     born_timestamp_ms            bigint               the producer's clock
+    born_time                    timestamp            the same, to the millisecond; null outside of the years 1 to 9999
     born_host, store_host        string               address|port
-    store_timestamp_ms           bigint
+    store_timestamp_ms           bigint               the broker's clock
+    store_time                   timestamp            the same, as born_time is
     reconsume_times              int
     prepared_transaction_offset  bigint
     body_crc                     bigint               as unsigned
@@ -52,13 +54,20 @@ from .dispatched import wanted_pieces
 from .log_ranges import LogRange, log_ranges
 from .queue_places import ranges_of_places
 from .records import RangeReader
-from .segment_slice import SegmentSlice
+from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
+TIME = pa.timestamp("us", tz="UTC")
+"""What Spark shows in the session's time zone."""
+_TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
+"""The first and the last millisecond that a timestamp of Python's has: the years 1 to 9999."""
 MESSAGE_FIELDS = (
     *fields_of("file string, position int64, physical_offset int64, size int32, topic string, queue_id int32"),
-    *fields_of("queue_offset int64, sys_flag int32, flag int32, born_timestamp_ms int64, born_host string"),
-    *fields_of("store_timestamp_ms int64, store_host string, reconsume_times int32"),
+    *fields_of("queue_offset int64, sys_flag int32, flag int32, born_timestamp_ms int64"),
+    pa.field("born_time", TIME),
+    *fields_of("born_host string, store_timestamp_ms int64"),
+    pa.field("store_time", TIME),
+    *fields_of("store_host string, reconsume_times int32"),
     *fields_of("prepared_transaction_offset int64, body_crc int64"),
     pa.field("properties", pa.map_(pa.string(), pa.string())),
     pa.field("tags", pa.string()),
@@ -99,6 +108,12 @@ def _host_text(raw: bytes) -> str:
 def _hosts(raw: pa.Array) -> pa.Array:
     found = raw.dictionary_encode()
     return pa.array([_host_text(one) for one in found.dictionary.to_pylist()], pa.string()).take(found.indices)
+
+
+def _times(times_ms: Array) -> pa.Array:
+    """Return times as timestamps, null where damage has left one that is none."""
+    is_time = (times_ms >= _TIMES_MS[0]) & (times_ms <= _TIMES_MS[1])
+    return pa.array(np.where(is_time, times_ms, 0) * 1000, pa.int64(), mask=~is_time).cast(TIME)
 
 
 def _properties(piece: SegmentSlice) -> pa.Array:
@@ -179,6 +194,8 @@ class Messages:
             "file": lambda piece: pa.repeat(piece.segment.path, len(piece)),
             "topic": lambda piece: piece.topics.dictionary_decode(),
             "position": lambda piece: pa.array(piece.starts + piece.origin),
+            "born_time": lambda piece: _times(piece.number("bornTimestamp")),
+            "store_time": lambda piece: _times(piece.number("storeTimestamp")),
             "born_host": lambda piece: _hosts(piece.born_hosts()),
             "store_host": lambda piece: _hosts(piece.store_hosts()),
             "body": lambda piece: piece.bytes_of(piece.bodies),

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from .checkpoint import Checkpoint
 from .columns import Condition, RowConditions, condition_of
+from .comments import COMMENTS
 from .directory import StoreDirectory
 from .index_entries import IndexEntries
 from .messages import Messages
@@ -32,6 +33,10 @@ TABLES: dict[str, Callable[[SourceOptions], "StoreTable"]] = {
     "index_entries": IndexEntries,
     "checkpoint": Checkpoint,
 }
+
+_KEPT = "rocketmq"
+"""The first column's metadata have the options under this name: a query on what CREATE TABLE made brings the schema,
+and no option (Spark 4.3)."""
 
 
 class StoreTable(Protocol):
@@ -57,16 +62,27 @@ class RocketMQSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Return the columns of the table that the options name."""
-        return from_arrow_schema(_table(SourceOptions.of(self.options)).schema)
+        """Return the columns of the table that the options name, each with its comment."""
+        given = SourceOptions.given_to(self.options)
+        options = SourceOptions.of(given)
+        columns = from_arrow_schema(_table(options).schema)
+        for column in columns:
+            column.metadata = {"comment": COMMENTS[options.table][column.name]}
+        columns[0].metadata[_KEPT] = given
+        return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the table."""
-        return TableReader(SourceOptions.of(self.options))
+        return TableReader(self._options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return what follows the log."""
-        return LogStream(SourceOptions.of(self.options))
+        return LogStream(self._options(schema))
+
+    def _options(self, schema: StructType) -> SourceOptions:
+        """Return the options, those that came with CREATE TABLE where Spark hands over none."""
+        kept = {} if self.options or not schema.fields else schema[0].metadata.get(_KEPT, {})
+        return SourceOptions.of(kept or SourceOptions.given_to(self.options))
 
 
 class TableReader(DataSourceReader):

@@ -64,6 +64,18 @@ class SourceOptions:
             _whole(given, "maxrows", 1),
         )
 
+    @classmethod
+    def given_to(cls, options: Mapping[str, str]) -> dict[str, str]:
+        """Return what a user gave, of all that Spark hands over.
+
+        With CREATE TABLE it adds facts of the table, and has the options under `option.`, the path as a location.
+        """
+        if "provider" not in options:
+            return dict(options)
+        prefix = "option."
+        given = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+        return {**given, "path": options.get("location", "").removeprefix("file:")}
+
     def chosen(self, fields: Sequence[pa.Field], derived: Sequence[pa.Field] = ()) -> list[pa.Field]:
         """Return those of a table's fields that are to be had, in the table's order; derived ones only by name."""
         known = {field.name: field for field in (*fields, *derived)}

@@ -4,6 +4,7 @@ import operator
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ def test_every_field_is_what_a_record_decodes_to(written: Callable[..., Path]) -
             "born_timestamp_ms": record.born_timestamp_ms,
             "born_host": str(record.born_host),
             "store_timestamp_ms": record.store_timestamp_ms,
+            "born_time": datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=record.born_timestamp_ms),
+            "store_time": datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=record.store_timestamp_ms),
             "store_host": str(record.store_host),
             "reconsume_times": record.reconsume_times,
             "prepared_transaction_offset": record.prepared_transaction_offset,

@@ -9,7 +9,8 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from tornlog.reports.pipeline.source.rocketmq import RocketMQSource
+from tornlog.reports.pipeline.source.comments import COMMENTS
+from tornlog.reports.pipeline.source.rocketmq import TABLES, RocketMQSource
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 
 SLOTS = 50
@@ -147,3 +148,67 @@ def _damage(rows: DataFrame) -> list[tuple[int, str]]:
 
 def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
+
+
+def test_a_table_and_a_view_are_made_by_a_statement_and_dropping_the_table_leaves_the_store(
+    spark: SparkSession, written: Callable[..., Path]
+) -> None:
+    root = written(30)
+    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    for what in ("TABLE", "TEMPORARY VIEW"):
+        options = f"path '{root}', columns 'topic,queue_offset', splitBytes '2000'"
+        spark.sql(f"CREATE {what} made USING rocketmq OPTIONS ({options})")
+        try:
+            made = spark.sql("SELECT * FROM made WHERE topic = 'T1'")
+            assert made.columns == ["topic", "queue_offset"]
+            assert made.count() == 15
+        finally:
+            spark.sql(f"DROP {what.removeprefix('TEMPORARY ')} made")
+    spark.sql(f"CREATE TABLE made USING rocketmq OPTIONS (`table` 'queue_entries') LOCATION '{root}'")
+    try:
+        assert spark.table("made").count() == 30
+    finally:
+        spark.sql("DROP TABLE made")
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == files
+
+
+def test_a_table_without_a_place_or_with_what_is_no_option_is_not_made(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match="no option colums"):
+        spark.sql(f"CREATE TABLE made USING rocketmq OPTIONS (path '{tmp_path}', colums 'topic')")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_column_has_a_comment(table: Callable[..., DataFrame], tmp_path: Path, name: str) -> None:
+    derived = ["tags_code", "key_hashes", "light_places"] if name == "messages" else []
+    columns = [*table(tmp_path, name).columns, *derived]
+    assert set(columns) == set(COMMENTS[name]), "and no comment is without its column"
+    shown = table(tmp_path, name, columns=",".join(columns))
+    assert {field.name: field.metadata.get("comment") for field in shown.schema} == {
+        column: COMMENTS[name][column] for column in shown.columns
+    }
+    assert [row.comment for row in _described(shown)] == [COMMENTS[name][column] for column in shown.columns]
+
+
+def _described(shown: DataFrame) -> list[Any]:
+    shown.createOrReplaceTempView("shown")
+    return shown.sparkSession.sql("DESCRIBE shown").collect()
+
+
+def test_times_are_timestamps_of_the_same_millisecond(
+    spark: SparkSession, table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
+    root = written(30)
+    segment = min((root / "commitlog").iterdir())
+    raw = bytearray(segment.read_bytes())
+    raw[56:64] = (1 << 62).to_bytes(8, "big")  # the first record's store time, which no checksum covers
+    segment.write_bytes(raw)
+    times = table(root, columns="physical_offset,born_timestamp_ms,born_time,store_timestamp_ms,store_time")
+    assert [field.dataType.typeName() for field in times.schema if field.name.endswith("_time")] == ["timestamp"] * 2
+    rows = times.selectExpr("*", "unix_micros(born_time) as born", "unix_micros(store_time) as stored")
+    first, *others = rows.orderBy("physical_offset").collect()
+    assert (first.store_timestamp_ms, first.store_time) == (1 << 62, None)
+    assert len(others) == 29
+    for row in others:
+        assert (row.born, row.stored) == (1000 * row.born_timestamp_ms, 1000 * row.store_timestamp_ms)
+    latest = max(row.store_time for row in others)
+    assert times.where(times.store_time >= latest).count() == sum(row.store_time == latest for row in others)

@@ -1,0 +1,63 @@
+"""Comments: what each column of the source's tables means, in the words that `DESCRIBE` shows."""
+
+_OF_A_RECORD = {
+    "physical_offset": "offset in the log of the record's first byte",
+    "damage": "field, expected and found: what is wrong; null if nothing is",
+}
+_OF_A_QUEUE = {"topic": "topic of the message", "queue_id": "number of the queue in its topic"}
+_PLACE = {"file": "path of the file", "position": "offset in the file, in bytes"}
+
+COMMENTS: dict[str, dict[str, str]] = {
+    "messages": {
+        **_PLACE,
+        **_OF_A_QUEUE,
+        **_OF_A_RECORD,
+        "size": "length of the record in bytes",
+        "queue_offset": "place in the queue, counted in messages",
+        "sys_flag": "bits that say how the record is stored, and its part in a transaction",
+        "flag": "the producer's own number",
+        "born_timestamp_ms": "the producer's clock, milliseconds since 1970 in UTC",
+        "born_time": "born_timestamp_ms as a timestamp; null outside of the years 1 to 9999",
+        "born_host": "address|port of the producer",
+        "store_timestamp_ms": "the broker's clock, milliseconds since 1970 in UTC",
+        "store_time": "store_timestamp_ms as a timestamp; null outside of the years 1 to 9999",
+        "store_host": "address|port of the broker",
+        "reconsume_times": "how often consumers sent it back",
+        "prepared_transaction_offset": "offset in the log of the prepared record, of messages in transactions",
+        "body_crc": "CRC-32 of the body as it is stored, unsigned",
+        "properties": "properties by name",
+        "tags": "the property TAGS; null without",
+        "keys": "the keys that the producer named; null without",
+        "body": "the body as it is stored",
+        "is_proven": "false where the record was searched for, behind damage",
+        "tags_code": "what its entry in the queue has for its tag, or its delivery time",
+        "key_hashes": "hashes that the index has for it",
+        "light_places": "its topic, queue_id and queue_offset in each of its light queues",
+    },
+    "queue_entries": {
+        **_PLACE,
+        **_OF_A_QUEUE,
+        **_OF_A_RECORD,
+        "queue_offset": "number of the entry in its queue",
+        "size": "length of the record in bytes, as the entry has it",
+        "tags_code": "hash of the tag, delivery time of what is delayed, or address in the queue's extension",
+        "is_blank": "whether the entry only fills the place of what has expired",
+    },
+    "index_entries": {
+        **_PLACE,
+        **_OF_A_RECORD,
+        "number": "number of the entry in its file, from 1 on",
+        "key_hash": "hash of topic and key",
+        "time_diff_s": "seconds from the file's first record to this one",
+        "previous": "number of the entry before it in its slot, 0 if there is none",
+        "begin_timestamp_ms": "store time of the file's first record, milliseconds since 1970 in UTC",
+    },
+    "checkpoint": {
+        "file": _PLACE["file"],
+        "physic_msg_timestamp_ms": "store time up to which the log is durable",
+        "logics_msg_timestamp_ms": "store time up to which queues are durable",
+        "index_msg_timestamp_ms": "store time up to which the index is durable",
+        "damage": _OF_A_RECORD["damage"],
+    },
+}
+"""By table, then by column."""
