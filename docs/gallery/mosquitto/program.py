@@ -1,7 +1,7 @@
 """Mosquitto: a retained message is a transaction, saved at a signal, behind each change, or when the server likes.
 
-With `signal` a message is promised when SIGUSR1 has brought a new file of all messages. With `changes`, which saves behind
-each, and `later`, as the interval is by default, half an hour, it is promised when it is answered.
+With `signal` a message is promised when SIGUSR1 has brought a new file of all messages. With `changes`, which saves
+behind each, and `later`, as the interval is by default, half an hour, it is promised when it is answered.
 """
 
 import signal
