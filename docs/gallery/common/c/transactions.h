@@ -24,13 +24,13 @@ static void print_version(void);
 static jmp_buf check_failed;
 static int is_check;
 
-/* Ends a check, or the program, with a reason. */
-static void unusable(const char *what, const char *why) {
+/* Ends a check, or the program, with a kind of breach and a reason. */
+static void broken(const char *kind, const char *what, const char *why) {
     if (!is_check) {
         fprintf(stderr, "%s: %s\n", what, why);
         exit(1);
     }
-    printf("{\"broken\": [\"unusable: ");
+    printf("{\"broken\": [\"%s: ", kind);
     for (const char *text = what; text; text = text == what ? why : NULL) {
         if (text == why) printf(": ");
         for (const char *at = text; *at; at++)
@@ -39,6 +39,12 @@ static void unusable(const char *what, const char *why) {
     printf("\"]}\n");
     longjmp(check_failed, 1);
 }
+
+/* It cannot be opened, or says itself that it is damaged. */
+static void unusable(const char *what, const char *why) { broken("unusable", what, why); }
+
+/* There is what nobody stored. */
+static inline void wrong(const char *what, const char *why) { broken("wrong", what, why); }
 
 static inline void key_of(int transaction, int row, char key[16]) { snprintf(key, 16, "k%d-%d", transaction, row); }
 
