@@ -121,7 +121,7 @@ def test_a_thread_that_is_no_more_is_said_to_be_gone(core: TracingCore, use: Swi
         with pytest.raises(OSError, match=r"No such process|Input/output"):
             ptrace.read_memory(stopped, 4096, 8)
         with pytest.raises(ChildProcessError):
-            ptrace.wait()
+            ptrace.wait(stopped)
 
 
 def test_memory_that_is_not_there_is_an_error(core: TracingCore, use: Switch, stopped: int) -> None:
