@@ -116,7 +116,7 @@ class Decisions:
         self._put_back: dict[int, int] = {}
         """First offset -> newest one, until the check is done with it."""
         self._decided: set[int] = set()
-        """First offsets of what was decided, until the check has passed it."""
+        """First offsets of what was decided; of half messages of this life, until the check has passed them."""
         self._given_up: set[int] = set()
         """First offsets of what the check has passed undecided, and nobody has decided since."""
         self._passed = range(0)
@@ -212,6 +212,7 @@ class Decisions:
         """Drop decisions about half messages that the check cannot come upon again.
 
         passed: the first offsets, of this life, that the check is done with, but for what was put back or given up.
+        What lies before them was left undecided by earlier lives, and no range says what became of it: it is kept.
         """
         self._passed = passed
-        self._decided = {half_offset for half_offset in self._decided if not is_settled(half_offset)}
+        self._decided = {first for first in self._decided if first not in passed or not is_settled(first)}

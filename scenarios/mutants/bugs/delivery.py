@@ -1,6 +1,6 @@
 """Bugs of delivery: delayed messages and transactions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ....store.delivery import half_message, schedule, transaction_check
@@ -13,7 +13,7 @@ from ....store.delivery.transaction_check import (
     TransactionalMessageCheckService,
     TransactionConfig,
 )
-from ....store.delivery.transaction_queues import OpQueue, PulledPlace, pull_from
+from ....store.delivery.transaction_queues import Decisions, OpQueue, PulledPlace, pull_from
 from ....store.formats.consume_queue import QueueEntry
 from ....store.formats.message import MessageRecord
 from ....store.formats.scan import ScannedRecord
@@ -364,6 +364,25 @@ ASKED_ONCE_TOO_OFTEN = Mutant(
     (Patch(transaction_check, "verdict", _verdict_beyond_limit),),
     ("TX",),
     Ranges(transactions={"chance": (1.0,)}, messages_each=(5,)),
+)
+
+
+# decided-again-once-passed: what the check has passed is forgotten, whichever life has put it.
+_original_forget = Decisions.forget
+
+
+def _forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
+    _original_forget(self, is_settled, passed)
+    before, self._decided = self._decided, {first for first in self._decided if not is_settled(first)}
+    bit(len(self._decided) < len(before))
+
+
+DECIDED_AGAIN_ONCE_PASSED = Mutant(
+    "decided-again-once-passed",
+    "a transaction of an earlier life can be decided twice, once the check has passed it",
+    (Patch(Decisions, "forget", _forget_earlier_lives),),
+    ("TX",),
+    Ranges(transactions={"chance": (1.0,)}, messages_each=(8,)),
 )
 
 

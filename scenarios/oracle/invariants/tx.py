@@ -5,7 +5,7 @@ no op that nobody asked for, and none in place of a commit's copy; nobody given 
 is carried out twice in one life, a sound request is not turned away, and no question comes too early, too often, or
 about what was decided before it was put back. At the end, when nothing is broken, nothing stays undecided for ever.
 
-That a producer decides twice, long after the check has passed its first decision, is not tried: the second one counts.
+That a producer decides again in a later life, when the check has passed its decision, is not tried: that one counts.
 Bodies, properties, places and all else of copies are PREFIX's, that consumers reach them CQ-COMPLETE's.
 """
 
@@ -151,17 +151,13 @@ def check_answer(
     in_this_life: list[TransactionDecision],
     disk: Disk,
     *,
-    now_ns: int,
     can_be_found: bool,
-    is_of_earlier_life: bool = False,
     may_be_slow: bool = False,
 ) -> Iterator[Violation]:
-    """Yield what is wrong with the answer to a decision, given at now_ns.
+    """Yield what is wrong with the answer to a decision.
 
     can_be_found: whether the half message was in the log, for everyone to see, when the decision was asked for.
-    is_of_earlier_life: whether its half message is: once the check has passed a decision, another counts again, for
-    nobody keeps all that were decided for good. may_be_slow: whether something made the store slow, which may then have
-    turned away a put.
+    may_be_slow: whether something made the store slow, which may then have turned away a put.
     """
     tried("TX")
     name, status = decision.transaction.name, decision.status
@@ -169,9 +165,6 @@ def check_answer(
     done = EndTransactionStatus.DECIDED
     if status is done:
         others = [one for one in in_this_life if one.transaction is decision.transaction and one is not decision]
-        pass_ns = TRANSACTIONS.transaction_check_interval_ms * 1_000_000
-        if is_of_earlier_life:
-            others = [one for one in others if now_ns - one.asked_ns < pass_ns]
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:

@@ -52,11 +52,14 @@ def test_the_first_decision_counts_whether_the_check_has_passed_it_or_not(decisi
     assert decide(decisions, half_at(4)), "the check has not come upon it"
 
 
-def test_of_earlier_lives_nothing_is_remembered_once_the_check_has_passed(decisions: Decisions) -> None:
+def test_the_first_decision_about_what_an_earlier_life_left_counts_when_the_check_has_passed_it(
+    decisions: Decisions,
+) -> None:
     assert decide(decisions, half_at(1))
     pass_all(decisions, range(2, 4))
 
-    assert decide(decisions, half_at(1))
+    assert not decide(decisions, half_at(1))
+    assert not decide(decisions, half_at(7, first_offset=1)), "it is the same one"
 
 
 def test_a_half_message_that_was_put_back_waits_for_its_decision_wherever_the_check_is(

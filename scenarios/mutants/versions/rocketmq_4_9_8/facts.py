@@ -129,6 +129,8 @@ FACTS: tuple[Fact, ...] = (
     Fact("index-first-key-only", _HAS_NOT,
          "buildIndex puts the unique key and each word of KEYS; seen in directories that it wrote"),
     Fact("ipv6-host-cut-short", _HAS_NOT, "all 16 bytes are written; seen in a directory that it wrote"),
+    Fact("decided-again-once-passed", _HAS,
+         "EndTransactionProcessor looks at the half message alone, and carries out each; by reading"),
     Fact("put-back-forgets-reconsume-times", _HAS,
          "renewHalfMessageInner sets neither flag nor reconsumeTimes; by reading"),
     Fact("reconsume-times-zeroed", _HAS_NOT, "the record has what the broker was given; by reading"),

@@ -214,7 +214,7 @@ def disk() -> Disk:
 def answered(history: History, disk: Disk, status: EndTransactionStatus, *, found: bool = True) -> list[str]:
     history.decide("m", status=status)
     decisions = history.evidence.ledger.transactions.decisions
-    violations = tx.check_answer(decisions[-1], decisions, disk, now_ns=0, can_be_found=found)
+    violations = tx.check_answer(decisions[-1], decisions, disk, can_be_found=found)
     return [violation.summary for violation in violations]
 
 
