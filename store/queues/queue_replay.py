@@ -296,6 +296,8 @@ class QueueReplay:
     def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
         """Return where a doubted record belongs, None if its place is taken, too far away, or not to be known."""
         said = doubted.queue_offset
+        if said == self.next:
+            return said  # it was doubted for what the last one said, which has been moved in front of it since
         is_ahead = said > self.next
         if following is not None and _leads_to(self.queue.entry(self.next), doubted):
             return self.next  # whatever comes next: a wrong number may be in front of a gap that seems to vouch for it
