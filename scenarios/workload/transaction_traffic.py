@@ -81,6 +81,10 @@ class TransactionTraffic:
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)
     """Decisions in earlier lives about the transactions that have come down to this one."""
+    _others: int = field(init=False)
+    """Decisions in this life of the store that another service beside it has carried out."""
+    _owed: list[Transaction] = field(default_factory=list, init=False)
+    """What was decided, and the log did not take the op: it is this service alone that knows."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
     """When this life began to ask, by its clock."""
@@ -91,6 +95,7 @@ class TransactionTraffic:
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
+        self._others = len(self.ledger.transactions.decisions)
         self._earlier = {name: len(one.decisions) for name, one in transactions.items() if name not in gone}
         self.service = TransactionalMessageService(self.store.world, self.store, self.offsets, TRANSACTIONS)
         self.service.on_check = self._asked
@@ -107,6 +112,8 @@ class TransactionTraffic:
         self.service.shutdown()
         for answer in self._answers:
             answer.join(None)
+        for transaction in self._owed:
+            transaction.settled_at = None  # the next service may ask, in this life of the store or another
 
     # -- producers ---------------------------------------------------------------------------------
 
@@ -257,7 +264,7 @@ class TransactionTraffic:
         self.report(
             tx.check_answer(
                 decision,
-                transactions.decisions,
+                transactions.decisions[self._others :],
                 self.disk,
                 can_be_found=found,
                 may_be_slow=may_be_slow,
@@ -266,6 +273,8 @@ class TransactionTraffic:
         if result.status is EndTransactionStatus.DECIDED:
             # Not where readers are: what the check has put back before may wait in a buffer yet.
             transaction.settled_at = self.store.log.put_offset
+            if not result.op_is_stored:
+                self._owed.append(transaction)
 
     def _may_have_gone(self, physical_offset: int) -> bool:
         """Return whether what was found in the log may be gone by now: expired, or reverted by a sync that failed."""

@@ -2,10 +2,10 @@
 
 After each recovery: no copy that no commit can have made, none without its half message, all that may not be lost;
 no op that nobody asked for, and none in place of a commit's copy; nobody given up early. As the run goes: no decision
-is carried out twice in one life, a sound request is not turned away, and no question comes too early, too often, or
+is carried out twice by one service, a sound request is not turned away, and no question comes too early, too often, or
 about what was decided before it was put back. At the end, when nothing is broken, nothing stays undecided for ever.
 
-That a producer decides again in a later life, when the check has passed its decision, is not tried: that one counts.
+That a producer decides again when the service has been started anew is not tried: that decision counts.
 Bodies, properties, places and all else of copies are PREFIX's, that consumers reach them CQ-COMPLETE's.
 """
 
@@ -148,7 +148,7 @@ def _question(summary: str, at: int, field: str, expected: str, found: str) -> V
 
 def check_answer(
     decision: TransactionDecision,
-    in_this_life: list[TransactionDecision],
+    by_this_service: list[TransactionDecision],
     disk: Disk,
     *,
     can_be_found: bool,
@@ -164,7 +164,7 @@ def check_answer(
     assert status is not None, name
     done = EndTransactionStatus.DECIDED
     if status is done:
-        others = [one for one in in_this_life if one.transaction is decision.transaction and one is not decision]
+        others = [one for one in by_this_service if one.transaction is decision.transaction and one is not decision]
         if any(one.status is done for one in others):
             yield _answer(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
