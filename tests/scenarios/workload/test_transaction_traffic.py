@@ -46,6 +46,25 @@ def test_producers_do_some_of_everything(prepared: list[Transaction], transactio
     assert any(not transaction.decisions for transaction in prepared), "some are given up"
 
 
+def test_what_a_service_alone_knows_to_be_decided_may_be_asked_about_by_the_next(
+    prepared: list[Transaction], transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TransactionalMessageService, "_put_op", lambda self, half_offset: None)
+    settled: list[tuple[int, int]] = []
+    shutdown = transaction_traffic.TransactionTraffic.shutdown
+
+    def watched(self: transaction_traffic.TransactionTraffic) -> None:
+        before = sum(bool(one.settled_at) for one in prepared)
+        shutdown(self)
+        settled.append((before, sum(bool(one.settled_at) for one in prepared)))
+
+    monkeypatch.setattr(transaction_traffic.TransactionTraffic, "shutdown", watched)
+    execute(transaction_plan, "0")
+
+    assert any(before for before, _ in settled)
+    assert all(not after for _, after in settled)
+
+
 def test_a_half_message_is_as_long_as_the_ledger_believes(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
