@@ -203,10 +203,12 @@ def following(
 ) -> Iterator[Cursor]:
     """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard.
 
-    It does not get a blank record that nothing follows, which a recovery of its master would cut.
+    It does not get a blank record that nothing follows, which a recovery of its master would cut. It may have one from
+    before that: a crash can take what followed the blank, and leave the blank.
     """
     end = master.log.max_offset
-    if end % master.log.segment_bytes == 0 and (last := _last_record(master)) is not None:
+    has_all = slave.log.max_offset == end
+    if not has_all and end % master.log.segment_bytes == 0 and (last := _last_record(master)) is not None:
         end = last.physical_offset + last.size_bytes
     if master.log.min_offset == end and not slave.log.segments:
         return  # where a log begins in which nothing is left, only the next put says

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.oracle.invariants import rep
+from tornlog.scenarios.oracle.invariants import quiescence, rep
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
@@ -278,3 +278,16 @@ def test_a_master_must_still_have_what_it_sent_as_durable(stores: Stores) -> Non
     assert not list(rep.check_still_has(stores.master, end))
     (violation,) = rep.check_still_has(stores.master, end + 8)
     assert (violation.invariant, violation.offset, violation.found) == ("REP", end, str(end))
+
+
+def test_a_slave_may_have_the_blank_record_that_ends_its_masters_log_or_not(stores: Stores) -> None:
+    end = len(stores.data)
+    whole = stores.data + encode_blank(4096 - end) + bytes(4096 - end - 8)
+    master = stores.slave(whole)
+    behind: list[list[int]] = []
+    for data in (whole, stores.data, stores.data[: stores.end_of(3)]):
+        slave = stores.slave(data)
+        cursors = quiescence.following("ha", "s", slave, master, [slave.log.max_offset], 0)
+        behind.append([cursor.end for cursor in cursors if cursor.is_behind])
+
+    assert behind == [[], [], [end, end]]
