@@ -13,6 +13,8 @@ from types import FrameType
 
 CPU_SECONDS_MAX = 10.0  # some thousand times what honest runs take, so that a slow machine changes no outcome
 _SWALLOWED_SECONDS = 0.001  # until the next try, where a finalizer or a callback would swallow the first
+_OF_WEAKREF = ("weakref", "_weakrefset")
+"""Modules whose functions are callbacks of what goes, or may be: a moment later they are over."""
 
 
 class NoEndInSight(BaseException):  # no Exception: a service would take it for a failed disk, and go on
@@ -64,7 +66,8 @@ def _end(number: int, frame: FrameType | None) -> None:
     """Raise, or, where Python would print what is raised and go on, a little later."""
     swallowing = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
-        if frame.f_code in swallowing or frame.f_code.co_name == "__del__":
+        is_of_weakref = frame.f_globals.get("__name__") in _OF_WEAKREF
+        if frame.f_code in swallowing or frame.f_code.co_name == "__del__" or is_of_weakref:
             _, interval_seconds = signal.getitimer(signal.ITIMER_VIRTUAL)
             signal.setitimer(signal.ITIMER_VIRTUAL, _SWALLOWED_SECONDS, interval_seconds)
             return

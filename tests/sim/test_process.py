@@ -3,6 +3,7 @@
 import gc
 import signal
 import weakref
+from collections.abc import Callable
 from time import process_time
 
 import pytest
@@ -32,7 +33,7 @@ def test_a_loop_is_ended_and_the_handler_that_was_there_is_back() -> None:
 def burn(seconds: float) -> None:
     began = process_time()
     while process_time() - began < seconds:
-        pass
+        sum(range(10_000))  # the timer counts what the process computes, and not what the kernel does for it
 
 
 class Finalized:
@@ -50,6 +51,17 @@ def finalize_and_loop() -> None:
     loop_for_ever()
 
 
+class Watched:
+    """Can be referred to weakly."""
+
+
+def let_go_and_loop(gone: Callable[[], None]) -> None:
+    watched = Watched()
+    weakref.finalize(watched, gone)
+    del watched
+    loop_for_ever()
+
+
 def collect_and_loop() -> None:
     gc.collect(0)
     loop_for_ever()
@@ -59,6 +71,18 @@ def test_a_finalizer_ends_in_peace_and_the_block_right_after_it() -> None:
     with pytest.raises(NoEndInSight), cpu_limit(0.05):
         finalize_and_loop()
     assert Finalized.ended == 1
+
+
+def test_a_callback_of_what_goes_ends_in_peace_and_the_block_right_after_it() -> None:
+    ended: list[bool] = []
+
+    def gone() -> None:
+        burn(0.1)
+        ended.append(True)
+
+    with pytest.raises(NoEndInSight), cpu_limit(0.05):
+        let_go_and_loop(gone)
+    assert ended
 
 
 def test_a_callback_of_the_collector_ends_in_peace_and_the_block_right_after_it() -> None:
