@@ -49,8 +49,8 @@ STOP_LEAVES_QUEUES_UNSYNCED = Mutant(
         recover_whole_log=(False,),
         commit_log_bytes=(1024,),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
-        messages_each=(16,),
-        topics=(2,),
+        messages_each=(24,),
+        topics=(4,),
     ),
 )
 
