@@ -18,6 +18,8 @@ from ..side_json import decode_side_json
 BODY = "body"
 """What errors call a body: it is no file."""
 _SHOWN_CHARACTERS = 80
+_encode_scalar = json.JSONEncoder(ensure_ascii=False).encode
+"""Of texts, numbers, booleans and null. `json.dumps` would make an encoder for each."""
 
 
 class MessageQueue(NamedTuple):
@@ -43,14 +45,16 @@ def encode_json_body(value: Any) -> bytes:
 
 
 def _encode(value: Any) -> str:
+    if value is None or isinstance(value, str | int | float):  # most of what there is
+        return _encode_scalar(value)
     if isinstance(value, MessageQueue):
         return _encode(value.members)
     if isinstance(value, Mapping):
         members = (f"{_encode(key)}:{_encode(item)}" for key, item in value.items() if item is not None)
         return "{" + ",".join(members) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence):
         return "[" + ",".join(map(_encode, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    raise TypeError(f"no JSON value: {value!r}")
 
 
 def decode_json_body(raw: bytes) -> "Members":
