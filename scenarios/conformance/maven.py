@@ -59,14 +59,17 @@ class JavaProgram:
 
 def real_store_program(name: str, cache: Path | None = None) -> JavaProgram:
     """Return the driver of the real store of a version, fetched and compiled if it is not yet."""
-    version = VERSIONS[name]
-    sources = {
+    return java_program(name, [VERSIONS[name].artifact], real_store_sources(name), cache)
+
+
+def real_store_sources(name: str) -> dict[str, str]:
+    """Return what the driver of the real store of a version is made of, texts by file name."""
+    return {
         each.name: each.read_text("utf-8")
-        for part in ("common", version.sources)
+        for part in ("common", VERSIONS[name].sources)
         for each in (files(__package__) / "java" / part).iterdir()
         if each.name.endswith(".java")
     }
-    return java_program(name, [version.artifact], sources, cache)
 
 
 def java_program(

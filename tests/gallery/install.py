@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tornlog.scenarios.conformance.maven import JavaMissing, java_program
+from tornlog.scenarios.conformance.maven import VERSIONS, JavaMissing, java_program, real_store_sources
 
 from .rows import COMMON, Row
 
@@ -93,10 +93,14 @@ def _node(row: Row) -> InstalledProgram:
 
 
 def _java(row: Row) -> InstalledProgram:
-    folders = (COMMON / "java", row.folder)
-    sources = {file.name: file.read_text("utf-8") for folder in folders for file in sorted(folder.glob("*.java"))}
+    folders, packages, sources = [COMMON / "java", row.folder], list(row.packages), {}
+    if row.real_store:  # what opens it is the conformance test's, and one program has all versions
+        folders.append(COMMON / "rocketmq")
+        packages.append(VERSIONS[row.real_store].artifact)
+        sources = real_store_sources(row.real_store)
+    sources |= {file.name: file.read_text("utf-8") for folder in folders for file in sorted(folder.glob("*.java"))}
     try:
-        program = java_program(f"gallery-{row.name}", row.packages, sources)
+        program = java_program(f"gallery-{row.name}", packages, sources)
     except JavaMissing as missing:
         raise NotInstalled(str(missing)) from missing
     return InstalledProgram([program.java, *row.options, "-cp", program.class_path, "Program"])

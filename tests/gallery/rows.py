@@ -105,6 +105,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Executables that have to be on the PATH."""
     options: tuple[_Words, ...] = ()
     """For the compiler of C, as -l; for the JVM."""
+    real_store: str = ""
+    """A version of RocketMQ's store, by its name in `scenarios.conformance`, which has what opens it."""
     findings: tuple[Finding, ...] = ()
     is_quick: bool = False
     """Whether each of its settings takes seconds, so that every change is tested with them."""
