@@ -32,7 +32,7 @@ from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _VALID = DirectoryPromise.CQ_VALID
 _ZEROS = bytes(ENTRY_BYTES)
-_BLOCK_BYTES = 64 << 10
+_BLOCK_BYTES = 1 << 20
 
 
 class QueueToJudge(NamedTuple):
