@@ -10,7 +10,6 @@ Behind damage, too, a range goes on at the next such place, so one bad record do
 Memory is taken by the records that are decoded at a time, and by those that are not settled.
 """
 
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from .verify_settling import EntrySettling, QueueFiles, QueueKey, RangeQueue
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _BLANK = Struct(">ii")
+_TIME = Struct("=q")  # as a core has it
 
 
 class LogPart(NamedTuple):
@@ -233,7 +233,7 @@ class _RangeVerifier:
             return
         tags_code = record_tags_code(record, self._delays_ms)
         entry = encode_entry(record.physical_offset, record.size_bytes, tags_code)
-        times = array("q", [record.store_timestamp_ms]).tobytes()
+        times = _TIME.pack(record.store_timestamp_ms)
         for seen in (record, *self._light(record)):
             queue = seen.topic, seen.queue_id
             is_new = queue not in self._settling.queues

@@ -7,6 +7,7 @@ others, few in a sound store, are kept with all that is known of them.
 
 from array import array
 from bisect import bisect_left
+from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
@@ -36,7 +37,8 @@ class SettledSpan(NamedTuple):
     last_offset: int
 
 
-class QueueRun(NamedTuple):
+@dataclass(slots=True)
+class QueueRun:
     """Records of one queue, one behind the other in the log's order, whose queueOffsets rise by one."""
 
     first: int
@@ -231,8 +233,9 @@ class _Pending:
 def _count(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
     """Add records to runs: to the last one if they go on with it."""
     count = len(entries) // ENTRY_BYTES
-    if runs and runs[-1].is_light == is_light and runs[-1].first + runs[-1].records == first:
-        runs[-1] = runs[-1]._replace(records=runs[-1].records + count)
+    last = runs[-1] if runs else None
+    if last is not None and last.is_light == is_light and last.first + last.records == first:
+        last.records += count
     else:
         (physical_offset,) = _OFFSET.unpack_from(entries, 0)
         runs.append(QueueRun(first, count, physical_offset, is_light))
