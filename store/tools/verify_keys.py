@@ -54,6 +54,8 @@ class KeyVerifier:
         self._violation = findings.violation
         self._segment_path, self._base_offset = segment
         self._found: list[IndexFinding] = []
+        self._whole: list[KeyedRecord] = []
+        """Records that are still to be compared, many at a time."""
         self._held: list[KeyedRecord] = []
         """Damaged records behind which no whole one has come yet."""
 
@@ -65,11 +67,14 @@ class KeyVerifier:
         """Add a whole record; None: one without keys."""
         self._take_held()
         if record is not None:
-            self._compare(record)
+            self._whole.append(record)
+            if len(self._whole) == _BLOCK_ENTRIES:
+                self._compare_whole()
 
     def take_plain(self, plain: PlainRecords) -> None:
         """Add the records that were scanned last."""
         self._take_held()
+        self._compare_whole()
         columns = [plain.key_column(name) for name in KEY_COLUMNS]
         if not len(columns[0]) or self._are_next(*columns):
             return
@@ -78,6 +83,7 @@ class KeyVerifier:
 
     def finish(self, end_offset: int | None) -> KeyFindings:
         """Return what was found of the part that ends at a log offset; None: nothing follows."""
+        self._compare_whole()
         certain, self._found = self._found, []
         self._entries.mark()
         self._finish_at(end_offset)
@@ -93,7 +99,17 @@ class KeyVerifier:
         while (entry := self._entries.next) is not None and (end_offset is None or entry[1] < end_offset):
             self._without_record()
 
+    def _compare_whole(self) -> None:
+        records, self._whole = self._whole, []
+        keys = [(key, record.physical_offset, record.store_timestamp_ms) for record in records for key in record.hashes]
+        if not keys or self._are_next(*zip(*keys, strict=True)):
+            return
+        for record in records:
+            self._compare(record)
+
     def _take_held(self) -> None:
+        if self._held:
+            self._compare_whole()
         for record in self._held:
             self._compare(record)
         self._held.clear()
