@@ -78,7 +78,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "audit": Entry(
         "reports.pipeline.audit.command",
         "audit",
-        "Hold the log, the queues and the index of a store of any size against each other, and say what does not fit.",
+        "Verify a store of any size, part by part and wherever it is: its log, queues, index and checkpoint.",
     ),
     "plot": {
         "latency": Entry(

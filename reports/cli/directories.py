@@ -34,9 +34,12 @@ from ...store.tools.verify import verify_directory
 from ...store.tools.violation import relative_to
 from .options import open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
+from .spreading import spread_over
 
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
+_SPLIT_BYTES = 128 * MIB
+"""How much of the log is judged at once where several processes do it."""
 T = TypeVar("T")
 
 Directory = Annotated[
@@ -92,13 +95,17 @@ def verify(
     consume_queue_size: QueueBytes = None,
     hash_slots: HashSlots = None,
     index_entries: IndexEntries = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = 1,
 ) -> None:
     """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance:
-        world = overlay_world()
-        found = verify_directory(world.files, root, geometry, advance, world.core)
+        split_bytes = 0 if jobs == 1 else _SPLIT_BYTES
+        with spread_over(jobs) as spread:
+            found = verify_directory(
+                overlay_world().files, root, geometry, advance, spread=spread, split_bytes=split_bytes
+            )
     _finish(found, found.fields, show_verification, [*map(str, found.findings.violations)], json_file)
 
 

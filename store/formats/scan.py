@@ -55,6 +55,7 @@ _PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # never too many prope
 _PLAIN = Struct(">iiii4xqqi16xq20xi")  # a record with IPv4 hosts, from totalSize to bodyLength
 _FIXED = Struct(">i8xi4xqqi")  # any record, from totalSize to sysFlag
 _MAGIC = Struct(">i")
+_SYS_FLAG_AT = 36
 _BODY_AT = RECORD_BYTES_MIN - 3
 assert _PLAIN.size == _BODY_AT
 
@@ -226,10 +227,17 @@ def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset:
         raise CorruptFileError(file, bounds.topic_at, torn, "no zeroed byte", topic.hex())
     if torn is not None:
         raise CorruptFileError(file, bounds.properties_at, torn, "no zeroed sector", properties.hex())
-    (store_timestamp_ms,) = _I64.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
+    store_timestamp_ms = store_timestamp_ms_at(view, at)
     name = decode_topic(view, bounds, file=file, file_offset=0)
     place = physical_offset, size_bytes, _remember(topic, name), queue_id, queue_offset
     return ScannedRecord(*place, sys_flag, store_timestamp_ms, properties)
+
+
+def store_timestamp_ms_at(view: memoryview, at: int) -> int:
+    """Return the store time of the record at position at, which has to be one."""
+    (sys_flag,) = _MAGIC.unpack_from(view, at + _SYS_FLAG_AT)
+    (store_timestamp_ms,) = _I64.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
+    return int(store_timestamp_ms)
 
 
 def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:

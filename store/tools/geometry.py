@@ -29,6 +29,7 @@ from ..log.segment_queue import SegmentDirectories, name_of
 from ..queues.light_queues import LIGHT_PREFIX
 from ..settings.broker_conf import read_broker_conf
 from ..world import Files, FileStatus
+from .verify_files import RawSegment
 
 _ENTRIES_MIN = 2
 _BYTES_MIN = index_file_bytes(1, _ENTRIES_MIN)
@@ -268,9 +269,9 @@ def _delay_levels(files: Files, config: StoreConfig) -> str:
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
     """Return how long after its store time the first message of a level's queue is due, None if that is no delay."""
     for path, status in _statuses_in(files, queue):
-        view = files.map(path, status.size_bytes).view(0, status.size_bytes)
-        for at in range(0, len(view) - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES):
-            entry = decode_entry(view, at)
+        file = RawSegment(path, 0, files.map(path, status.size_bytes))
+        for at in range(0, file.size_bytes - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES):
+            entry = decode_entry(file.bytes_at(at, QUEUE_ENTRY_BYTES), 0)
             if is_valid(entry):
                 stored_ms = _store_timestamp_ms(files, config, entry.physical_offset)
                 delay_ms = -1 if stored_ms is None else entry.tags_code - stored_ms
@@ -288,7 +289,10 @@ def _store_timestamp_ms(files: Files, config: StoreConfig, physical_offset: int)
     if status is None or status.is_directory or status.size_bytes < at + RECORD_BYTES_MIN:
         return None
     try:
-        view = files.map(path, status.size_bytes).view(0, status.size_bytes)
-        return decode_record(view, at, file=path).store_timestamp_ms
+        file = files.map(path, status.size_bytes)
+        size_bytes = int.from_bytes(file.view(at, at + 4), "big", signed=True)
+        if not RECORD_BYTES_MIN <= size_bytes <= status.size_bytes - at:
+            return None
+        return decode_record(file.view(at, at + size_bytes), 0, file=path, file_offset=at).store_timestamp_ms
     except CorruptFileError:
         return None

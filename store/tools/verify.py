@@ -5,6 +5,10 @@ queue offsets; every queue entry against its record and every record for its ent
 and every key for its entry; the checkpoint against the log. Not checked: side files under `config/`, and bits that no
 field gives away (only bodies have a checksum).
 
+The log is judged part by part, by a process each if need be (`spread`): each record's entry is looked up where its
+queueOffset says, and its keys in the index. Queues and index files are then judged one by one, and only what the parts
+have not settled is looked at again.
+
 A directory with an `abort` file was not shut down. There, damage behind the last whole record, entries that point
 there, entries not yet added at a queue's end, and unborn segments are *notes*: the next recovery cuts, adds and removes
 them. They stay violations where a crash does not explain them: when the checkpoint, less RocketMQ's 3 s of margin, says
@@ -40,17 +44,20 @@ from ..formats.checkpoint import (
     is_unborn,
 )
 from ..formats.columns import Core
-from ..formats.delay_level import parse_delay_levels
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files
 from .geometry import Geometry, config_of_directory, geometry_fields
-from .verify_files import RowReader
-from .verify_index import IndexVerifier
-from .verify_log import LogFacts, LogVerifier
-from .verify_queues import QueueVerifier
+from .spread import PartSpread, in_turn
+from .verify_files import RawSegment, RowReader
+from .verify_index import IndexFacts, examine_index, report_index
+from .verify_log import LogFacts, LogVerifier, judged_ranges
+from .verify_queues import QueueJudgement, QueueToJudge, queue_directories
+from .verify_ranges import RangeJudgement, ranges_of
+from .verify_settling import QueuedRecords
 from .violation import DirectoryPromise, Findings
 
 FORMAT = "tornlog-verify/1"
+_QUEUES_AT_ONCE = 32
 _PROMISES = list(DirectoryPromise)
 _COUNTS = (
     *("segments", "logBytes", "records", "recordBytes", "blanks"),
@@ -81,11 +88,18 @@ class Verification:
 
 
 def verify_directory(
-    files: Files, root: str, geometry: Geometry, advance: Callable[[int], None], core: Core | None = None
+    files: Files,
+    root: str,
+    geometry: Geometry,
+    advance: Callable[[int], None],
+    core: Core | None = None,
+    spread: PartSpread | None = None,
+    split_bytes: int = 0,
 ) -> Verification:
     """Check the store at root, an absolute path; advance is called with log bytes as they are read.
 
     files only has to list, map and read: `OverlayFiles` cannot change anything by mistake. A core makes it faster.
+    spread has the parts judged, here and in turn without it; a part of the log is split_bytes long, 0: a segment.
     """
     unclean_exit = files.status(f"{root}/abort") is not None
     findings = Findings(root, unclean_exit)
@@ -98,44 +112,77 @@ def verify_directory(
     except OSError as error:
         findings.unreadable(DirectoryPromise.LOG, root, error)
         return found
-    _verify(files, found, found.config, advance, core)
+    _Verifier(files, found, found.config, spread or in_turn(files, core), split_bytes).verify(advance)
     return found
 
 
-def _verify(
-    files: Files, found: Verification, config: StoreConfig, advance: Callable[[int], None], core: Core | None
-) -> None:
-    findings, log_bytes = found.findings, config.mapped_file_size_commit_log
-    log_directories = SegmentDirectories.of_commit_log(files, config)
-    reader = RowReader(files, log_bytes, DirectoryPromise.LOG, findings)
-    segments = reader.read(log_directories.present())
-    delays_ms, topics = parse_delay_levels(config.message_delay_level), _topics(files, config)
-    facts = LogVerifier(log_bytes, delays_ms, findings, topics, core).verify(segments, advance)
-    checkpoint = _read_checkpoint(files, config.checkpoint_path, facts, findings)
-    durable_ms = min(checkpoint[:2]) - SAFETY_MARGIN_MS
-    queues = QueueVerifier(files, config, log_directories, facts, durable_ms, findings)
-    queues.verify()
-    index = IndexVerifier(files, config, facts, checkpoint.index_msg_timestamp_ms, findings, core)
-    index.verify(segments)
-    is_unclean, path = findings.unclean_exit, config.checkpoint_path
-    for error in claims_beyond(checkpoint, facts.last_store_timestamp_ms, unclean_exit=is_unclean, file=path):
-        findings.corrupt(DirectoryPromise.CKPT, error)
-    findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
-    found.counts |= {
-        "segments": len(segments),
-        "logBytes": sum(len(segment.view) for segment in segments),
-        "records": facts.records,
-        "recordBytes": facts.record_bytes,
-        "blanks": facts.blanks,
-        "queues": queues.queues,
-        "entries": queues.entries,
-        "expiredEntries": queues.expired,
-        "blankEntries": queues.blanks,
-        "extFiles": queues.ext.file_count,
-        "extUnits": queues.ext.unit_count,
-        "indexFiles": index.file_count,
-        "indexEntries": index.entry_count,
-    }
+class _Verifier:
+    """Verifies one store whose settings are known."""
+
+    def __init__(
+        self, files: Files, found: Verification, config: StoreConfig, spread: PartSpread, split_bytes: int
+    ) -> None:
+        self._files = files
+        self._found = found
+        self._findings = found.findings
+        self._config = config
+        self._spread = spread
+        self._split_bytes = split_bytes
+
+    def verify(self, advance: Callable[[int], None]) -> None:
+        """Check the log with its keys, then the queues, then what they say together of index and checkpoint."""
+        findings, config, counts = self._findings, self._config, self._found.counts
+        log_directories = SegmentDirectories.of_commit_log(self._files, config)
+        reader = RowReader(self._files, config.mapped_file_size_commit_log, DirectoryPromise.LOG, findings)
+        segments = reader.read(log_directories.present())
+        checkpoint = _Checkpoint(self._files, config.checkpoint_path, findings)
+        of_index = Findings(findings.root, findings.unclean_exit)
+        index_ms = checkpoint.values.index_msg_timestamp_ms
+        index = examine_index(self._files, config, index_ms, of_index, self._spread)
+        facts = self._verify_log(segments, index, advance)
+        checkpoint.report(findings, facts.records)
+        self._verify_queues(facts, min(checkpoint.values[:2]) - SAFETY_MARGIN_MS)
+        findings.extend(of_index)
+        report_index([*index.found, *facts.key_findings], findings)
+        last_ms, is_unclean, path = facts.last_store_timestamp_ms, findings.unclean_exit, config.checkpoint_path
+        for error in claims_beyond(checkpoint.values, last_ms, unclean_exit=is_unclean, file=path):
+            findings.corrupt(DirectoryPromise.CKPT, error)
+        findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
+        counts["segments"] = len(segments)
+        counts["logBytes"] = sum(segment.size_bytes for segment in segments)
+        counts["records"], counts["recordBytes"], counts["blanks"] = facts.records, facts.record_bytes, facts.blanks
+        counts["indexFiles"], counts["indexEntries"] = index.file_count, index.entry_count
+
+    def _verify_log(self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]) -> LogFacts:
+        topics = _topics(self._files, self._config)
+        judgement = RangeJudgement(self._findings.root, self._config, topics, index)
+        verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
+        for log_range, facts in judged_ranges(self._spread, judgement, ranges_of(segments, self._split_bytes)):
+            verifier.take(log_range, facts)
+            advance(log_range.end - log_range.start)
+        facts_of_log = verifier.finish()
+        if not segments:
+            facts_of_log.key_findings += judgement.keys_without_log(self._files)
+        return facts_of_log
+
+    def _verify_queues(self, facts: LogFacts, durable_ms: int) -> None:
+        findings, counts = self._findings, self._found.counts
+        place = findings.root, findings.unclean_exit, self._config
+        judgement = QueueJudgement(*place, facts.min_offset, facts.end_offset, durable_ms)
+        queues = [
+            QueueToJudge(*queue, facts.settled.pop(queue[:2], []), facts.unsettled.pop(queue[:2], QueuedRecords()))
+            for queue in queue_directories(self._files, self._config, findings)
+        ]
+        batches = [queues[begin : begin + _QUEUES_AT_ONCE] for begin in range(0, len(queues), _QUEUES_AT_ONCE)]
+        for found in self._spread(judgement, batches):
+            findings.extend(found.findings)
+            counts["queues"] += found.queues
+            counts["entries"] += found.entries
+            counts["blankEntries"] += found.blanks
+            counts["expiredEntries"] += found.expired
+            counts["extFiles"] += found.ext_files
+            counts["extUnits"] += found.ext_units
+        findings.extend(judgement.without_directory(self._files, facts.unsettled))
 
 
 def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
@@ -146,26 +193,38 @@ def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
         return frozenset()  # the queues' own verification says so
 
 
-def _read_checkpoint(files: Files, path: str, facts: LogFacts, findings: Findings) -> CheckpointValues:
-    """Return the checkpoint's times, 0 where there are none. It is there before the first record is."""
-    promise = DirectoryPromise.CKPT
-    try:
-        status = files.status(path)
+class _Checkpoint:
+    """The checkpoint's times, 0 where there are none. What is wrong with it is kept until it is reported."""
+
+    def __init__(self, files: Files, path: str, findings: Findings) -> None:
+        self.values = CheckpointValues(0, 0, 0)
+        self._path = path
+        self._is_missing = False
+        self._found = Findings(findings.root, findings.unclean_exit)
+        try:
+            self.values = self._read(files)
+        except CorruptFileError as error:
+            self._found.corrupt(DirectoryPromise.CKPT, error)
+        except OSError as error:
+            self._found.unreadable(DirectoryPromise.CKPT, path, error)
+
+    def _read(self, files: Files) -> CheckpointValues:
+        status = files.status(self._path)
         if status is None:
-            if facts.records:
-                violation = findings.violation(promise, path, 0, "file", "a file", "nothing")
-                findings.explained(violation, "trust no queue entry and make the checkpoint anew")
+            self._is_missing = True
             return CheckpointValues(0, 0, 0)
-        file = files.map(path, status.size_bytes)  # which refuses what is no file
+        file = files.map(self._path, status.size_bytes)  # which refuses what is no file
         raw = bytes(file.view(0, status.size_bytes)[:CHECKPOINT_BYTES])
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
-            violation = findings.violation(promise, path, len(raw), "size", expected, found)
-            findings.explained(violation, "make the checkpoint whole")
+            violation = self._found.violation(DirectoryPromise.CKPT, self._path, len(raw), "size", expected, found)
+            self._found.explained(violation, "make the checkpoint whole")
             return CheckpointValues(0, 0, 0)
-        return decode_checkpoint(raw, file=path)
-    except CorruptFileError as error:
-        findings.corrupt(promise, error)
-    except OSError as error:
-        findings.unreadable(promise, path, error)
-    return CheckpointValues(0, 0, 0)
+        return decode_checkpoint(raw, file=self._path)
+
+    def report(self, findings: Findings, records: int) -> None:
+        """Add what is wrong; of a log with so many records: a checkpoint is there before the first one is."""
+        if self._is_missing and records:
+            violation = findings.violation(DirectoryPromise.CKPT, self._path, 0, "file", "a file", "nothing")
+            findings.explained(violation, "trust no queue entry and make the checkpoint anew")
+        findings.extend(self._found)

@@ -6,7 +6,7 @@ end advises the system of what it has read, as `RawSegment` does.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 from ..formats.scan import ScannedRecord, scan_records
 from ..log.segment import first_nonzero, is_segment_name, segment_name
@@ -15,21 +15,38 @@ from ..world import Files, MappedFile
 from .violation import DirectoryPromise, DirectoryViolation, Findings, relative_to
 
 _GIVE_BACK_BYTES = 16 << 20
+_NEAR_BYTES = 64 << 10
 
 
-class RawSegment(NamedTuple):
+class RawSegment:
     """A segment's file, mapped; shorter than its queue's size if it was cut."""
 
-    path: str
-    base_offset: int
-    view: memoryview
-    file: MappedFile
-    """What view is a view of."""
+    def __init__(self, path: str, base_offset: int, file: MappedFile) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.size_bytes = file.size_bytes
+        self.file = file
+        self._near = memoryview(b"")
+        self._near_at = 0
+
+    @cached_property
+    def view(self) -> memoryview:
+        """All of its bytes. They are asked for when they are first looked at: they may be far away."""
+        return self.file.view(0, self.size_bytes)
+
+    def bytes_at(self, position: int, size_bytes: int) -> memoryview:
+        """Return a few of its bytes, fewer where it ends. Only those near them are asked for."""
+        begin = position - self._near_at
+        if not 0 <= begin <= begin + size_bytes <= len(self._near):
+            end = min(position + max(size_bytes, _NEAR_BYTES), self.size_bytes)
+            self._near_at, begin = position, 0
+            self._near = self.file.view(position, end)
+        return self._near[begin : begin + size_bytes]
 
     def zeros_from(self, position: int) -> bool:
         """Return whether there is nothing but zeros from a position on."""
-        for at in range(position, len(self.view), _GIVE_BACK_BYTES):
-            end = min(at + _GIVE_BACK_BYTES, len(self.view))
+        for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
+            end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             if first_nonzero(self.view[at:end]) is not None:
                 return False
             self.file.advise_dont_need(at, end)
@@ -77,7 +94,7 @@ class RowReader:
             file = self._map(path)
             if file is None:
                 continue
-            segment = RawSegment(path, int(name), file.view(0, file.size_bytes), file)
+            segment = RawSegment(path, int(name), file)
             if segments and segments[-1].base_offset == segment.base_offset:
                 segment = self._keep_one(segments.pop(), segment)
             segments.append(segment)
@@ -136,7 +153,7 @@ class RowReader:
     def _drop_unborn(self, segments: list[RawSegment]) -> None:
         while segments:
             last = segments[-1]
-            size_bytes, expected = len(last.view), self.segment_bytes
+            size_bytes, expected = last.size_bytes, self.segment_bytes
             behind_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + expected
             if (size_bytes >= expected and not behind_gap) or not last.zeros_from(0):
                 return
@@ -147,12 +164,13 @@ class RowReader:
 
     def _check_row(self, segments: list[RawSegment]) -> None:
         expected = segments[0].base_offset if segments else 0
-        for path, base_offset, view, _ in segments:
-            if self._is_rebuilt and len(view) < self.segment_bytes:
-                violation = self._violation(path, "file size", self.segment_bytes, len(view))
+        for segment in segments:
+            path, base_offset, size_bytes = segment.path, segment.base_offset, segment.size_bytes
+            if self._is_rebuilt and size_bytes < self.segment_bytes:
+                violation = self._violation(path, "file size", self.segment_bytes, size_bytes)
                 self.findings.explained(violation, "make it anew from the log")
-            elif len(view) != self.segment_bytes:
-                self._violated(path, "file size", self.segment_bytes, len(view))
+            elif size_bytes != self.segment_bytes:
+                self._violated(path, "file size", self.segment_bytes, size_bytes)
             if base_offset != expected:
                 next_name = f"the next segment, {segment_name(expected)}"
                 self._violated(path, "base offset", next_name, segment_name(base_offset))

@@ -1,247 +1,231 @@
-"""Verifier of index files: compares them with each other and with the keys of the log's records.
+"""Verifier of the index: each file by itself, and where each of its parts belongs in the log.
 
-Entries and records are both in the order of the log, so one pass over both finds entries without their record, keys
-without their entry, and entries that are there twice. Needs 4 bytes of memory for each hash slot of one file.
+A file is examined alone: its header, its links and slots, and which of its entries are in the log's order. What the log
+says of those is found out part by part of the log, by `verify_keys`. Examining a file needs 4 bytes of memory for each
+of its hash slots.
 
 After an unclean exit recovery keeps only files that are full and no younger than the checkpoint's index time. What is
 wrong behind them is a note.
 """
 
-from collections.abc import Iterator
-from itertools import groupby, islice
-from operator import itemgetter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from ..config import StoreConfig
-from ..errors import CorruptFileError
-from ..formats.columns import KEY_COLUMNS, Core, PlainRecords
+from ..formats.columns import Core
 from ..formats.index import (
     ENTRY,
     ENTRY_BYTES,
-    IndexEntry,
     IndexHeader,
+    decode_entry,
     decode_header,
     entries_at,
     header_defects,
     index_file_bytes,
     parse_index_file_name,
-    time_diff_s,
 )
-from ..formats.index_key import key_hashes, may_have_keys
-from ..formats.scan import find_record
 from ..index.index_file import defects
-from ..queues.dispatch import is_queued
 from ..world import Files
-from .verify_files import RawSegment
-from .verify_log import LogFacts
+from .spread import PartSpread
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 
-_PHY_OFFSET_AT = 4
-_TIME_DIFF_AT = 12
+PHY_OFFSET_AT = 4
+_BLOCK_ENTRIES = 8192
 
 
-class _File(NamedTuple):
+class IndexFileFacts(NamedTuple):
     """An index file of the right size, with a header that can be one."""
 
     path: str
-    view: memoryview
     header: IndexHeader
-    is_durable: bool
+    first_offset: int
+    """Log offset that entry 1 has, -1 without one."""
+    kept: tuple[tuple[int, int], ...]
+    """Numbers of the entries that are in the log's order, as ranges, each up to the one behind its last."""
+    last_offset: int
+    """Log offset that the last of those has, -1 without any."""
+    floor: int = -1
+    """Where the files before it end: entries that lead in front of there do not count."""
+    is_durable: bool = True
     """Whether recovery has to find it whole."""
 
 
-class _Placed(NamedTuple):
-    """An entry, and where it is."""
+class IndexFinding(NamedTuple):
+    """What is wrong, and whether it breaks a promise after an unclean exit too."""
 
-    file: _File
-    number: int
-    at: int
-    entry: IndexEntry
+    violation: DirectoryViolation
+    is_durable: bool
 
 
-class _Keyed(NamedTuple):
-    """A record that has keys."""
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What the files of an index say, but for what the log says of them."""
 
-    physical_offset: int
-    store_timestamp_ms: int
-    hashes: tuple[int, ...]
+    files: tuple[IndexFileFacts, ...] = ()
+    slots: int = 0
+    durable_end: int = -1
+    """Log offset up to which keys have to be there, whatever the exit was."""
+    file_count: int = 0
+    entry_count: int = 0
+    found: tuple[IndexFinding, ...] = ()
+    exists: bool = False
+    """Whether there is an index: else no key has to be there."""
 
 
-class IndexVerifier:
-    """One pass over the index of a store."""
+class _Examined(NamedTuple):
+    facts: IndexFileFacts | None
+    """None if its header says nothing."""
+    header: IndexHeader
+    defects: list[DirectoryViolation]
 
-    def __init__(
-        self,
-        files: Files,
-        config: StoreConfig,
-        facts: LogFacts,
-        index_timestamp_ms: int,
-        findings: Findings,
-        core: Core | None = None,
-    ) -> None:
-        """index_timestamp_ms is the checkpoint's."""
-        self.file_count = 0
-        self.entry_count = 0
+
+@dataclass(frozen=True, slots=True)
+class _Examination:
+    """Examines one file by its path."""
+
+    findings: Findings
+    slots: int
+    entries_max: int
+
+    def __call__(self, files: Files, core: Core | None, path: str) -> _Examined:
+        file_bytes = index_file_bytes(self.slots, self.entries_max)
+        view = files.map(path, file_bytes).view(0, file_bytes)
+        header = decode_header(view)
+        found = [
+            self.findings.violation(DirectoryPromise.IDX, bad.file, bad.offset, bad.field, bad.expected, bad.found)
+            for bad in defects(view, path, self.slots, self.entries_max)
+        ]
+        if next(header_defects(header, path, self.entries_max), None) is not None:
+            return _Examined(None, header, found)
+        kept, last = _in_order(view, self.slots, header.next_entry)
+        at = entries_at(self.slots) + ENTRY_BYTES
+        first = decode_entry(view, at).physical_offset if header.next_entry > 1 else -1
+        return _Examined(IndexFileFacts(path, header, first, kept, last), header, found)
+
+
+def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Return the entries of a file that are in the log's order, as ranges, and the offset that the last of them has."""
+    at = entries_at(slots)
+    raw = ENTRY.iter_unpack(view[at + ENTRY_BYTES : at + ENTRY_BYTES * next_entry])
+    kept, last, number = list[list[int]](), -1, 1
+    while block := [entry[1] for entry in islice(raw, _BLOCK_ENTRIES)]:
+        in_order = block[0] >= last and block == sorted(block)
+        for begin, count, offset in (
+            [(number, len(block), block[-1])] if in_order else [(at, 1, one) for at, one in enumerate(block, number)]
+        ):
+            if offset < last:
+                continue
+            last = offset
+            if kept and kept[-1][1] == begin:
+                kept[-1][1] = begin + count
+            else:
+                kept.append([begin, begin + count])
+        number += len(block)
+    return tuple((begin, end) for begin, end in kept), last
+
+
+def examine_index(
+    files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings, spread: PartSpread
+) -> IndexFacts:
+    """Examine every file. index_timestamp_ms is the checkpoint's. Adds to findings only what cannot be read."""
+    directory = config.index_directory
+    if files.status(directory) is None:
+        if index_timestamp_ms <= 0:
+            return IndexFacts()
+        expected = "a directory, as there was an index"
+        violation = findings.violation(DirectoryPromise.IDX, directory, 0, "index", expected, "nothing")
+        return IndexFacts(found=(IndexFinding(violation, is_durable=True),))
+    try:
+        return _Index(files, config, index_timestamp_ms, findings).examined(spread)
+    except OSError as error:
+        findings.unreadable(DirectoryPromise.IDX, directory, error)
+        return IndexFacts()
+
+
+class _Index:
+    """The files of an index, one after the other."""
+
+    def __init__(self, files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings) -> None:
         self._files = files
         self._directory = config.index_directory
         self._slots = config.max_hash_slot_num
         self._entries_max = config.max_index_num
-        self._facts = facts
         self._durable_ms = index_timestamp_ms
         self._findings = findings
-        self._durable_end = -1 if findings.unclean_exit else facts.end_offset
-        """Log offset up to which keys have to be there."""
-        self._first_explained: DirectoryViolation | None = None
-        self._explained = 0
-        self._plain = None if core is None else PlainRecords(core)
+        self._found: list[IndexFinding] = []
+        self._kept: list[IndexFileFacts] = []
+        self._all_durable = True
+        self._durable_end = self._last = -1
 
-    def verify(self, segments: list[RawSegment]) -> None:
-        """Check every file, and every key of the records in segments."""
-        if self._files.status(self._directory) is None:
-            if self._durable_ms > 0:
-                self._add(self._directory, 0, "index", "a directory, as there was an index", "nothing")
-            return
-        try:
-            index = self._read_files()
-        except OSError as error:
-            self._findings.unreadable(DirectoryPromise.IDX, self._directory, error)
-            return
-        self._compare(segments, self._entries(index))
-        if self._first_explained is not None:
-            consequence = "build the index again from there"
-            if self._explained > 1:
-                consequence += f", which mends {self._explained - 1} more"
-            self._findings.explained(self._first_explained, consequence)
-
-    def _add(self, file: str, at: int, name: str, expected: object, found: object, *, durable: bool = True) -> None:
-        """Add a violation, or, of what recovery builds again, count it."""
-        violation = self._findings.violation(DirectoryPromise.IDX, file, at, name, expected, found)
-        if durable or not self._findings.unclean_exit:
-            self._findings.violations.append(violation)
-        else:
-            self._first_explained = self._first_explained or violation
-            self._explained += 1
-
-    def _add_of(self, file: _File, at: int, name: str, expected: object, found: object) -> None:
-        self._add(file.path, at, name, expected, found, durable=file.is_durable)
-
-    # -- files -------------------------------------------------------------------------------------
-
-    def _read_files(self) -> list[_File]:
-        """Return the files that can be compared with the log, and report everything odd about any."""
-        index: list[_File] = []
+    def examined(self, spread: PartSpread) -> IndexFacts:
+        """Return what all of them say, each examined where it is spread to."""
+        sizes = {name: self._size_of(name) for name in self._files.list_directory(self._directory)}
         file_bytes = index_file_bytes(self._slots, self._entries_max)
-        all_durable = True
-        for name in self._files.list_directory(self._directory):
-            path = f"{self._directory}/{name}"
-            status = self._files.status(path)
-            if parse_index_file_name(name) is None or status is None or status.is_directory:
-                self._add(path, 0, "file name", "a file named by a time, yyyyMMddHHmmssSSS", name)
-                continue
-            self.file_count += 1
-            if status.size_bytes != file_bytes:
-                self._add(path, 0, "file size", file_bytes, status.size_bytes, durable=False)
-                continue
-            view = self._files.map(path, file_bytes).view(0, file_bytes)
-            header = decode_header(view)
-            is_full = header.next_entry == self._entries_max
-            all_durable = all_durable and is_full and header.end_timestamp_ms <= self._durable_ms
-            for bad in defects(view, path, self._slots, self._entries_max):
-                self._add(bad.file, bad.offset, bad.field, bad.expected, bad.found, durable=all_durable)
-            if next(header_defects(header, path, self._entries_max), None) is None:
-                index.append(_File(path, view, header, all_durable))
-                if all_durable:
-                    self._durable_end = max(self._durable_end, header.end_physical_offset)
-        return index
-
-    def _entries(self, index: list[_File]) -> Iterator[_Placed]:
-        """Yield all entries in order; one that points in front of those before it is left out, and reported already."""
-        last = -1
-        for file in index:
-            at = entries_at(self._slots) + ENTRY_BYTES
-            raw = file.view[at : at + ENTRY_BYTES * (file.header.next_entry - 1)]
-            for number, values in enumerate(ENTRY.iter_unpack(raw), 1):
-                self.entry_count += 1
-                entry = IndexEntry._make(values)
-                if entry.physical_offset >= last:
-                    last = entry.physical_offset
-                    yield _Placed(file, number, at, entry)
-                elif number == 1:
-                    expected = f"{last}, where the file before it ends, or more"
-                    self._add_of(file, at + _PHY_OFFSET_AT, "phyOffset", expected, entry.physical_offset)
-                at += ENTRY_BYTES
-
-    # -- against the log ---------------------------------------------------------------------------
-
-    def _compare(self, segments: list[RawSegment], entries: Iterator[_Placed]) -> None:
-        placed = next(entries, None)
-        for segment in segments:
-            for record in _keyed_records(segment, self._facts.end_offset, self._plain):
-                while placed is not None and placed.entry.physical_offset < record.physical_offset:
-                    self._without_record(placed)
-                    placed = next(entries, None)
-                of_record = []
-                while placed is not None and placed.entry.physical_offset == record.physical_offset:
-                    of_record.append(placed)
-                    placed = next(entries, None)
-                self._compare_record(segment, record, of_record)
-        while placed is not None:
-            self._without_record(placed)
-            placed = next(entries, None)
-
-    def _without_record(self, placed: _Placed) -> None:
-        file, _, at, entry = placed
-        if entry.physical_offset >= self._facts.min_offset:
-            expected = "where a record with a key begins"
-            self._add_of(file, at + _PHY_OFFSET_AT, "phyOffset", expected, entry.physical_offset)
-
-    def _compare_record(self, segment: RawSegment, record: _Keyed, entries: list[_Placed]) -> None:
-        missing = list(record.hashes)
-        for file, number, at, entry in entries:
-            if entry.key_hash in missing:
-                missing.remove(entry.key_hash)
-            elif entry.key_hash in record.hashes:
-                expected = f"one entry for each key of record {record.physical_offset}"
-                self._add_of(file, at, "keyHash", expected, "one more")
+        whole = [name for name, size_bytes in sizes.items() if size_bytes == file_bytes]
+        examination = _Examination(Findings(self._findings.root, unclean_exit=False), self._slots, self._entries_max)
+        each = spread(examination, [self._path(name) for name in whole])
+        for name, size_bytes in sizes.items():
+            if size_bytes is None:
+                self._add(self._path(name), 0, "file name", "a file named by a time, yyyyMMddHHmmssSSS", name)
+            elif size_bytes != file_bytes:
+                self._add(self._path(name), 0, "file size", file_bytes, size_bytes, is_durable=False)
             else:
-                expected = f"the hash of a key of record {record.physical_offset}"
-                self._add_of(file, at, "keyHash", expected, entry.key_hash)
-            # The first entry's is counted from the end of a file that may be gone.
-            diff_s = time_diff_s(file.header.begin_timestamp_ms, record.store_timestamp_ms)
-            if number > 1 and entry.time_diff_s != diff_s:
-                self._add_of(file, at + _TIME_DIFF_AT, "timeDiff", diff_s, entry.time_diff_s)
-        for key in missing:
-            at = record.physical_offset - segment.base_offset
-            durable = record.physical_offset < self._durable_end
-            self._add(segment.path, at, "index entry", f"one with keyHash {key}", "none", durable=durable)
+                self._take(next(each))
+        return IndexFacts(
+            tuple(self._kept),
+            self._slots,
+            self._durable_end,
+            sum(size_bytes is not None for size_bytes in sizes.values()),
+            sum(file.header.next_entry - 1 for file in self._kept),
+            tuple(self._found),
+            exists=True,
+        )
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _size_of(self, name: str) -> int | None:
+        """Return how long a file of the index is, None if a name is none of one."""
+        status = self._files.status(self._path(name))
+        if parse_index_file_name(name) is None or status is None or status.is_directory:
+            return None
+        return status.size_bytes
+
+    def _add(self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool = True) -> None:
+        violation = self._findings.violation(DirectoryPromise.IDX, file, at, name, expected, found)
+        self._found.append(IndexFinding(violation, is_durable))
+
+    def _take(self, examined: _Examined) -> None:
+        header = examined.header
+        is_full = header.next_entry == self._entries_max
+        self._all_durable = self._all_durable and is_full and header.end_timestamp_ms <= self._durable_ms
+        self._found += [IndexFinding(violation, self._all_durable) for violation in examined.defects]
+        file = examined.facts
+        if file is None:
+            return
+        if self._all_durable:
+            self._durable_end = max(self._durable_end, header.end_physical_offset)
+        file = file._replace(floor=self._last, is_durable=self._all_durable)
+        if header.next_entry > 1 and file.first_offset < self._last:
+            expected = f"{self._last}, where the file before it ends, or more"
+            at = entries_at(self._slots) + ENTRY_BYTES + PHY_OFFSET_AT
+            self._add(file.path, at, "phyOffset", expected, file.first_offset, is_durable=file.is_durable)
+        self._kept.append(file)
+        self._last = max(self._last, file.last_offset)
 
 
-def _keyed_records(segment: RawSegment, log_end_offset: int, plain: PlainRecords | None) -> Iterator[_Keyed]:
-    """Yield a segment's records that have keys; behind damage, from the next one on that can be found."""
-    _, base_offset, view, file = segment
-    at: int | None = 0
-    end = min(len(view), log_end_offset - base_offset)
-    while at is not None and at < end:
-        try:
-            while plain is not None and plain.scan(view[:end], at, base_offset, check_crc=False):
-                yield from _keyed_of(plain)
-                file.advise_dont_need(at, plain.end)
-                at = plain.end
-            begin, limit = at, None if plain is None else 1
-            for record in islice(segment.records_from(at, end, check_crc=False), limit):
-                at = record.physical_offset - base_offset + record.size_bytes
-                if plain is not None and is_queued(record):
-                    plain.know(record.topic, record.queue_id)
-                hashes = key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
-                if hashes:
-                    yield _Keyed(record.physical_offset, record.store_timestamp_ms, hashes)
-            if limit is None or at == begin:
-                return
-        except CorruptFileError:
-            at = find_record(view, at + 1, base_offset, len(view))
-
-
-def _keyed_of(plain: PlainRecords) -> Iterator[_Keyed]:
-    rows = zip(*map(plain.key_column, KEY_COLUMNS), strict=True)
-    for (physical_offset, stored_ms), keys in groupby(rows, itemgetter(1, 2)):
-        yield _Keyed(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys))
+def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
+    """Add violations, and of what recovery builds again the first, as a note that says how many there are."""
+    explained = []
+    for violation, is_durable in found:
+        if is_durable or not findings.unclean_exit:
+            findings.violations.append(violation)
+        else:
+            explained.append(violation)
+    if explained:
+        consequence = "build the index again from there"
+        if len(explained) > 1:
+            consequence += f", which mends {len(explained) - 1} more"
+        findings.explained(explained[0], consequence)

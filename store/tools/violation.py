@@ -74,6 +74,11 @@ class Findings:
         """Add a violation; file as the world spells it."""
         self.violations.append(self.violation(promise, file, offset, name, expected, found))
 
+    def extend(self, others: "Findings") -> None:
+        """Add what was found elsewhere in the same directory."""
+        self.violations += others.violations
+        self.notes += others.notes
+
     def corrupt(self, promise: DirectoryPromise, error: CorruptFileError) -> None:
         """Add what a decoder complained about."""
         self.violated(promise, error.file, error.offset, error.field, error.expected, error.found)

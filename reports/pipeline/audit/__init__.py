@@ -1,1 +1,1 @@
-"""The audit of a store directory of any size: its log, queues and index held against each other by joins."""
+"""The audit of a store directory of any size: what `verify` does, in tasks of Spark and wherever the store is."""

@@ -34,16 +34,6 @@ class StoreFile:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryListing:
-    """Whatever a directory has."""
-
-    path: str
-    name: str
-    size: int
-    is_directory: bool
-
-
-@dataclass(frozen=True, slots=True)
 class QueueFile:
     """A file of a consume queue."""
 
@@ -100,34 +90,10 @@ class StoreDirectory:
         ]
         return sorted(found, key=lambda file: file.path)
 
-    def listed(self, directory: str) -> list[DirectoryListing]:
-        """Return everything in a directory by name, whether it belongs there or not; nothing if there is none."""
-        return [
-            DirectoryListing(one.path, one.base_name, one.size or 0, one.type == fs.FileType.Directory)
-            for one in sorted(self._list(directory), key=lambda one: one.base_name)
-        ]
-
-    def is_directory(self, path: str) -> bool:
-        """Return whether there is a directory of that path."""
-        return bool(self._system.get_file_info(path).type == fs.FileType.Directory)
-
-    def is_zero(self, file: StoreFile) -> bool:
-        """Return whether a file is all zeros, if it has any byte."""
-        for at in range(0, file.size_bytes, WINDOW_BYTES):
-            view, origin = self.window(file, at)
-            if view[at - origin : at - origin + WINDOW_BYTES].tobytes().strip(b"\0"):
-                return False
-        return True
-
     @property
     def exists(self) -> bool:
         """Return whether there is such a directory, be it empty."""
         return bool(self._system.get_file_info(self.root or "/").type == fs.FileType.Directory)
-
-    @property
-    def has_extension(self) -> bool:
-        """Return whether entries of queues may lead to files beside them, `consumequeue_ext`."""
-        return bool(self._list(f"{self.root}/consumequeue_ext"))
 
     def file(self, name: str) -> StoreFile | None:
         """Return the file of that name in the directory itself, None if there is none."""

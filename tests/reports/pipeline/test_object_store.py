@@ -16,7 +16,7 @@ from pyarrow import fs
 from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
 from tornlog.reports.pipeline.audit.audit import audit
 from tornlog.reports.pipeline.place import open_place, whole_file
-from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
@@ -152,7 +152,12 @@ def test_a_store_on_an_object_store_is_audited_as_one_on_disk(
                 stream.write(path.read_bytes())
 
     with session("local[2]") as spark:
-        found = audit(spark, place)
-        assert (found.records, found.entries, found.index_entries) == (145, 145, 138)
-        assert found.first(10) == []
-        found.release()
+        assert audit(OnSpark(spark.sparkContext), place).fields() == audit(InProcess(), str(here)).fields()
+        entries = min((here / "consumequeue").glob("*/*/*"))
+        raw = entries.read_bytes()
+        with whole_file(system, f"{root}/{entries.relative_to(here)}") as stream:
+            stream.write(raw[:7] + bytes([raw[7] ^ 1]) + raw[8:])
+        found = audit(OnSpark(spark.sparkContext), place)
+    assert (found.counts["records"], found.counts["entries"], found.counts["indexEntries"]) == (145, 145, 138)
+    assert [one.promise.value for one in found.findings.violations] == ["CQ-VALID", "CQ-COMPLETE"]
+    assert found.findings.violations[0].file == str(entries.relative_to(here))

@@ -236,3 +236,12 @@ def test_a_store_of_our_own_is_whole_at_every_moment_of_its_life(
 
     assert alive.violations == ended.findings.violations == ended.findings.notes == []
     assert ended.counts["entries"] == ended.counts["records"] == 60
+
+
+@pytest.mark.parametrize("case", ["08-clean-shutdown", "14-abn-combo"])
+def test_two_processes_find_what_one_does(golden: Callable[..., Any], tmp_path: Path, case: str) -> None:
+    root, results = golden(case).before, []
+    for jobs in ("1", "2"):
+        out = tmp_path / f"{jobs}.json"
+        results.append((run(str(root), "--json", str(out), "--jobs", jobs).exit_code, json.loads(out.read_text())))
+    assert results[0] == results[1]

@@ -1,214 +1,148 @@
-"""Defects that are planted in a store, one of each kind in each of its parts, and stores without any."""
+"""What the command says and leaves, and files that are read from other places than this machine's directories."""
 
-import tarfile
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyarrow import fs
+from typer.testing import CliRunner, Result
 
-from tornlog.reports.pipeline.audit.audit import audit
+from tornlog.__main__ import application
+from tornlog.reports.pipeline.audit import audit as audits
+from tornlog.reports.pipeline.audit import place_files
+from tornlog.reports.pipeline.audit.audit import EngineSpread, audit, some_of
+from tornlog.reports.pipeline.audit.place_files import PlaceFiles
+from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.store.real.native import load_core
+from tornlog.store.real.world import overlay_world
+from tornlog.store.tools.geometry import Geometry
+from tornlog.store.tools.spread import in_turn
+from tornlog.store.tools.verify import verify_directory
+from tornlog.store.tools.violation import DirectoryPromise, DirectoryViolation
 
-pytestmark = pytest.mark.slow
-
-GOLDEN = Path(__file__).parents[3] / "golden"
-CLEAN = (
-    "01-simple",
-    "02-multi-rollover",
-    "03-props",
-    "04-batch",
-    "05-delay",
-    "06-transaction",
-    "07-ipv6",
-    "08-clean-shutdown",
-    "12-index-roll",
-    "13-head-deleted",
-)
-"""Stores that the real RocketMQ wrote and stopped."""
-QUEUE = f"consumequeue/T/0/{0:020}"
-INDEX_ENTRIES_AT = 40 + 4 * 50
+from .defects import CLEAN, explained
 
 
-class Log:
-    """The first segment of a log, to plant defects in."""
-
-    def __init__(self, root: Path) -> None:
-        self.path = root / "commitlog" / f"{0:020}"
-        self.raw = bytearray(self.path.read_bytes())
-        self.starts = [0]
-        while size := int.from_bytes(self.raw[self.starts[-1] : self.starts[-1] + 4], "big"):
-            if self.starts[-1] + size > len(self.raw) - 400:
-                break
-            self.starts.append(self.starts[-1] + size)
-
-    def record(self, number: int) -> bytes:
-        start = self.starts[number]
-        return bytes(self.raw[start : self.starts[number + 1]])
-
-    def put(self, number: int, record: bytes) -> None:
-        """Lay a record where another of its length is, saying that it is there."""
-        start = self.starts[number]
-        assert self.starts[number + 1] - start == len(record)
-        moved = record[:28] + start.to_bytes(8, "big") + record[36:]
-        self.raw[start : start + len(moved)] = moved
-
-    def write(self) -> None:
-        self.path.write_bytes(self.raw)
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(application(), ["audit", "--master", "in-process", *arguments])
 
 
-def entries_of(path: Path, at: int = 0) -> list[bytes]:
-    raw = path.read_bytes()[at:]
-    return [raw[start : start + 20] for start in range(0, len(raw), 20)]
+def test_a_sound_store_has_nothing_to_be_found(store_at: Path, tmp_path: Path) -> None:
+    done = run(str(store_at), "--json", str(tmp_path / "audit.json"), "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0
+    assert "140 queue entries, 140 index entries: 0 violations, 0 notes" in done.stdout
+    document = json.loads((tmp_path / "audit.json").read_text())
+    assert (document["format"], document["place"]) == ("tornlog-audit/3", str(store_at))
+    assert (document["violations"], document["by_promise"], document["cleanExit"]) == ([], {}, True)
+    assert pq.read_table(tmp_path / "out").num_rows == 0
 
 
-def rewritten(path: Path, entries: list[bytes], at: int = 0) -> None:
-    path.write_bytes(path.read_bytes()[:at] + b"".join(entries))
+def test_what_is_found_is_shown_and_left_as_a_table(store_at: Path, tmp_path: Path) -> None:
+    for defect in CLEAN["more entries of queues"]:
+        defect.plant(store_at)
+    out = tmp_path / "out"
+    done = run(str(store_at), "--json", str(tmp_path / "audit.json"), "--out", str(out), "--limit", "3")
+    assert done.exit_code == 1
+    document, rows = json.loads((tmp_path / "audit.json").read_text()), pq.read_table(out).to_pylist()
+    expected = audit(InProcess(), str(store_at)).fields()["violations"]
+    assert rows == expected
+    assert sum(document["by_promise"].values()) == len(expected) > 3
+    assert [one for one in expected if one in document["violations"]] == document["violations"]
+    assert len(document["violations"]) == 3
+    assert {one["promise"] for one in document["violations"]} == set(document["by_promise"])
+    assert f"and {len(expected) - 3} more" in done.stdout
 
 
-def test_a_sound_store_has_nothing_to_be_found(
-    spark: SparkSession, store_at: Path, found_in: Callable[..., Any]
-) -> None:
-    assert found_in(store_at) == []
-    found = audit(spark, str(store_at))
-    assert (found.records, found.entries, found.index_entries) == (140, 140, 140)
+def test_notes_are_what_an_unclean_exit_explains(store_at: Path) -> None:
+    explained(store_at)
+    done = run(str(store_at))
+    assert done.exit_code == 0
+    assert "note: " in done.stdout
+    assert "unclean exit: recovery will" in done.stdout
 
 
-@pytest.mark.parametrize("name", CLEAN)
-def test_what_rocketmq_stopped_cleanly_has_nothing_to_be_found(
-    tmp_path: Path, found_in: Callable[..., Any], name: str
-) -> None:
-    with tarfile.open(GOLDEN / name / "store.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    root = tmp_path / "before"
-    assert not (root / "abort").exists()
-    assert found_in(root) == []
-
-
-def test_defects_of_the_log_are_found(store_at: Path, found_in: Callable[..., Any]) -> None:
-    log = Log(store_at)
-    log.raw[log.starts[2] + 100] ^= 1  # flip a bit of a body
-    log.raw[log.starts[5] : log.starts[6]] = bytes(log.starts[6] - log.starts[5])  # drop
-    log.put(14, log.record(12))  # duplicate, over another of the same queue
-    twentieth, twentysecond = log.record(20), log.record(22)
-    log.put(20, twentysecond)  # swap
-    log.put(22, twentieth)
-    log.write()
-    found = found_in(store_at)
-    segment = f"commitlog/{0:020}"
-    starts = log.starts
-    assert ("LOG", segment, starts[2], "bodyCRC", False) in found
-    assert ("LOG", segment, starts[5] + 4, "magicCode", False) in found
-    assert ("CQ-VALID", f"consumequeue/T/1/{0:020}", 2 * 20, "phyOffset", False) in found, "of the dropped one"
-    assert ("QOFF", segment, starts[14], "queueOffset", False) in found
-    assert ("QOFF", segment, starts[20], "queueOffset", False) in found
-    assert {one[0] for one in found} == {"LOG", "QOFF", "CQ-VALID", "IDX"}
-    assert ("CQ-VALID", QUEUE, 10 * 20, "phyOffset", False) in found, "of the swapped ones"
-
-
-def test_a_segment_that_is_missing_is_found(store_at: Path, found_in: Callable[..., Any]) -> None:
-    (store_at / "commitlog" / f"{16 << 10:020}").unlink()
-    found = found_in(store_at)
-    assert ("LOG", f"commitlog/{32 << 10:020}", 0, "name of the segment", False) in found
-
-
-def test_defects_of_a_queue_are_found(store_at: Path, found_in: Callable[..., Any]) -> None:
-    path = store_at / QUEUE
-    entries = entries_of(path)
-    entries[1] = entries[1][:11] + bytes([entries[1][11] ^ 1]) + entries[1][12:]  # flip a bit of the size
-    entries[3] = entries[3][:19] + bytes([entries[3][19] ^ 1])  # and one of the tag
-    entries[5] = bytes(20)  # drop
-    entries[8] = entries[7]  # duplicate
-    entries[10], entries[11] = entries[11], entries[10]  # swap
-    entries[13] = (7).to_bytes(8, "big") + entries[13][8:]  # dangle
-    rewritten(path, entries)
-    missing = store_at / f"consumequeue/T/1/{600:020}"
-    dropped = len([one for one in entries_of(missing) if any(one)])
-    missing.unlink()
-    found = found_in(store_at)
-    log = [one for one in found if one[0] == "CQ-COMPLETE" and one[1].startswith("commitlog/")]
-    assert len(log) == dropped + 3, "and those that are zeros, overwritten, led astray"
-    assert [one for one in found if one not in log] == [
-        ("CQ-VALID", QUEUE, 1 * 20 + 8, "size", False),
-        ("CQ-VALID", QUEUE, 3 * 20 + 12, "tagsCode", False),
-        ("CQ-VALID", QUEUE, 5 * 20, "entry", False),
-        ("CQ-VALID", QUEUE, 8 * 20, "phyOffset", False),
-        ("CQ-VALID", QUEUE, 10 * 20, "phyOffset", False),
-        ("CQ-VALID", QUEUE, 11 * 20, "phyOffset", False),
-        ("CQ-VALID", QUEUE, 13 * 20, "phyOffset", False),
-        ("CQ-VALID", f"consumequeue/T/1/{1200:020}", 0, "name of the segment", False),
-    ]
-
-
-def test_an_entry_that_leads_to_an_extension_file_has_no_tag_where_there_is_one(
-    store_at: Path, found_in: Callable[..., Any]
-) -> None:
-    path = store_at / QUEUE
-    entries = entries_of(path)
-    entries[2] = entries[2][:12] + (1 << 63).to_bytes(8, "big")
-    rewritten(path, entries)
-    assert found_in(store_at) == [("CQ-VALID", QUEUE, 2 * 20 + 12, "tagsCode", False)]
-    (store_at / "consumequeue_ext" / "T" / "0").mkdir(parents=True)
-    assert found_in(store_at) == []
-
-
-def test_an_entry_behind_all_records_leads_nowhere(store_at: Path, found_in: Callable[..., Any]) -> None:
-    path = sorted((store_at / "consumequeue/T/0").iterdir())[-1]
-    entries = entries_of(path)
-    end = next(number for number, one in enumerate(entries) if not any(one))
-    entries[end] = entries[end - 1]
-    rewritten(path, entries)
-    name = str(path.relative_to(store_at))
-    assert found_in(store_at) == [("CQ-VALID", name, end * 20, "phyOffset", False)]
-
-
-def test_defects_of_the_index_are_found(store_at: Path, found_in: Callable[..., Any]) -> None:
-    first, second, *_ = sorted((store_at / "index").iterdir())
-    entries = entries_of(first, INDEX_ENTRIES_AT)
-    entries[2] = bytes([entries[2][0] ^ 1]) + entries[2][1:]  # flip a bit of the hash
-    entries[5] = bytes(20)  # drop
-    entries[8] = entries[7]  # duplicate
-    entries[10], entries[11] = entries[11], entries[10]  # swap
-    entries[13] = entries[13][:4] + (7).to_bytes(8, "big") + entries[13][12:]  # dangle
-    entries[16] = entries[16][:12] + (99).to_bytes(4, "big") + entries[16][16:]  # another time
-    rewritten(first, entries, INDEX_ENTRIES_AT)
-    raw = bytearray(second.read_bytes())
-    slot = next(at for at in range(40, INDEX_ENTRIES_AT, 4) if raw[at + 3])
-    raw[slot + 3] ^= 1
-    raw[24 + 7] ^= 1  # endPhyOffset
-    second.write_bytes(raw)
-    found = found_in(store_at)
-    assert {one[0] for one in found} == {"IDX"}
-    name, other = (str(path.relative_to(store_at)) for path in (first, second))
-    missing = [one for one in found if one[3] == "keys of the record"]
-    assert len(missing) == 4, "flipped, dropped, overwritten by its neighbour, led astray"
-    at = [INDEX_ENTRIES_AT + 20 * number for number in range(20)]
-    for number in (2, 5, 13):
-        assert ("IDX", name, at[number], "entries for a key", False) in found
-    assert any(one[1] == name and one[2] in (at[7], at[8]) and one[3] == "entries for a key" for one in found)
-    assert ("IDX", name, at[11], "phyOffset", False) in found
-    assert ("IDX", name, at[16] + 12, "timeDiff", False) in found
-    assert ("IDX", other, slot, "slot", False) in found
-    assert ("IDX", other, 24, "endPhyOffset", False) in found
-
-
-def test_what_an_unclean_exit_may_take_is_explained(store_at: Path, found_in: Callable[..., Any]) -> None:
-    (store_at / "abort").touch()
-    (store_at / "checkpoint").unlink()
-    log = Log(store_at)
-    for path in (store_at / "consumequeue/T/1").iterdir():
-        path.unlink()
-    sorted((store_at / "index").iterdir())[-1].unlink()
-    found = found_in(store_at)
-    assert {one[0] for one in found} == {"CQ-COMPLETE", "IDX", "CKPT"}
-    assert all(one[-1] for one in found)
-    log.raw[log.starts[2] + 100] ^= 1
-    log.write()
-    assert [one for one in found_in(store_at) if not one[-1]] == [
-        ("LOG", f"commitlog/{0:020}", log.starts[2], "bodyCRC", False)
-    ]
-
-
-def test_a_place_without_a_store_is_said_to_be_none(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_place_without_a_store_is_said_to_be_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no store"):
-        audit(spark, str(tmp_path))
+        audit(InProcess(), str(tmp_path))
+    done = run(str(tmp_path))
+    assert done.exit_code == 2
+    assert "no store" in done.output
+
+
+def violations_of(counts: dict[DirectoryPromise, int]) -> list[DirectoryViolation]:
+    return [
+        DirectoryViolation(promise, "file", number, "field", "", "")
+        for promise, count in counts.items()
+        for number in range(count)
+    ]
+
+
+def test_each_promise_has_its_share_of_what_is_shown() -> None:
+    found = violations_of({DirectoryPromise.LOG: 1, DirectoryPromise.CQ_VALID: 100, DirectoryPromise.IDX: 100})
+    shown = some_of(found, 5)
+    assert [(one.promise.value, one.offset) for one in shown] == [
+        ("LOG", 0),
+        ("CQ-VALID", 0),
+        ("CQ-VALID", 1),
+        ("IDX", 0),
+        ("IDX", 1),
+    ]
+    assert some_of(found, 1000) == found
+    assert some_of(found, 0) == []
+
+
+class OutOfOrder:
+    """An engine whose results come as they like."""
+
+    cores = 2
+
+    def results(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        found = [function(item) for item in items]
+        Random(1).shuffle(found)
+        yield from found
+
+
+def test_results_that_come_in_another_order_change_nothing(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audits, "_SPLIT_BYTES", 3000)
+    for defect in CLEAN["more entries of queues"]:
+        defect.plant(store_at)
+    assert audit(OutOfOrder(), str(store_at)).fields() == audit(InProcess(), str(store_at)).fields()
+
+
+def test_what_keeps_a_file_from_being_read_is_raised(store_at: Path) -> None:
+    def refused(files: Any, core: Any, item: int) -> int:
+        raise PermissionError(13, "refused", f"file {item}")
+
+    with pytest.raises(PermissionError, match="file 7"):
+        list(EngineSpread(InProcess(), str(store_at))(refused, [7]))
+
+
+@pytest.mark.parametrize("few_bytes", [0, 3000, 4 << 20])
+@pytest.mark.parametrize("group", CLEAN)
+def test_a_store_somewhere_else_is_judged_as_one_here(
+    store_at: Path, monkeypatch: pytest.MonkeyPatch, group: str, few_bytes: int
+) -> None:
+    monkeypatch.setattr(place_files, "_FEW_BYTES", few_bytes)
+    for defect in CLEAN[group]:
+        defect.plant(store_at)
+    here = verify_directory(overlay_world().files, str(store_at), Geometry(), lambda read_bytes: None)
+    files = PlaceFiles(fs.SubTreeFileSystem(str(store_at.parent), fs.LocalFileSystem()))
+    spread = in_turn(files, load_core())
+    there = verify_directory(files, store_at.name, Geometry(), lambda read_bytes: None, spread=spread)
+    assert there.fields() == here.fields()
+
+
+def test_files_somewhere_else_are_only_read(store_at: Path) -> None:
+    files = PlaceFiles(fs.SubTreeFileSystem(str(store_at), fs.LocalFileSystem()))
+    with pytest.raises(OSError, match="only read"):
+        files.unlink("checkpoint")
+    file = files.map("checkpoint", 4096)
+    with pytest.raises(OSError, match="only read"):
+        file.store(0, b"x")
+    assert bytes(file.view(0, 4096)) == files.read("checkpoint") == (store_at / "checkpoint").read_bytes()
+    assert "checkpoint" in files.list_directory("")
+    assert files.status("nothing") is None

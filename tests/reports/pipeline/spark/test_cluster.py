@@ -171,19 +171,19 @@ def test_two_workers_audit_a_store_with_the_wheel_that_was_shipped(
     root = tmp_path / "before"
     settings = {**SMALL, "spark.pyspark.python": str(bare_python)}
     with session_of_two(cluster.master, settings, [str(wheel)]) as spark:
-        found = audit(spark, str(root))
-        assert (found.records, found.entries, found.index_entries) == (145, 145, 138)
-        assert found.first(10) == []
-        assert len(tasks_done(spark)) == 2
+        engine = OnSpark(spark.sparkContext)
+        found = audit(engine, str(root))
+        assert (found.counts["records"], found.counts["entries"], found.counts["indexEntries"]) == (145, 145, 138)
+        assert found.findings.violations == []
+        assert min(tasks_done(spark).values()) > 0
 
         queue = min((root / "consumequeue").glob("*/*/*"))
         raw = queue.read_bytes()
         queue.write_bytes(raw[:7] + bytes([raw[7] ^ 1]) + raw[8:])
-        found.release()
-        rows = {row.promise: row for row in audit(spark, str(root)).first(10)}
-    assert set(rows) == {"CQ-VALID", "CQ-COMPLETE"}  # the entry, and the record that it no longer leads to
-    row = rows["CQ-VALID"]
-    assert (row.file, row.position, row.field) == (str(queue), 0, "phyOffset")
+        entry, record = audit(engine, str(root)).findings.violations
+    assert (entry.promise.value, entry.file) == ("CQ-VALID", str(queue.relative_to(root)))
+    assert (entry.offset, entry.field) == (0, "phyOffset")
+    assert record.promise.value == "CQ-COMPLETE"  # to which it no longer leads
 
 
 def test_two_workers_run_a_sweep_with_the_wheel_that_was_shipped(

@@ -1,0 +1,120 @@
+"""The files of a store in any place that pyarrow.fs knows, as a world has them, but only to be read.
+
+A few bytes are read where they are. Of what is looked at as a whole, as a segment of the log is, there is a copy on
+this machine's disk for as long as it is needed: it takes no memory.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import NamedTemporaryFile
+from typing import Any, NoReturn
+
+from pyarrow import fs
+
+from ....store.real.files import RealFileStatus
+from ....store.real.overlay import OverlayFiles
+from ....store.world import Files, MappedFile
+from ..place import open_place
+
+_FEW_BYTES = 4 << 20
+_PIECE_BYTES = 16 << 20
+
+
+def files_at(place: str) -> Files:
+    """Return the files of the file system that a place is in: this machine's mapped, others read."""
+    system, _ = open_place(place)
+    return OverlayFiles() if isinstance(system, fs.LocalFileSystem) else PlaceFiles(system)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Have errors say which file it was, and that it could not be read: some file systems give no number."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), path) from error
+
+
+class PlaceFiles:
+    """The files of one file system. All that would change something is refused."""
+
+    def __init__(self, system: fs.FileSystem) -> None:
+        self._system = system
+
+    def status(self, path: str) -> RealFileStatus | None:
+        """Return what is at path, None if nothing is."""
+        with _named(path):
+            found = self._system.get_file_info(path)
+        if found.type == fs.FileType.NotFound:
+            return None
+        is_directory = found.type == fs.FileType.Directory
+        return RealFileStatus(found.size or 0, (found.mtime_ns or 0) // 1_000_000, is_directory)
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        with _named(path):
+            return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
+
+    def map(self, path: str, size_bytes: int) -> MappedFile:
+        """Return a file that is read when it is looked at."""
+        return PlaceFile(self._system, path, size_bytes)
+
+    def read(self, path: str) -> bytes:
+        """Return a small file's whole content."""
+        with _named(path), self._system.open_input_file(path) as stream:
+            content: bytes = stream.read()
+        return content
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise OSError(errno.EROFS, "only read")
+
+    make_directories = set_mtime_ms = space = buffer = write = sync = sync_directory = _refuse
+    rename = unlink = remove_directory = lock = _refuse
+
+
+class PlaceFile:
+    """A file that is somewhere else."""
+
+    def __init__(self, system: fs.FileSystem, path: str, size_bytes: int) -> None:
+        self.path = path
+        self.size_bytes = size_bytes
+        self._system = system
+        self._copy: MappedFile | None = None
+
+    def view(self, start: int, end: int) -> memoryview:
+        """Return the bytes [start, end); zeros behind the end of a file that has become shorter."""
+        assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
+        if self._copy is None and end - start > _FEW_BYTES:
+            self._copy = self._copied()
+        if self._copy is not None:
+            return self._copy.view(start, end)
+        if start == end:
+            return memoryview(b"")
+        with _named(self.path), self._system.open_input_file(self.path) as stream:
+            raw: bytes = stream.read_at(end - start, start)
+        return memoryview(raw.ljust(end - start, b"\0"))
+
+    def _copied(self) -> MappedFile:
+        with NamedTemporaryFile(prefix="tornlog-") as copy:
+            with _named(self.path), self._system.open_input_stream(self.path) as stream:
+                while piece := stream.read(_PIECE_BYTES):
+                    copy.write(piece)
+            copy.flush()
+            return OverlayFiles().map(copy.name, self.size_bytes)  # which stays when the name goes
+
+    def advise_dont_need(self, start: int, end: int) -> None:
+        """Let the pages of a copy go from memory."""
+        if self._copy is not None:
+            self._copy.advise_dont_need(start, end)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise OSError(errno.EROFS, "only read", self.path)
+
+    store = pwrite = msync = fdatasync = mlock = munlock = _refuse
+
+    def advise_will_need(self) -> None:
+        """Do nothing: it is read when it is looked at."""
+
+    def close(self) -> None:
+        """Do nothing: a copy goes with the last view of it."""

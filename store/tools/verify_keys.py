@@ -1,0 +1,277 @@
+"""Verifier of keys: compares the keys of a part of the log with the entries that the index has for that part.
+
+Records and entries are both in the order of the log, so one pass over both finds entries without their record, keys
+without their entry, and entries that are there twice. Entries that are, one by one, what thousands of keys ask for are
+compared as columns; only of others is each record looked at.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from ..formats.columns import KEY_COLUMNS, PlainRecords
+from ..formats.index import ENTRY, ENTRY_BYTES, entries_at, time_diff_s
+from ..world import Files
+from .verify_index import PHY_OFFSET_AT, IndexFacts, IndexFileFacts, IndexFinding
+from .violation import DirectoryPromise, Findings
+
+_TIME_DIFF_AT = 12
+_BLOCK_ENTRIES = 8192
+_Entry = tuple[int, int, int, int]
+"""keyHash, phyOffset, timeDiff, previous."""
+
+
+class KeyedRecord(NamedTuple):
+    """A record that has keys."""
+
+    physical_offset: int
+    store_timestamp_ms: int
+    hashes: tuple[int, ...]
+
+
+class KeyFindings(NamedTuple):
+    """What is wrong with the entries of a part of the log, and with those of the last records that are damaged."""
+
+    certain: list[IndexFinding]
+    if_log_goes_on: list[IndexFinding]
+    """If a whole record follows in a later part: then the damaged ones at this part's end are to have their entries."""
+    if_log_ends: list[IndexFinding]
+    """If none does: then these are no records."""
+
+
+class KeyVerifier:
+    """Compares one part of the log with the index; records are added in order."""
+
+    def __init__(
+        self, files: Files, index: IndexFacts, findings: Findings, segment: tuple[str, int], begin_offset: int
+    ) -> None:
+        """segment: path and base offset of the segment that the part is in; findings: only the names of files."""
+        self._entries = _IndexCursor(files, index, begin_offset)
+        self._entries_at = entries_at(index.slots)
+        self._durable_end = index.durable_end
+        self._violation = findings.violation
+        self._segment_path, self._base_offset = segment
+        self._found: list[IndexFinding] = []
+        self._whole: list[KeyedRecord] = []
+        """Records that are still to be compared, many at a time."""
+        self._held: list[KeyedRecord] = []
+        """Damaged records behind which no whole one has come yet."""
+
+    def hold(self, record: KeyedRecord) -> None:
+        """Add a damaged record: it is one only if a whole record follows."""
+        self._held.append(record)
+
+    def take(self, record: KeyedRecord | None) -> None:
+        """Add a whole record; None: one without keys."""
+        self._take_held()
+        if record is not None:
+            self._whole.append(record)
+            if len(self._whole) == _BLOCK_ENTRIES:
+                self._compare_whole()
+
+    def take_plain(self, plain: PlainRecords) -> None:
+        """Add the records that were scanned last."""
+        self._take_held()
+        self._compare_whole()
+        columns = [plain.key_column(name) for name in KEY_COLUMNS]
+        if not len(columns[0]) or self._are_next(*columns):
+            return
+        for (physical_offset, stored_ms), keys in groupby(zip(*columns, strict=True), itemgetter(1, 2)):
+            self._compare(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
+
+    def finish(self, end_offset: int | None) -> KeyFindings:
+        """Return what was found of the part that ends at a log offset; None: nothing follows."""
+        self._compare_whole()
+        certain, self._found = self._found, []
+        self._entries.mark()
+        self._finish_at(end_offset)
+        if_log_ends = self._found
+        if self._held:
+            self._found = []
+            self._entries.back()
+            self._take_held()
+            self._finish_at(end_offset)
+        return KeyFindings(certain, self._found, if_log_ends)
+
+    def _finish_at(self, end_offset: int | None) -> None:
+        while (entry := self._entries.next) is not None and (end_offset is None or entry[1] < end_offset):
+            self._without_record()
+
+    def _compare_whole(self) -> None:
+        records, self._whole = self._whole, []
+        keys = [(key, record.physical_offset, record.store_timestamp_ms) for record in records for key in record.hashes]
+        if not keys or self._are_next(*zip(*keys, strict=True)):
+            return
+        for record in records:
+            self._compare(record)
+
+    def _take_held(self) -> None:
+        if self._held:
+            self._compare_whole()
+        for record in self._held:
+            self._compare(record)
+        self._held.clear()
+
+    # -- many keys -----------------------------------------------------------------------------------
+
+    def _are_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
+        """Take the entries that are next if they are what these keys ask for, no more and no less; else take none."""
+        entries, at = self._entries, 0
+        entries.mark()
+        while at < len(hashes):
+            some = entries.block(len(hashes) - at)
+            end = at + len(some)
+            if not some or not _match(
+                entries.file, entries.number, some, hashes[at:end], offsets[at:end], times[at:end]
+            ):
+                entries.back()
+                return False
+            entries.skip(len(some))
+            at = end
+        if entries.next is not None and entries.next[1] <= offsets[-1]:
+            entries.back()  # one more for the last record
+            return False
+        return True
+
+    # -- one record ----------------------------------------------------------------------------------
+
+    def _add(self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool) -> None:
+        violation = self._violation(DirectoryPromise.IDX, file, at, name, expected, found)
+        self._found.append(IndexFinding(violation, is_durable))
+
+    def _add_of_next(self, at: int, name: str, expected: object, found: object) -> None:
+        file = self._entries.file
+        at += self._entries_at + ENTRY_BYTES * self._entries.number
+        self._add(file.path, at, name, expected, found, is_durable=file.is_durable)
+
+    def _without_record(self) -> None:
+        entry = self._entries.next
+        assert entry is not None
+        self._add_of_next(PHY_OFFSET_AT, "phyOffset", "where a record with a key begins", entry[1])
+        self._entries.skip(1)
+
+    def _compare(self, record: KeyedRecord) -> None:
+        entries, offset = self._entries, record.physical_offset
+        entries.mark()
+        while (entry := entries.next) is not None and entry[1] < offset:
+            self._without_record()
+        missing = list(record.hashes)
+        while (entry := entries.next) is not None and entry[1] == offset:
+            key_hash, _, found_s, _ = entry
+            if key_hash in missing:
+                missing.remove(key_hash)
+            elif key_hash in record.hashes:
+                self._add_of_next(0, "keyHash", f"one entry for each key of record {offset}", "one more")
+            else:
+                self._add_of_next(0, "keyHash", f"the hash of a key of record {offset}", key_hash)
+            # The first entry's is counted from the end of a file that may be gone.
+            diff_s = time_diff_s(entries.file.header.begin_timestamp_ms, record.store_timestamp_ms)
+            if entries.number > 1 and found_s != diff_s:
+                self._add_of_next(_TIME_DIFF_AT, "timeDiff", diff_s, found_s)
+            entries.skip(1)
+        for key in missing:
+            is_durable = offset < self._durable_end
+            expected = f"one with keyHash {key}"
+            at = offset - self._base_offset
+            self._add(self._segment_path, at, "index entry", expected, "none", is_durable=is_durable)
+
+
+def _match(
+    file: IndexFileFacts,
+    number: int,
+    entries: Sequence[_Entry],
+    hashes: Sequence[int],
+    offsets: Sequence[int],
+    times: Sequence[int],
+) -> bool:
+    """Return whether entries, from a number on, are those of as many keys."""
+    found_hashes, found_offsets, found_s, _ = zip(*entries, strict=True)
+    if found_offsets != tuple(offsets) or found_hashes != tuple(hashes):
+        return False
+    begin_ms = file.header.begin_timestamp_ms
+    diffs_s = [time_diff_s(begin_ms, stored_ms) for stored_ms in times]
+    if number == 1:
+        diffs_s[0] = found_s[0]
+    return list(found_s) == diffs_s
+
+
+class _IndexCursor:
+    """The entries of an index in the log's order, from a log offset on: the next one, or the next few.
+
+    Invariant: unless the entries are at an end, `next` is entry `number` of `file`.
+    """
+
+    def __init__(self, files: Files, index: IndexFacts, begin_offset: int) -> None:
+        self._files = files
+        self._at = entries_at(index.slots)
+        self._blocks = self._read(index.files, begin_offset)
+        self._seen: list[tuple[IndexFileFacts, int, list[_Entry]]] = []
+        """Blocks from the mark on: file, number of the first entry, entries."""
+        self._block = self._position = 0
+        self._marked = 0
+        self._fill()
+
+    @property
+    def file(self) -> IndexFileFacts:
+        """The file that `next` is in."""
+        return self._seen[self._block][0]
+
+    @property
+    def number(self) -> int:
+        """The number of `next` there."""
+        return self._seen[self._block][1] + self._position
+
+    def block(self, count: int) -> list[_Entry]:
+        """Return the next entries, up to that many of one file; none only at the end."""
+        if self.next is None:
+            return []
+        return self._seen[self._block][2][self._position : self._position + count]
+
+    def skip(self, count: int) -> None:
+        """Go on behind that many, which have to be in one block."""
+        self._position += count
+        self._fill()
+
+    def mark(self) -> None:
+        """Note the place, and forget what is in front of it."""
+        del self._seen[: self._block]
+        self._block, self._marked = 0, self._position
+
+    def back(self) -> None:
+        """Go back to the place that was noted."""
+        self._block, self._position = 0, self._marked
+        self._fill()
+
+    def _fill(self) -> None:
+        """Have the block there that `next` is in."""
+        while self._block < len(self._seen) and self._position == len(self._seen[self._block][2]):
+            self._block, self._position = self._block + 1, 0
+        if self._block == len(self._seen) and (block := next(self._blocks, None)) is not None:
+            self._seen.append(block)
+        is_there = self._block < len(self._seen)
+        self.next: _Entry | None = self._seen[self._block][2][self._position] if is_there else None
+
+    def _read(
+        self, files: Sequence[IndexFileFacts], begin_offset: int
+    ) -> Iterator[tuple[IndexFileFacts, int, list[_Entry]]]:
+        for file in files:
+            least = max(begin_offset, file.floor)
+            if file.last_offset >= least:
+                yield from self._read_file(file, least)
+
+    def _read_file(self, file: IndexFileFacts, least: int) -> Iterator[tuple[IndexFileFacts, int, list[_Entry]]]:
+        mapped = self._files.map(file.path, self._at + ENTRY_BYTES * file.header.next_entry)
+
+        def entries(first: int, end: int) -> list[_Entry]:
+            return list(ENTRY.iter_unpack(mapped.view(self._at + ENTRY_BYTES * first, self._at + ENTRY_BYTES * end)))
+
+        def offset_of(number: int) -> int:
+            return entries(number, number + 1)[0][1]
+
+        for first, end in file.kept:
+            if offset_of(end - 1) < least:
+                continue
+            for begin in range(bisect_left(range(end), least, first, key=offset_of), end, _BLOCK_ENTRIES):
+                yield file, begin, entries(begin, min(begin + _BLOCK_ENTRIES, end))

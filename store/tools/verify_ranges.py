@@ -1,0 +1,283 @@
+"""Ranges of the log, each judged by itself: a segment, or so many bytes of one.
+
+What one range shows is kept with what only the others can say: whether something follows, so that damage at its end is
+damage and no torn tail; and how far the queues of its records had counted. `verify_log` puts ranges together.
+
+A segment's first byte begins a record. Where a range begins elsewhere, it takes up the log at the first place that has
+a record's magic and its own place; whether the range in front of it gets there too is seen when they are put together.
+Behind damage, too, a range goes on at the next such place, so one bad record does not hide the rest.
+
+Memory is taken by the records that are decoded at a time, and by those that are not settled.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from struct import Struct
+from typing import NamedTuple
+
+from ..config import StoreConfig
+from ..errors import CorruptFileError
+from ..formats.columns import Core, PlainRecords
+from ..formats.consume_queue import encode_entry
+from ..formats.delay_level import parse_delay_levels, record_tags_code
+from ..formats.index_key import key_hashes, may_have_keys
+from ..formats.message import RECORD_BYTES_MIN
+from ..formats.scan import ScannedRecord, find_record
+from ..queues.dispatch import is_queued
+from ..queues.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
+from ..world import Files
+from .verify_files import RawSegment
+from .verify_index import IndexFacts, IndexFinding
+from .verify_keys import KeyedRecord, KeyFindings, KeyVerifier
+from .verify_settling import EntrySettling, QueueFiles, QueueKey, RangeQueue
+from .violation import DirectoryPromise, DirectoryViolation, Findings
+
+_BLANK = Struct(">ii")
+_TIME = Struct("=q")  # as a core has it
+
+
+class LogPart(NamedTuple):
+    """Bytes [start, end) of a segment: the records that begin there."""
+
+    path: str
+    base_offset: int
+    """Of the segment."""
+    segment_bytes: int
+    """How long its file is."""
+    start: int
+    end: int
+    next_offset: int | None
+    """Where the next segment begins, None behind the last."""
+    is_known: bool
+    """Whether a record is known to begin at start."""
+
+
+@dataclass(slots=True)
+class RangeFacts:
+    """What one range holds."""
+
+    begin: int | None
+    """Position in the segment where its first record begins; None if none seems to."""
+    end: int
+    """Where the next range has to go on."""
+    end_offset: int = -1
+    """Log offset behind the last whole record, -1 without any."""
+    last_store_timestamp_ms: int = 0
+    records: int = 0
+    blanks: int = 0
+    record_bytes: int = 0
+    found: list[DirectoryViolation] = field(default_factory=list)
+    """What is wrong, whatever follows."""
+    zero_tail: DirectoryViolation | None = None
+    """Zeros up to a segment's end: damage only if a whole record follows."""
+    doubtful: list[tuple[int, DirectoryViolation]] = field(default_factory=list)
+    """What is damage only if a whole record follows, with its log offset; else it is the tail."""
+    queues: dict[QueueKey, RangeQueue] = field(default_factory=dict)
+    keys: KeyFindings | None = None
+
+
+def ranges_of(segments: Sequence[RawSegment], split_bytes: int) -> list[LogPart]:
+    """Return the log in ranges of split_bytes, in order; 0: one for each segment."""
+    found = []
+    followers = [segment.base_offset for segment in segments[1:]]
+    for segment, next_offset in zip_longest(segments, followers):
+        size_bytes = segment.size_bytes
+        for start in range(0, size_bytes, split_bytes or size_bytes) if size_bytes else [0]:
+            end = min(start + split_bytes, size_bytes) if split_bytes else size_bytes
+            place = segment.path, segment.base_offset, size_bytes, start, end
+            found.append(LogPart(*place, next_offset, is_known=start == 0))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RangeJudgement:
+    """Judges one range of a store's log."""
+
+    root: str
+    config: StoreConfig
+    topics: frozenset[str]
+    """Names that there are queues of; a record is in the light queues it names only where these are."""
+    index: IndexFacts
+
+    def __call__(self, files: Files, core: Core | None, log_range: LogPart) -> RangeFacts:
+        """Read the range."""
+        segment = RawSegment(log_range.path, log_range.base_offset, files.map(log_range.path, log_range.segment_bytes))
+        begin: int | None = log_range.start
+        if not log_range.is_known:
+            begin = _first_record(segment, log_range, self.config.mapped_file_size_commit_log)
+        if begin is None:
+            return RangeFacts(None, log_range.end)
+        return _RangeVerifier(self, files, core, log_range, segment, begin).verify(begin)
+
+    def keys_without_log(self, files: Files) -> list[IndexFinding]:
+        """Return what is wrong with the index where there is no log for it to lead into."""
+        if not self.index.exists:
+            return []
+        keys = KeyVerifier(files, self.index, Findings(self.root, unclean_exit=False), ("", 0), 0)
+        return keys.finish(None).if_log_ends
+
+
+def _first_record(segment: RawSegment, log_range: LogPart, segment_bytes: int) -> int | None:
+    """Return where something begins in a range that looks like a record."""
+    inside = segment.view[: min(log_range.end + RECORD_BYTES_MIN, segment.size_bytes)]
+    found = find_record(inside, log_range.start, segment.base_offset, segment_bytes)
+    return found if found is not None and found < log_range.end else None
+
+
+class _RangeVerifier:
+    """One pass over one range."""
+
+    def __init__(
+        self,
+        judgement: RangeJudgement,
+        files: Files,
+        core: Core | None,
+        log_range: LogPart,
+        segment: RawSegment,
+        begin: int,
+    ) -> None:
+        self.facts = RangeFacts(begin, begin)
+        self._segment = segment
+        self._range = log_range
+        self._segment_bytes = judgement.config.mapped_file_size_commit_log
+        self._topics = judgement.topics
+        self._has_light = any(topic.startswith(LIGHT_PREFIX) for topic in judgement.topics)
+        self._delays_ms = parse_delay_levels(judgement.config.message_delay_level)
+        self._findings = Findings(judgement.root, unclean_exit=False)  # which only names files
+        self._settling = EntrySettling(QueueFiles(files, judgement.config))
+        self._keys: KeyVerifier | None = None
+        if judgement.index.exists:
+            begin_offset = segment.base_offset + begin
+            place = segment.path, segment.base_offset
+            self._keys = KeyVerifier(files, judgement.index, self._findings, place, begin_offset)
+        self._plain = None if core is None else PlainRecords(core)
+        self._plain_queues: list[QueueKey] = []
+        """By their numbers there."""
+
+    def verify(self, begin: int) -> RangeFacts:
+        """Read from a record's beginning on."""
+        facts, segment = self.facts, self._segment
+        facts.end = self._walk(begin)
+        self._settling.finish()
+        facts.queues = self._settling.queues
+        if self._keys is not None:
+            is_through = facts.end == segment.size_bytes
+            end_offset = self._range.next_offset if is_through else segment.base_offset + facts.end
+            facts.keys = self._keys.finish(end_offset)
+        return facts
+
+    def _walk(self, at: int) -> int:
+        """Read record by record up to the range's end; return where the first one behind it begins."""
+        segment, end, through = self._segment, self._range.end, self._segment.size_bytes
+        limit = None if self._plain is None else 1
+        while at < end:
+            try:
+                begin = at = at if self._plain is None else self._take_plain(self._plain, at)
+                if at >= end:
+                    break
+                for record in islice(segment.records_from(at, through, check_crc=True), limit):
+                    at = record.physical_offset - segment.base_offset + record.size_bytes
+                    self._take_whole(record)
+                    if at >= end:
+                        return at
+                if limit is None or at == begin:
+                    self._take_blank(at)
+                    return through
+            except CorruptFileError as error:
+                if segment.zeros_from(at):
+                    expected = "a record or a blank one, as records follow"
+                    self.facts.zero_tail = self._violation(at, "magicCode", expected, "zeros")
+                    return through
+                following = self._take_damage(at, error)
+                if following is None:
+                    return through
+                at = following
+        return at
+
+    # -- taking what was read ----------------------------------------------------------------------
+
+    def _take_plain(self, plain: PlainRecords, at: int) -> int:
+        """Do, for as many records from a position on as are plain, what `_take_whole` does for each.
+
+        Return the position behind them.
+        """
+        facts, segment, end = self.facts, self._segment, self._range.end
+        inside = segment.view[:end]
+        while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):
+            facts.records += plain.count
+            facts.record_bytes += plain.end - at
+            facts.end_offset = segment.base_offset + plain.end
+            facts.last_store_timestamp_ms = max(facts.last_store_timestamp_ms, *plain.column("store_timestamp_ms"))
+            for number, first, entries, times in plain.runs():
+                self._settling.add(self._plain_queues[number], first, entries, times)
+            if self._keys is not None:
+                self._keys.take_plain(plain)
+            segment.file.advise_dont_need(at, plain.end)
+            at = plain.end
+        return at
+
+    def _take_whole(self, record: ScannedRecord) -> None:
+        facts = self.facts
+        facts.records += 1
+        facts.record_bytes += record.size_bytes
+        facts.end_offset = record.physical_offset + record.size_bytes
+        facts.last_store_timestamp_ms = max(facts.last_store_timestamp_ms, record.store_timestamp_ms)
+        self._take_queued(record, damaged=False)
+        if self._keys is not None:
+            self._keys.take(_keyed(record))
+
+    def _take_queued(self, record: ScannedRecord, *, damaged: bool) -> None:
+        if not is_queued(record):
+            return
+        tags_code = record_tags_code(record, self._delays_ms)
+        entry = encode_entry(record.physical_offset, record.size_bytes, tags_code)
+        times = _TIME.pack(record.store_timestamp_ms)
+        for seen in (record, *self._light(record)):
+            queue = seen.topic, seen.queue_id
+            is_new = queue not in self._settling.queues
+            if is_new and self._plain is not None and self._plain.know(*queue) is not None:
+                self._plain_queues.append(queue)
+            self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
+
+    def _light(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
+        """Yield the record as it is in each of the light queues that there are."""
+        if LIGHT_MARK in record.properties:
+            for seen in light_records(record, lmq=True):
+                if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
+                    yield seen
+
+    def _take_blank(self, at: int) -> None:
+        segment = self._segment
+        if at == segment.size_bytes:
+            return
+        self.facts.blanks += 1
+        size_bytes, _ = _BLANK.unpack_from(segment.view, at)
+        if size_bytes != self._segment_bytes - at:
+            expected = f"{self._segment_bytes - at}, all that is left"
+            self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
+
+    def _take_damage(self, at: int, error: CorruptFileError) -> int | None:
+        """Note what is at position at; return where to go on, None if nothing readable follows in the segment."""
+        segment = self._segment
+        violation = self._violation(error.offset, error.field, error.expected, error.found)
+        self.facts.doubtful.append((segment.base_offset + at, violation))
+        if error.field == "bodyCRC":
+            with suppress(CorruptFileError):  # unless the checksum alone is wrong
+                for record in segment.records_from(at, segment.size_bytes, check_crc=False):
+                    self._take_queued(record, damaged=True)
+                    keyed = _keyed(record)
+                    if self._keys is not None and keyed is not None:
+                        self._keys.hold(keyed)
+                    return at + record.size_bytes
+        return find_record(segment.view, at + 1, segment.base_offset, self._segment_bytes)
+
+    def _violation(self, at: int, name: str, expected: object, found: object) -> DirectoryViolation:
+        return self._findings.violation(DirectoryPromise.LOG, self._segment.path, at, name, expected, found)
+
+
+def _keyed(record: ScannedRecord) -> KeyedRecord | None:
+    """Return a record's keys, None if it has none."""
+    hashes = key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
+    return KeyedRecord(record.physical_offset, record.store_timestamp_ms, hashes) if hashes else None

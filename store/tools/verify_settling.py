@@ -1,0 +1,257 @@
+"""Settling: which records of a part of the log have, in their queues, the very entries they are to have.
+
+A record's entry is looked up at queueOffset x 20. Where the bytes are what the record asks for, record and entry are
+settled: nothing else is to be said of either, and of thousands no more is kept than where they begin and end. The
+others, few in a sound store, are kept with all that is known of them.
+"""
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
+
+from ..config import StoreConfig
+from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry
+from ..log.segment import segment_name
+from ..world import Files, MappedFile
+from .violation import is_refusal
+
+_OFFSET = Struct(">q")
+_PENDING_BYTES = 64 << 10
+"""How many bytes of entries are looked up at once."""
+_PENDING_BYTES_MAX = 16 << 20
+"""How many bytes of entries wait to be looked up, of all queues together."""
+_FILES_MAX = 1024
+QueueKey = tuple[str, int]
+
+
+class SettledSpan(NamedTuple):
+    """Entries one behind the other, each of them as its record says, the records in log order."""
+
+    first: int
+    """Number of the first entry: its record's queueOffset."""
+    entries: int
+    first_offset: int
+    """Log offset of the first record."""
+    last_offset: int
+
+
+@dataclass(slots=True)
+class QueueRun:
+    """Records of one queue, one behind the other in the log's order, whose queueOffsets rise by one."""
+
+    first: int
+    records: int
+    physical_offset: int
+    """Of the first of them."""
+    is_light: bool
+    """Whether they are in this queue besides another one, of which they are."""
+
+
+class QueuedRecords:
+    """Records of one queue, in log order."""
+
+    def __init__(self) -> None:
+        self.queue_offsets = array("q")
+        self.stored_ms = array("q")
+        self.entries = bytearray()
+        """What the queue is to have of them, if its tagsCodes are plain."""
+        self.damaged: set[int] = set()
+        """Positions of records whose body is not what its checksum says."""
+
+    def __len__(self) -> int:
+        return len(self.queue_offsets)
+
+    def add(self, queue_offset: int, entry: bytes, stored_ms: int, *, damaged: bool) -> None:
+        """Add a record."""
+        if damaged:
+            self.damaged.add(len(self))
+        self.queue_offsets.append(queue_offset)
+        self.stored_ms.append(stored_ms)
+        self.entries += entry
+
+    def extend(self, others: "QueuedRecords") -> None:
+        """Add the records of a later part of the log."""
+        self.damaged.update(len(self) + position for position in others.damaged)
+        self.queue_offsets += others.queue_offsets
+        self.stored_ms += others.stored_ms
+        self.entries += others.entries
+
+    def entry(self, position: int) -> QueueEntry:
+        """Return what the queue is to have of one of them."""
+        at = position * ENTRY_BYTES
+        return decode_entry(bytes(self.entries[at : at + ENTRY_BYTES]), 0)
+
+    def position_of(self, physical_offset: int) -> int:
+        """Return the position of the record at a log offset, or of the first one behind it."""
+        return bisect_left(range(len(self)), physical_offset, key=lambda position: self.entry(position).physical_offset)
+
+
+class QueueFiles:
+    """The files of all queues, for entries by their numbers."""
+
+    def __init__(self, files: Files, config: StoreConfig) -> None:
+        self._files = files
+        self._root = config.consume_queue_directory
+        self._file_bytes = config.mapped_file_size_consume_queue
+        self._open: dict[tuple[str, int, int], MappedFile | None] = {}
+
+    def entries(self, queue: QueueKey, number: int, count: int) -> memoryview:
+        """Return bytes of up to that many entries from a number on, fewer where a file ends, none where there is none.
+
+        Raises OSError if what is there may not be read.
+        """
+        nothing = memoryview(b"")
+        if number < 0 or self._file_bytes % ENTRY_BYTES:
+            return nothing
+        base_offset = number * ENTRY_BYTES // self._file_bytes * self._file_bytes
+        file = self._file(queue, base_offset)
+        if file is None:
+            return nothing
+        begin = number * ENTRY_BYTES - base_offset
+        size_bytes = min(file.size_bytes, self._file_bytes) // ENTRY_BYTES * ENTRY_BYTES
+        end = min(begin + count * ENTRY_BYTES, size_bytes)
+        return file.view(begin, end) if begin < end else nothing
+
+    def _file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
+        place = (*queue, base_offset)
+        if place not in self._open:
+            if len(self._open) == _FILES_MAX:
+                self._open.clear()
+            self._open[place] = self._opened(f"{self._root}/{queue[0]}/{queue[1]}/{segment_name(base_offset)}")
+        return self._open[place]
+
+    def _opened(self, path: str) -> MappedFile | None:
+        try:
+            status = self._files.status(path)
+            if status is None or status.is_directory:
+                return None
+            return self._files.map(path, status.size_bytes)
+        except OSError as error:
+            if is_refusal(error):
+                raise
+            return None  # the queue's own verification says so
+
+
+class RangeQueue:
+    """The records that one queue has in a part of the log."""
+
+    def __init__(self) -> None:
+        self.runs: list[QueueRun] = []
+        self.settled: list[SettledSpan] = []
+        self.unsettled = QueuedRecords()
+
+
+class EntrySettling:
+    """Takes the records of a part of the log, queue by queue, and looks their entries up."""
+
+    def __init__(self, files: QueueFiles) -> None:
+        self.queues: dict[QueueKey, RangeQueue] = {}
+        self._files = files
+        self._pending: dict[QueueKey, _Pending] = {}
+        self._pending_bytes = 0
+
+    def add(
+        self,
+        queue: QueueKey,
+        first: int,
+        entries: bytes,
+        times: bytes,
+        *,
+        is_light: bool = False,
+        damaged: bool = False,
+    ) -> None:
+        """Add records whose queueOffsets rise by one from first on: their entries, and their store times.
+
+        Both are as `Core.runs` has them. damaged: whether their bodies are.
+        """
+        pending = self._pending.get(queue)
+        if pending is None:
+            pending = self._pending[queue] = _Pending(self.queues.setdefault(queue, RangeQueue()))
+        _count(pending.of.runs, first, entries, is_light=is_light)
+        if damaged or first != pending.end:
+            self._look_up(queue, pending)
+            pending.first = first
+        pending.entries += entries
+        pending.times.frombytes(times)
+        self._pending_bytes += len(entries)
+        if damaged or len(pending.entries) >= _PENDING_BYTES:
+            self._look_up(queue, pending, damaged=damaged)
+        if self._pending_bytes >= _PENDING_BYTES_MAX:
+            self.finish()
+
+    def finish(self) -> None:
+        """Look up what has not been yet."""
+        for queue, pending in self._pending.items():
+            self._look_up(queue, pending)
+
+    def _look_up(self, queue: QueueKey, pending: "_Pending", *, damaged: bool = False) -> None:
+        expected, at = memoryview(bytes(pending.entries)), 0
+        while at < len(expected):
+            number = pending.first + at // ENTRY_BYTES
+            found = self._files.entries(queue, number, (len(expected) - at) // ENTRY_BYTES)
+            end = at + len(found) if len(found) else len(expected)  # no file: none of the others is there either
+            if found == expected[at:end]:
+                _settle(pending.of.settled, number, found)
+            else:
+                self._look_at_each(pending, expected[at:end], found, at, damaged=damaged)
+            at = end
+        self._pending_bytes -= len(expected)
+        pending.first = pending.end
+        pending.entries.clear()
+        del pending.times[:]
+
+    def _look_at_each(
+        self, pending: "_Pending", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
+    ) -> None:
+        """Compare entry by entry those that stand begin bytes behind the first that is pending."""
+        for at in range(0, len(expected), ENTRY_BYTES):
+            entry, position = expected[at : at + ENTRY_BYTES], (begin + at) // ENTRY_BYTES
+            number = pending.first + position
+            if found[at : at + ENTRY_BYTES] == entry:
+                _settle(pending.of.settled, number, entry)
+            else:
+                pending.of.unsettled.add(number, bytes(entry), pending.times[position], damaged=damaged)
+
+
+class _Pending:
+    """Records of one queue whose entries are to be looked up; their numbers rise by one."""
+
+    def __init__(self, of: RangeQueue) -> None:
+        self.of = of
+        self.first = 0
+        self.entries = bytearray()
+        self.times = array("q")
+
+    @property
+    def end(self) -> int:
+        """Number behind the last one."""
+        return self.first + len(self.entries) // ENTRY_BYTES
+
+
+def _count(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
+    """Add records to runs: to the last one if they go on with it."""
+    count = len(entries) // ENTRY_BYTES
+    last = runs[-1] if runs else None
+    if last is not None and last.is_light == is_light and last.first + last.records == first:
+        last.records += count
+    else:
+        (physical_offset,) = _OFFSET.unpack_from(entries, 0)
+        runs.append(QueueRun(first, count, physical_offset, is_light))
+
+
+def _settle(spans: list[SettledSpan], number: int, entries: memoryview) -> None:
+    count = len(entries) // ENTRY_BYTES
+    (first_offset,) = _OFFSET.unpack_from(entries, 0)
+    (last_offset,) = _OFFSET.unpack_from(entries, len(entries) - ENTRY_BYTES)
+    add_span(spans, SettledSpan(number, count, first_offset, last_offset))
+
+
+def add_span(spans: list[SettledSpan], span: SettledSpan) -> None:
+    """Add a span of a later part of the log: to the last one if it goes on with it."""
+    if spans and spans[-1].first + spans[-1].entries == span.first:
+        last = spans[-1]
+        spans[-1] = SettledSpan(last.first, last.entries + span.entries, last.first_offset, span.last_offset)
+    else:
+        spans.append(span)
