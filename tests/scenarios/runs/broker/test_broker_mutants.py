@@ -73,8 +73,8 @@ _pull = PullMessageProcessor._pull
 _send = Session.send
 
 
-def answers_before_it_is_durable(self: Any, message: Any, properties: dict[str, str]) -> Any:
-    return _put_one(self, message, {**properties, "WAIT": "false"})
+def answers_before_it_is_durable(self: Any, message: Any, properties: dict[str, str], late: Any) -> Any:
+    return _put_one(self, message, {**properties, "WAIT": "false"}, late)
 
 
 def carries_a_request_out_twice(self: Any, request: Any) -> Any:
