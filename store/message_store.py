@@ -13,6 +13,7 @@ Its services are made and joined here:
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from .config import BrokerRole, FlushDiskType, StoreConfig
 from .delivery.schedule import ScheduleMessageService
@@ -33,6 +34,7 @@ from .log.segment_times import SegmentTimes
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
 from .marks import hit
 from .message import GetMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
+from .put_wait import PutWait, answer_of
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import (
     ArrivalNotifier,
@@ -333,44 +335,51 @@ class MessageStore:
 
     def put_message(self, message: Message) -> PutMessageResult:
         """Store one message; the answer's status says what is promised."""
-        begin_ns = self._now_ns()
-        refused = self._refusal(message)
-        properties = message.properties
-        if (
-            refused is None
-            and 2 * len(properties) > MAX_PROPERTIES_BYTES
-            and java_length(properties) > MAX_PROPERTIES_BYTES
-        ):
-            refused = PutMessageStatus.MESSAGE_ILLEGAL
-        if refused is not None:
-            return PutMessageResult(refused)
-        result = self.commit_log.put(message)
-        took_ns = self._now_ns() - begin_ns
-        if took_ns >= FAST_PUT_NS:
-            self.stats.put_was_slow(took_ns)
-        return result
+        return answer_of(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
         """Store a batch: all of it in one segment, or nothing."""
+        return answer_of(self.begin_put(batch))
+
+    def begin_put(
+        self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
+    ) -> PutMessageResult | PutWait:
+        """Store one message, or a batch, and return the answer, or what waits for it.
+
+        on_known: called, in any task and maybe before this returns, when a look at what waits may be worth it; None:
+        the caller waits.
+        """
         begin_ns = self._now_ns()
-        refused = self._refusal(batch.head)
+        refused = self._refusal(message)
         if refused is not None:
             return PutMessageResult(refused)
-        result = self.commit_log.put(batch)
-        if result.append is not None:
-            self.stats.batch_stored(result.append.message_count)
+        put = self.commit_log.begin_put(message, on_known)
+        if isinstance(message, MessageBatch) and put.append is not None:
+            self.stats.batch_stored(put.append.message_count)
+        if isinstance(put, PutWait):
+            put.then(partial(self._put_took, begin_ns))
+        else:
+            self._put_took(begin_ns)
+        return put
+
+    def _put_took(self, begin_ns: int) -> None:
+        """Note how long it has taken to answer a put that began then."""
         took_ns = self._now_ns() - begin_ns
         if took_ns >= FAST_PUT_NS:
             self.stats.put_was_slow(took_ns)
-        return result
 
-    def _refusal(self, message: Message) -> PutMessageStatus | None:
+    def _refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
         """Return why nothing can be put now, in RocketMQ's order of checks."""
         if not self._accepting.get() or not self.flags.is_writeable:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if self.commit_log.begin_time_in_lock_ms and self.is_os_page_cache_busy:
             return PutMessageStatus.OS_PAGECACHE_BUSY
-        if len(message.topic) > MAX_TOPIC_BYTES:
+        if isinstance(message, MessageBatch):
+            return PutMessageStatus.MESSAGE_ILLEGAL if len(message.head.topic) > MAX_TOPIC_BYTES else None
+        properties = message.properties
+        if len(message.topic) > MAX_TOPIC_BYTES or (
+            2 * len(properties) > MAX_PROPERTIES_BYTES and java_length(properties) > MAX_PROPERTIES_BYTES
+        ):
             return PutMessageStatus.MESSAGE_ILLEGAL
         return None
 

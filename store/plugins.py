@@ -11,7 +11,7 @@ store = build_message_store("my.plugins:Counting", PluginContext(world, config),
 """
 # ruff: noqa: D102 - what an operation means stands with `MessageStore`
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 
@@ -22,6 +22,7 @@ from .index.index_service import QueryMessageResult
 from .log.recovery import RecoveryReport
 from .message import GetMessageResult, Message, MessageBatch, PutMessageResult
 from .message_store import MessageStore
+from .put_wait import PutWait
 from .queues.dispatch import ArrivalNotifier, Dispatcher
 from .running_flags import RunningFlags
 from .stats import StoreStats
@@ -107,6 +108,18 @@ class AbstractPluginMessageStore:
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
         return self.next.put_messages(batch)
+
+    def begin_put(
+        self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
+    ) -> PutMessageResult | PutWait:
+        """Begin a put; one that the plug-in has its own word about is waited for where it is begun."""
+        own, plain = type(self), AbstractPluginMessageStore
+        if isinstance(message, MessageBatch):
+            if own.put_messages is not plain.put_messages:
+                return self.put_messages(message)
+        elif own.put_message is not plain.put_message:
+            return self.put_message(message)
+        return self.next.begin_put(message, on_known)
 
     @property
     def is_os_page_cache_busy(self) -> bool:

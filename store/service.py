@@ -7,7 +7,14 @@ What a step may meet it deals with itself. Anything else that it raises ends the
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from .world import Task, World
+from .world import Clock, Task, World
+
+NS_PER_MS = 1_000_000
+
+
+def ms_until(due_ns: int, clock: Clock) -> int:
+    """Return how many ms to wait for a moment of the monotonic clock to have come, 0 if it has."""
+    return max(0, -((clock.monotonic_ns() - due_ns) // NS_PER_MS))
 
 
 def do_nothing(*_: object) -> None:
@@ -59,9 +66,9 @@ class Service(ABC):
     def pause(self, ms: int) -> None:
         """Let ms pass, however often the service is woken meanwhile; only being stopped ends it sooner."""
         clock = self.world.clock
-        due_ns = clock.monotonic_ns() + ms * 1_000_000
-        while not self.is_stopping and (left_ns := due_ns - clock.monotonic_ns()) > 0:
-            self.signal.wait(-(-left_ns // 1_000_000))
+        due_ns = clock.monotonic_ns() + ms * NS_PER_MS
+        while not self.is_stopping and (left_ms := ms_until(due_ns, clock)):
+            self.signal.wait(left_ms)
 
     @abstractmethod
     def step(self) -> None:

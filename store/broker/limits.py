@@ -38,7 +38,7 @@ _COMPUTING_TASKS = 2
 """One that computes, and one that begins while it hands over its answer."""
 
 POOL_LIMITS: Mapping[Pool, PoolLimits] = {
-    Pool.SEND_MESSAGE: PoolLimits(16, 10_000, 200, _COMPUTING_TASKS),
+    Pool.SEND_MESSAGE: PoolLimits(4, 10_000, 200, _COMPUTING_TASKS),
     Pool.PULL_MESSAGE: PoolLimits(8, 100_000, 5_000, _COMPUTING_TASKS),
     Pool.REPLY_MESSAGE: PoolLimits(2, 10_000),
     Pool.QUERY_MESSAGE: PoolLimits(4, 20_000),
@@ -80,11 +80,6 @@ class ServerLimits:
     def with_pool(self, pool: Pool, limits: PoolLimits) -> "ServerLimits":
         """Return these limits with others for one kind of request."""
         return replace(self, pools={**self.pools, pool: limits})
-
-    def with_waiting_sends(self) -> "ServerLimits":
-        """Return these limits for a store whose puts wait, for a disk or a slave: there, several wait together."""
-        sends = self.pools[Pool.SEND_MESSAGE]
-        return self.with_pool(Pool.SEND_MESSAGE, replace(sends, pipelined_tasks=sends.tasks * 3 // 4))
 
 
 _POOL_KEYS: Mapping[Pool, tuple[str, str | None]] = {

@@ -1,18 +1,21 @@
 """Routing: which processor answers a request, and in which pool of tasks.
 
 Channel and Processor are the joint between the server, which moves frames, and the processors, which know what they
-mean. The server calls a processor in a task of the processor's pool, so a processor may wait: for a sync, for a slave.
-Each kind of request has a pool of its own, so what waits holds up only its own kind. `answering` turns what a processor
+mean. The server calls a processor in a task of the processor's pool, so a processor may wait, but a send that waits for
+a sync or a slave holds no task: it is a `LateResponse`. Each kind of request has a pool of its own, so what waits holds
+up only its own kind. `answering` turns what a processor
 raises into a response.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from ..errors import CorruptFileError, StoreError, StoreNotReadableError
 from ..formats.remoting.command import RemotingCommand
+from ..message import PutMessageResult
+from ..put_wait import PutWait
 from .requests import RequestRefusedError, ResponseCode, response_to
 
 
@@ -38,8 +41,56 @@ class Channel(Protocol):
         """End the connection."""
 
 
-Processor = Callable[[RemotingCommand, Channel], RemotingCommand | None]
-"""Answers one request. None: nothing to answer now; a held pull is answered later by `channel.send`.
+class LateResponse:
+    """The response to a put that may have to wait; a processor begins that with `notify`, and returns what it waits in.
+
+    Whoever asks it looks when it is notified, and when its time is over.
+    """
+
+    __slots__ = ("_is_notified", "_on_known", "_put", "respond")
+
+    def __init__(self, respond: Callable[[PutMessageResult], RemotingCommand]) -> None:
+        self.respond = respond
+        """Makes the response of the put's answer."""
+        self._put: PutWait | None = None
+        self._on_known: Callable[[], None] | None = None
+        self._is_notified = False
+
+    def to(self, put: PutMessageResult | PutWait) -> "RemotingCommand | LateResponse":
+        """Return the response to a put whose answer is known, or else this."""
+        if not isinstance(put, PutWait):
+            return self.respond(put)
+        self._put = put
+        return self
+
+    def notify(self) -> None:
+        """Say that its put may have been answered. Any task may call."""
+        self._is_notified = True
+        if self._on_known is not None:
+            self._on_known()
+
+    def follow(self, on_known: Callable[[], None]) -> None:
+        """Have a function called whenever a look may be worth it: at once, if that was said before."""
+        self._on_known = on_known  # before the look: whoever notifies meanwhile calls, or is seen
+        if self._is_notified:
+            on_known()
+
+    def look(self, now_ns: int) -> PutMessageResult | None:
+        """Return the put's answer; None if it is not known yet."""
+        assert self._put is not None, "it waits"
+        return self._put.look(now_ns)
+
+    def due_ns(self, now_ns: int) -> int:
+        """Return when to look again, though nobody may have notified it."""
+        assert self._put is not None, "it waits"
+        return self._put.due_ns(now_ns)
+
+
+Response = RemotingCommand | LateResponse | None
+"""What becomes of a request. None: nothing to answer now; a held pull is answered later by `channel.send`."""
+_Answer = TypeVar("_Answer", bound=Response)
+Processor = Callable[[RemotingCommand, Channel], Response]
+"""Answers one request.
 
 What it raises becomes SYSTEM_ERROR with the text of the exception. A one-way request's answer is dropped.
 """
@@ -70,10 +121,12 @@ Routes = Mapping[int, Route]
 """By request code; others are not supported."""
 
 
-def answering(processor: Processor) -> Processor:
+def answering(
+    processor: Callable[[RemotingCommand, Channel], _Answer],
+) -> Callable[[RemotingCommand, Channel], _Answer | RemotingCommand]:
     """Return a processor that answers what another one refuses or fails at, and never raises an error of ours."""
 
-    def process(request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    def process(request: RemotingCommand, channel: Channel) -> _Answer | RemotingCommand:
         try:
             return processor(request, channel)
         except RequestRefusedError as refused:

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from ..config import BrokerRole, ConfigError, FlushDiskType, StoreConfig
+from ..config import BrokerRole, ConfigError, StoreConfig
 from ..errors import StoreError, StoreLockedError
 from ..network import in_brackets
 from ..real.network import RealNetwork
@@ -57,9 +57,6 @@ class ServedBroker:
         conf_path: the broker.conf that changes of settings are written to; others: what it says beside the store.
         """
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
-        is_sync_flush = store.flush_disk_type is FlushDiskType.SYNC_FLUSH
-        if is_sync_flush or store.broker_role is BrokerRole.SYNC_MASTER:
-            limits = limits.with_waiting_sends()
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
         """Where it listens, once started; the first is the one that clients are given."""

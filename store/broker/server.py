@@ -1,6 +1,7 @@
 """Remoting server: requests come in frames, go to the pool of their kind, and are answered where they came from.
 
-A request is checked against the access rules, processed, and answered in the task that has taken it.
+A request is checked against the access rules, processed, and answered in the task that has taken it; what waits for a
+sync or a slave is answered in a task of its own, when that is known.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -9,14 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import AccessDeniedError
 from ..formats.remoting.command import RemotingCommand
+from ..message import PutMessageResult
 from ..service import Service
 from ..world import World
 from .connections import Connections
+from .late_answers import LateAnswers
 from .limits import ServerLimits
 from .operator_log import Emit, debug, failure, warning
 from .request_pool import OVERLOAD, PooledRequest, RequestPool
 from .requests import ResponseCode, response_to
-from .router import Channel, Routes
+from .router import Channel, LateResponse, Response, Routes
 from .server_counts import RequestRefusal, ServerCounts
 from .session import Session
 
@@ -51,6 +54,7 @@ class RemotingServer:
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
         """Those that were offered requests since they were last woken."""
+        self._late = LateAnswers(world, self._answer_late)
         self._closed = ClosedChannels(world, emit)
         self.connections = Connections(
             world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, emit
@@ -59,7 +63,7 @@ class RemotingServer:
     @property
     def services(self) -> tuple[Service, ...]:
         """Return the services that it runs beside those who answer."""
-        return self._closed, self.connections
+        return self._closed, self._late, self.connections
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
         """Listen at `host:port`s; return them with the ports they got. Whoever connects waits for the start.
@@ -89,6 +93,7 @@ class RemotingServer:
         for pool in self._pools.values():
             pool.start()
         self._closed.start()
+        self._late.start()
         self.connections.start()
 
     def shutdown(self) -> bool:
@@ -102,7 +107,8 @@ class RemotingServer:
             pool.end()
         until_ns = self._world.clock.monotonic_ns() + DRAIN_MS * 1_000_000
         late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
-        if late:
+        all_done = self._late.await_end(until_ns) and not late
+        if not all_done:
             line = f"requests are not done {DRAIN_MS // 1_000} s after the stop: those under way are waited for"
             self._emit(warning(line))
         for pool in late:
@@ -110,8 +116,9 @@ class RemotingServer:
         self.connections.shutdown()
         for pool in late:
             pool.join()
+        self._late.shutdown()
         self._closed.shutdown()
-        return not late
+        return all_done
 
     @property
     def pools(self) -> Iterable[RequestPool]:
@@ -162,12 +169,23 @@ class RemotingServer:
     # -- in a task of a pool -----------------------------------------------------------------------
 
     def _handle(self, request: PooledRequest) -> None:
-        command, session = request.command, request.session
+        response = self._response(request)
+        if isinstance(response, LateResponse):
+            self._late.add(request, response)
+        else:
+            self._finish(request, response)
+
+    def _answer_late(self, request: PooledRequest, late: LateResponse, result: PutMessageResult) -> None:
+        """Answer a request whose put has been answered by now."""
         try:
-            response = self._response(request)
-        finally:
-            # before its client can ask again: who waits does not pipeline
-            session.done_request(request.size_bytes)
+            response = late.respond(result)
+        except Exception as error:
+            response = self._failed(request, error)
+        self._finish(request, response)
+
+    def _finish(self, request: PooledRequest, response: RemotingCommand | None) -> None:
+        command, session = request.command, request.session
+        session.done_request(request.size_bytes)  # before its client can ask again: who waits does not pipeline
         if response is None or command.is_one_way:
             return
         try:
@@ -182,7 +200,7 @@ class RemotingServer:
         request.session.done_request(request.size_bytes)
         self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
 
-    def _response(self, request: PooledRequest) -> RemotingCommand | None:
+    def _response(self, request: PooledRequest) -> Response:
         command, session = request.command, request.session
         try:
             if self._check is not None:
@@ -193,10 +211,14 @@ class RemotingServer:
             self._emit(debug(f"{session.remote_address}: request {command.code}: access denied: {error}"))
             return response_to(command, error.code, str(error)[:REMARK_CHARACTERS_MAX])
         except Exception as error:
-            self.counts.refused(RequestRefusal.FAILED)
-            text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
-            self._emit(failure(f"{session.remote_address}: request {command.code}: {text}"))
-            return response_to(command, ResponseCode.SYSTEM_ERROR, text)
+            return self._failed(request, error)
+
+    def _failed(self, request: PooledRequest, error: Exception) -> RemotingCommand:
+        """Return the response to a request that met an error of ours."""
+        self.counts.refused(RequestRefusal.FAILED)
+        text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
+        self._emit(failure(f"{request.session.remote_address}: request {request.command.code}: {text}"))
+        return response_to(request.command, ResponseCode.SYSTEM_ERROR, text)
 
     def _answer(self, request: PooledRequest, code: int, remark: str) -> None:
         if not request.command.is_one_way:

@@ -21,6 +21,7 @@ from ..formats.message import MessageRecord
 from ..formats.properties import PROPERTY_PGROUP
 from ..message import Message, PutMessageResult, PutMessageStatus
 from ..message_store import MessageStore
+from ..put_wait import PutWait, answer_of
 from ..queues.consumer_offsets import ConsumerOffsetManager
 from ..world import World
 from .half_message import (
@@ -105,7 +106,11 @@ class TransactionalMessageService:
     # -- what producers do -------------------------------------------------------------------------
 
     def prepare(self, message: Message) -> PutMessageResult:
-        """Store a message that nobody sees before it is committed, and answer as a put.
+        """Store a message that nobody sees before it is committed, and answer as a put."""
+        return answer_of(self.begin_prepare(message))
+
+    def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
+        """Begin that, as `MessageStore.begin_put` has it.
 
         It is refused as MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if it could not be committed or put back later.
         """
@@ -116,7 +121,7 @@ class TransactionalMessageService:
             encoded = self._store.commit_log.encoder.encode(form)
             if isinstance(encoded, PutMessageStatus):
                 return PutMessageResult(encoded)
-        return self._store.put_message(half)
+        return self._store.begin_put(half, on_known)
 
     def commit(self, request: EndTransaction) -> EndTransactionResult:
         """Make a half message's real one visible; the half message is done with.

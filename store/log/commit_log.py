@@ -12,6 +12,7 @@ from ..formats import message as record_format
 from ..formats.message import MessageRecord, decode_record, encode_blank, place_records
 from ..marks import hit
 from ..message import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
+from ..put_wait import PutWait
 from ..replication.group_transfer import GroupTransfer
 from ..service import do_nothing
 from ..stats import TopicTotals
@@ -64,8 +65,13 @@ class CommitLog:
 
     # -- putting -----------------------------------------------------------------------------------
 
-    def put(self, message: Message | MessageBatch) -> PutMessageResult:
-        """Store one message or one batch and answer as flush_disk_type promises."""
+    def begin_put(
+        self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
+    ) -> PutMessageResult | PutWait:
+        """Store one message or one batch; what has to wait for the disk or a slave is answered as they promise, later.
+
+        on_known: called as soon as a look at what waits may be worth it; None: some task will wait for it.
+        """
         encoded = self.encoder.encode(message)
         if isinstance(encoded, PutMessageStatus):
             self.puts_failed += 1
@@ -76,18 +82,14 @@ class CommitLog:
             self.puts_failed += 1
             return PutMessageResult(result)
         head = message.head if isinstance(message, MessageBatch) else message
-        if self.group_transfer is not None and head.wait_store_ok:
-            return PutMessageResult(self._flushed_and_replicated(self.group_transfer, result), result)
-        end_offset = result.wrote_offset + result.wrote_bytes
-        return PutMessageResult(self.flush_service.wait_durable(end_offset, wait=head.wait_store_ok), result)
-
-    def _flushed_and_replicated(self, slaves: GroupTransfer, put: AppendMessageResult) -> PutMessageStatus:
-        """Wait for the disk and for a slave, both from now on; what the slave has to say counts more."""
-        end_offset = put.wrote_offset + put.wrote_bytes
-        request = slaves.submit(put.wrote_offset, end_offset)
-        flushed = self.flush_service.wait_durable(end_offset, wait=True)
-        replicated = slaves.wait(request)
-        return flushed if replicated is PutMessageStatus.PUT_OK else replicated
+        begin, waits = result.wrote_offset, head.wait_store_ok
+        end, slaves, transfer = begin + result.wrote_bytes, self.group_transfer, None
+        if slaves is not None and waits:
+            transfer = slaves.submit(begin, end, on_known)
+        flush = self.flush_service.begin_durable(end, wait=waits, on_known=on_known)
+        if flush is None and transfer is None:
+            return PutMessageResult(PutMessageStatus.PUT_OK, result)
+        return PutWait(result, flush, slaves, transfer)
 
     def append(self, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
         """Place the records behind the last one, in the page cache."""

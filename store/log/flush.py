@@ -11,8 +11,8 @@ from ..config import StoreConfig
 from ..marks import hit
 from ..message import PutMessageStatus
 from ..running_flags import Refusal, RunningFlags
-from ..service import Service, do_nothing
-from ..world import World
+from ..service import NS_PER_MS, Service, do_nothing, ms_until
+from ..world import Signal, World
 from .checkpoint import StoreCheckpoint
 from .segment_queue import SegmentQueue
 
@@ -40,8 +40,18 @@ class FlushCommitLogService(Service):
         """Belongs to whoever holds the flush lock."""
 
     @abstractmethod
+    def begin_durable(
+        self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
+    ) -> "GroupCommitRequest | None":
+        """Begin to make the log durable up to end_offset for a put; wait is its WAIT property.
+
+        None: nothing was promised but the page cache. on_known: as `GroupCommitRequest` has it.
+        """
+
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
-        """Answer a put whose records end at end_offset; wait is its WAIT property."""
+        """Answer a put whose records end at end_offset, when its answer is known; wait is its WAIT property."""
+        request = self.begin_durable(end_offset, wait=wait)
+        return PutMessageStatus.PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
         """Flush until the log is durable up to end_offset, or nothing moves; return whether it is.
@@ -106,11 +116,10 @@ class FlushRealTimeService(FlushCommitLogService):
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
-    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
-        """Answer at once: nothing was promised but the page cache."""
+    def begin_durable(self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None) -> None:
+        """Promise nothing but the page cache."""
         if self.woken_by_puts:
             self.signal.notify()
-        return PutMessageStatus.PUT_OK
 
     def step(self) -> None:
         """Flush once per interval, or when woken."""
@@ -126,27 +135,46 @@ class FlushRealTimeService(FlushCommitLogService):
 class GroupCommitRequest:
     """A put that waits for the disk, or for its deadline. Invariant: it is answered once."""
 
-    __slots__ = ("_done", "_durable", "_gave_up", "end_offset")
+    __slots__ = ("_clock", "_done", "_durable", "_gave_up", "_on_known", "due_ns", "end_offset")
 
-    def __init__(self, world: World, end_offset: int) -> None:
+    def __init__(
+        self, world: World, end_offset: int, timeout_ms: int, on_known: Callable[[], None] | None = None
+    ) -> None:
+        """on_known: called when it is answered, by whoever does; None: some task will `wait`."""
         self.end_offset = end_offset
-        self._done = world.tasks.signal("group commit done")
+        self._clock = world.clock
+        self.due_ns = world.clock.monotonic_ns() + timeout_ms * NS_PER_MS
+        self._done: Signal | None = None
+        if on_known is None:
+            self._done = world.tasks.signal("group commit done")
+            on_known = self._done.notify
+        self._on_known = on_known
         self._durable: bool | None = None
-        """The answer: set before the signal, read behind it."""
+        """The answer: set before anybody is notified, read behind that."""
         self._gave_up = False
 
     def complete(self, durable: bool) -> None:
         """Answer. Nobody listens any more to what comes after the deadline."""
         assert self._durable is None, "a put is answered once"
         self._durable = durable
-        self._done.notify()
+        self._on_known()
         if self._gave_up and durable:
             hit("late sync")
 
-    def wait(self, timeout_ms: int) -> PutMessageStatus:
-        """Wait for the answer; after timeout_ms it is FLUSH_DISK_TIMEOUT."""
-        if self._done.wait(timeout_ms) and self._durable:
+    def wait(self) -> PutMessageStatus:
+        """Wait for the answer; when the time that began with the request is over, it is FLUSH_DISK_TIMEOUT."""
+        assert self._done is not None, "somebody else is notified"
+        if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
             return PutMessageStatus.PUT_OK
+        self._gave_up = True
+        return PutMessageStatus.FLUSH_DISK_TIMEOUT
+
+    def look(self, now_ns: int) -> PutMessageStatus | None:
+        """Return the answer without waiting, None if it is not known yet; when its time is over, it is."""
+        if self._durable is not None and not self._gave_up:
+            return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
+        if now_ns < self.due_ns:
+            return None
         self._gave_up = True
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
@@ -169,14 +197,16 @@ class GroupCommitService(FlushCommitLogService):
         self._requests: list[GroupCommitRequest] = []
         self._closed = False
 
-    def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
-        """Answer once the log is durable up to end_offset, or with FLUSH_DISK_TIMEOUT in time."""
+    def begin_durable(
+        self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
+    ) -> GroupCommitRequest | None:
+        """Have the log made durable up to end_offset by the next sync; the request has the answer in time."""
         if not wait:
             self.signal.notify()
-            return PutMessageStatus.PUT_OK
-        request = GroupCommitRequest(self.world, end_offset)
+            return None
+        request = GroupCommitRequest(self.world, end_offset, self.config.sync_flush_timeout_ms, on_known)
         self.submit(request)
-        return request.wait(self.config.sync_flush_timeout_ms)
+        return request
 
     def submit(self, request: GroupCommitRequest) -> None:
         """Queue a request for the next sync."""

@@ -7,11 +7,13 @@ offset that any of them ever reported, and so takes such a word for an answer.
 Source: RocketMQ CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ..config import StoreConfig
 from ..message import PutMessageStatus
-from ..world import World
+from ..service import NS_PER_MS, ms_until
+from ..world import Signal, World
 
 
 class Replica(Protocol):
@@ -28,32 +30,48 @@ class Replica(Protocol):
 class GroupTransferRequest:
     """A put that waits for a slave, or for its deadline. Invariant: it is answered at most once."""
 
-    __slots__ = ("_clock", "_done", "_due_ns", "_is_answered", "_status", "end_offset", "start_offset")
+    __slots__ = ("_clock", "_done", "_on_known", "_status", "due_ns", "end_offset", "start_offset")
 
-    def __init__(self, world: World, start_offset: int, end_offset: int, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        start_offset: int,
+        end_offset: int,
+        timeout_ms: int,
+        on_known: Callable[[], None] | None = None,
+    ) -> None:
+        """on_known: called when it is answered, by whoever does; None: some task will `wait`."""
         assert 0 <= start_offset < end_offset, (start_offset, end_offset)
-        self._is_answered = False
         self.start_offset = start_offset
         self.end_offset = end_offset
         self._clock = world.clock
-        self._due_ns = world.clock.monotonic_ns() + timeout_ms * 1_000_000
-        self._done = world.tasks.signal("group transfer done")
-        self._status = PutMessageStatus.FLUSH_SLAVE_TIMEOUT
-        """The answer: set before the signal, read behind it."""
+        self.due_ns = world.clock.monotonic_ns() + timeout_ms * NS_PER_MS
+        self._done: Signal | None = None
+        if on_known is None:
+            self._done = world.tasks.signal("group transfer done")
+            on_known = self._done.notify
+        self._on_known = on_known
+        self._status: PutMessageStatus | None = None
+        """The answer: set before anybody is notified, read behind that."""
 
     def complete(self, status: PutMessageStatus) -> None:
         """Answer. Nobody listens any more to what comes after the deadline."""
-        assert not self._is_answered, "a put is answered once"
-        self._is_answered = True
+        assert self._status is None, "a put is answered once"
         self._status = status
-        self._done.notify()
+        self._on_known()
 
     def wait(self) -> PutMessageStatus:
         """Wait for the answer; FLUSH_SLAVE_TIMEOUT when the time that began with the request is over."""
-        left_ns = self._due_ns - self._clock.monotonic_ns()
-        if self._done.wait(max(0, -(-left_ns // 1_000_000))):
+        assert self._done is not None, "somebody else is notified"
+        if self._done.wait(ms_until(self.due_ns, self._clock)) and self._status is not None:
             return self._status
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+
+    def look(self, now_ns: int) -> PutMessageStatus | None:
+        """Return the answer without waiting, None if it is not known yet; when its time is over, it is."""
+        if self._status is None and now_ns >= self.due_ns:
+            return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+        return self._status
 
 
 class GroupTransfer:
@@ -67,12 +85,16 @@ class GroupTransfer:
         self.replicas: tuple[Replica, ...] = ()
         """The slaves that are connected and have said where to begin. Replaced, never changed."""
 
-    def submit(self, start_offset: int, end_offset: int) -> GroupTransferRequest:
+    def submit(
+        self, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
+    ) -> GroupTransferRequest:
         """Begin to wait for a slave to have the bytes [start_offset, end_offset) of the log.
 
         Answered at once with SLAVE_NOT_AVAILABLE if no slave is connected that is near enough to the log's end.
+        on_known: as `GroupTransferRequest` has it.
         """
-        request = GroupTransferRequest(self._world, start_offset, end_offset, self._config.slave_timeout_ms)
+        timeout_ms = self._config.slave_timeout_ms
+        request = GroupTransferRequest(self._world, start_offset, end_offset, timeout_ms, on_known)
         with self._lock:
             status = self._status_of(request)
             if status is None:
@@ -94,9 +116,20 @@ class GroupTransfer:
         """Wait for a request's answer, and forget it."""
         status = request.wait()
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
-            with self._lock:
-                self._requests = [each for each in self._requests if each is not request]
+            self.forget(request)
         return status
+
+    def look(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
+        """Return a request's answer without waiting, and then forget it; None if it is not known yet."""
+        status = request.look(now_ns)
+        if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
+            self.forget(request)
+        return status
+
+    def forget(self, request: GroupTransferRequest) -> None:
+        """Answer a request no more: its time is over."""
+        with self._lock:
+            self._requests = [each for each in self._requests if each is not request]
 
     def reported(self, replica: Replica) -> None:
         """Answer all that one slave's new report is the answer to."""

@@ -244,9 +244,11 @@ class HAService:
             self._listener.close()
         if self._accepting is not None:
             self._accepting.join(None)
-        for connection in self.connections:
+        with self._lock:
+            begun = (*self.connections, *self._ended)
+        for connection in begun:
             connection.close("the master stops")
-        for connection in self._ended:
+        for connection in begun:  # also one that its own task is closing, and has not said so yet
             connection.join()
         if self._store.commit_log.group_transfer is not None:
             self._store.commit_log.group_transfer.give_up()

@@ -38,6 +38,9 @@ SURVIVORS: dict[str, str] = {
     "drop-notice:cleaning.RetentionService.delete_manually#1": (
         "equivalent: the next pass deletes, up to an interval later"
     ),
+    "drop-notice:flush.FlushRealTimeService.begin_durable#1": (
+        "equivalent: what puts have gathered is flushed at the end of the interval instead"
+    ),
     "drop-notice:flush_queues.FlushConsumeQueueService.hurry#1": (
         "equivalent: the queues are flushed at the end of the interval instead"
     ),
@@ -130,6 +133,7 @@ _NO_FOREIGN_NAME = "no foreign name is in a directory"
 _NO_REFUSAL = "no disk of its component's runs refuses to remove a file"
 
 UNREACHED: dict[str, str] = {
+    "forget-state:flush.GroupCommitRequest.look#1": "only a broker's sends look, and its runs are of another component",
     "forget-state:consumer_offsets.ConsumerOffsetManager.commit_offset#1": "no consumer group reads light queues only",
     "ignore-error:put_encoder.PutEncoder._encode_delayed#1": _NO_SUCH_DELAY,
     "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",

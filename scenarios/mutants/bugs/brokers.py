@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from ....store.broker.late_answers import LateAnswers
 from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
@@ -18,7 +19,7 @@ from ....store.delivery.transaction_service import (
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.scan import ScannedRecord
 from ....store.formats.side_json import encode_side_json
-from ....store.message import GetMessageResult, GetMessageStatus
+from ....store.message import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
 from ....store.queues.dispatch import ArrivalNotifier
 from ....store.side_file import SideFile
 from ...claims.catalogue.brokers import BROKER
@@ -70,6 +71,30 @@ GONE_GROUP_LOSES_PROGRESS = Mutant(
     (Patch(BrokerParts, "_unregister_filters", _forget_group),),
     ("META", "QUIET"),
     _LIVELY.replace(broker={"client_death_chance": (0.05,)}),
+)
+
+
+# flush-answers-all: a sync is over, and whoever waits for one is answered, also those whose messages came while it ran.
+def _answer_all_that_wait(self: LateAnswers) -> None:
+    now_ns = self.world.clock.monotonic_ns()
+    found = {number: self._waiting[number][1].look(now_ns) for number in self._take_looks(now_ns)}
+    with self._lock:
+        if any(result is not None and result.status is PutMessageStatus.PUT_OK for result in found.values()):
+            for number, (_, late) in self._waiting.items():
+                if found.get(number) is None and late._put is not None:
+                    bit()
+                    found[number] = PutMessageResult(PutMessageStatus.PUT_OK, late._put.append)
+        known = [(*self._waiting.pop(number), result) for number, result in found.items() if result is not None]
+    for request, late, result in known:
+        self._answer(request, late, result)
+
+
+FLUSH_ANSWERS_ALL = Mutant(
+    "flush-answers-all",
+    "a sync answers every send that waits, also those whose messages it did not make durable",
+    (Patch(LateAnswers, "_answer_known", _answer_all_that_wait),),
+    ("STATUS", "DUR"),
+    _LIVELY.replace(sync_flush=(True,), producers=(3,)),
 )
 
 

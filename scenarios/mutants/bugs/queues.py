@@ -21,6 +21,7 @@ from ....store.message import (
     PutMessageStatus,
 )
 from ....store.message_store import MessageStore
+from ....store.put_wait import PutWait
 from ....store.queues import dispatch
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.light_queues import LightPut
@@ -33,11 +34,13 @@ from ..mutant import Mutant, Patch, bit
 
 # #23 failed-put-burns-queue-offset: a put takes its queue offset before it is known whether its record can be stored.
 # One that is refused keeps it, and from then on the queue's slots and the offsets in the records disagree.
-_original_put = CommitLog.put
+_original_put = CommitLog.begin_put
 
 
-def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> PutMessageResult:
-    result = _original_put(self, message)
+def _put_burning_offset(
+    self: CommitLog, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
+) -> PutMessageResult | PutWait:
+    result = _original_put(self, message, on_known)
     if bit(result.append is None):
         head = message.head if isinstance(message, MessageBatch) else message
         key = (head.topic, head.queue_id)
@@ -49,7 +52,7 @@ def _put_burning_offset(self: CommitLog, message: Message | MessageBatch) -> Put
 FAILED_PUT_BURNS_QUEUE_OFFSET = Mutant(
     "failed-put-burns-queue-offset",
     "a refused message uses up a queue offset",
-    (Patch(CommitLog, "put", _put_burning_offset),),
+    (Patch(CommitLog, "begin_put", _put_burning_offset),),
     ("CQ-VALID", "CQ-COMPLETE", "QOFF"),
     Ranges(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)}),
 )

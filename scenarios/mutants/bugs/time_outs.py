@@ -1,9 +1,10 @@
 """Bugs of time: a clock that falls, and waits that change what an answer means once they have been too long."""
 
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from ....store.log.commit_log import CommitLog
-from ....store.log.flush import GroupCommitService
+from ....store.log.flush import GroupCommitRequest, GroupCommitService
 from ....store.log.log_time import LogTime
 from ....store.log.put_encoder import EncodedPut
 from ....store.message import AppendMessageResult, PutMessageStatus
@@ -69,24 +70,29 @@ LOG_TIME_STANDS_STILL = Mutant(
 
 # sync-timeout-degrades: a put that gave up waiting has shown that the disk is slow; those that come until it has caught
 # up are answered without it. Semi-synchronous replication of databases falls back like that, and says so.
-_original_wait_durable = GroupCommitService.wait_durable
-_slow_to = WeakKeyDictionary[GroupCommitService, int]()
+_original_begin_durable = GroupCommitService.begin_durable
+_asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
+"""Requests whose answer nobody has seen yet."""
 
 
-def _wait_durable_but_once(self: GroupCommitService, end_offset: int, *, wait: bool) -> PutMessageStatus:
-    if bit(self.queue.flushed_where.get() < _slow_to.get(self, 0)):
+def _begin_durable_but_once(
+    self: GroupCommitService, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
+) -> GroupCommitRequest | None:
+    durable_to = self.queue.flushed_where.get()
+    asked = _asked[self] = [each for each in _asked.get(self, ()) if each.end_offset > durable_to]
+    if bit(any(each._gave_up for each in asked)):
         self.signal.notify()
-        return PutMessageStatus.PUT_OK
-    status = _original_wait_durable(self, end_offset, wait=wait)
-    if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
-        _slow_to[self] = end_offset
-    return status
+        return None
+    request = _original_begin_durable(self, end_offset, wait=wait, on_known=on_known)
+    if request is not None:
+        asked.append(request)
+    return request
 
 
 SYNC_TIMEOUT_DEGRADES = Mutant(
     "sync-timeout-degrades",
     "once a put has waited too long for the disk, others are answered without it until it has caught up",
-    (Patch(GroupCommitService, "wait_durable", _wait_durable_but_once),),
+    (Patch(GroupCommitService, "begin_durable", _begin_durable_but_once),),
     ("STATUS", "DUR"),
     Ranges(
         sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (200,)}, producers=(2, 3)
@@ -96,13 +102,15 @@ SYNC_TIMEOUT_DEGRADES = Mutant(
 
 # slave-timeout-degrades: the same of a sync master, whose puts go on without slaves until one is there again.
 _original_submit = GroupTransfer.submit
-_original_wait = GroupTransfer.wait
+_original_forget = GroupTransfer.forget
 _without_slave_to = WeakKeyDictionary[GroupTransfer, int]()
 
 
-def _submit_without_slave(self: GroupTransfer, start_offset: int, end_offset: int) -> GroupTransferRequest:
+def _submit_without_slave(
+    self: GroupTransfer, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
+) -> GroupTransferRequest:
     behind = _without_slave_to.get(self, 0)
-    request = _original_submit(self, start_offset, end_offset)
+    request = _original_submit(self, start_offset, end_offset, on_known)
     if behind and not any(replica.has(behind - 1, behind) for replica in self.replicas):
         with self._lock:
             waits = request in self._requests
@@ -112,17 +120,15 @@ def _submit_without_slave(self: GroupTransfer, start_offset: int, end_offset: in
     return request
 
 
-def _wait_but_once(self: GroupTransfer, request: GroupTransferRequest) -> PutMessageStatus:
-    status = _original_wait(self, request)
-    if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
-        _without_slave_to[self] = request.end_offset
-    return status
+def _forget_but_once(self: GroupTransfer, request: GroupTransferRequest) -> None:
+    _original_forget(self, request)
+    _without_slave_to[self] = request.end_offset
 
 
 SLAVE_TIMEOUT_DEGRADES = Mutant(
     "slave-timeout-degrades",
     "once a put has waited too long for a slave, others are answered without any until one has caught up",
-    (Patch(GroupTransfer, "submit", _submit_without_slave), Patch(GroupTransfer, "wait", _wait_but_once)),
+    (Patch(GroupTransfer, "submit", _submit_without_slave), Patch(GroupTransfer, "forget", _forget_but_once)),
     ("REP", "STATUS"),
     TROUBLED.replace(cluster={"sync_master": (True,), "gathers": (True,), "slave_timeout_ms": (200,)}),
 )

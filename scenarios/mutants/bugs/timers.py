@@ -1,5 +1,6 @@
 """Bugs of timers: what has to happen in time happens, but later than settings say."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ....store.delivery.schedule import ScheduleMessageService
@@ -10,6 +11,7 @@ from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.replication.ha_client import RECONNECT_MS, HAClient
 from ....store.retention.cleaning import RetentionService
+from ....store.world import World
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -189,20 +191,32 @@ THOROUGH_FLUSH_TEN_TIMES_LATE = Mutant(
 
 
 # sync-timeout-in-seconds: how long a put waits for its flush is taken for seconds.
-def _wait_in_seconds(self: GroupCommitRequest, timeout_ms: int) -> PutMessageStatus:
-    if self._done.wait(timeout_ms):
-        return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
-    bit()
-    if self._done.wait(timeout_ms * 999) and self._durable:
-        return PutMessageStatus.PUT_OK
-    self._gave_up = True
-    return PutMessageStatus.FLUSH_DISK_TIMEOUT
+_original_init = GroupCommitRequest.__init__
+_original_wait = GroupCommitRequest.wait
+
+
+def _init_in_seconds(
+    self: GroupCommitRequest,
+    world: World,
+    end_offset: int,
+    timeout_ms: int,
+    on_known: Callable[[], None] | None = None,
+) -> None:
+    _original_init(self, world, end_offset, timeout_ms * 1_000, on_known)
+
+
+def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
+    began_ns = self._clock.monotonic_ns()
+    status = _original_wait(self)
+    ended_ns = self._clock.monotonic_ns()
+    bit((ended_ns - began_ns) * 1_000 > self.due_ns - began_ns)
+    return status
 
 
 SYNC_TIMEOUT_IN_SECONDS = Mutant(
     "sync-timeout-in-seconds",
     "a put waits a thousand times longer for its flush than settings say",
-    (Patch(GroupCommitRequest, "wait", _wait_in_seconds),),
+    (Patch(GroupCommitRequest, "__init__", _init_in_seconds), Patch(GroupCommitRequest, "wait", _wait_in_seconds)),
     ("LIVE", "STATUS", "QUIET"),
     Ranges(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (20,)}),
 )

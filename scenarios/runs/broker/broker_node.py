@@ -34,6 +34,7 @@ from ...oracle.replicas import MasterHistory
 from ...workload import operators
 from ...workload.mishaps import SERVICES
 from ..settling import Settling
+from .answered_sends import AnsweredSends
 from .client_ledger import ClientLedger, topic_of_users
 from .routes import BROKER, BrokerAddress
 
@@ -211,7 +212,9 @@ class BrokerNode:
             self._die_excused(disk, machine, error)
             raise
         closed, answered = broker.channel_closed, broker.calls.answered
-        server.start(broker.routes(), on_channel_closed=closed, on_response=answered)
+        report, clients = self._judge.report, self.clients
+        sends = AnsweredSends(self._plan, self._kernel, self.loaded, disk, report, lambda: clients.expired_to)
+        server.start(sends.watched(broker.routes()), on_channel_closed=closed, on_response=answered)
         if self._plan.retention.deletes_segments and not self.is_slave:  # on slaves nothing is ever old enough
             stream = self._settling.streams(f"{machine.name}/retention")
             closing = self._closing = machine.tasks.signal("retention operator")

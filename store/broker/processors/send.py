@@ -18,6 +18,7 @@ ReplyMessageRequestHeader.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from ...delivery.half_message import EndTransaction
 from ...delivery.transaction_service import EndTransactionStatus
@@ -38,6 +39,7 @@ from ...formats.properties import (
 )
 from ...formats.remoting.command import RemotingCommand
 from ...message import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
+from ...put_wait import PutWait
 from ..parts import BrokerParts
 from ..requests import (
     ExtFields,
@@ -48,7 +50,7 @@ from ..requests import (
     response_to,
     success,
 )
-from ..router import Channel
+from ..router import Channel, LateResponse
 from ..sending import (
     MAX_RECONSUME_TIMES_VERSION,
     NO_LIMIT,
@@ -75,7 +77,7 @@ class SendMessageProcessor:
         self._parts = parts
         self._checks = SendChecks(parts)
 
-    def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Put a message, or several."""
         self._checks.check_writeable()
         send = SendRequest.of(request)
@@ -85,34 +87,37 @@ class SendMessageProcessor:
         if not send.topic.startswith(RETRY_GROUP_PREFIX):  # where a consumer hands on what others have let in
             refuse_timed(send.properties)
         if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
-            result = self._put_batch(message, properties)
-        else:
-            if send.topic.startswith(RETRY_GROUP_PREFIX):
-                message = self._retried(request, send, message)
-            result = self._put_one(message, properties)
-        return self._answer(request, message.queue_id, result)
+            late = LateResponse(partial(self._answer, request, message.queue_id))
+            return late.to(self._put_batch(message, properties, late))
+        if send.topic.startswith(RETRY_GROUP_PREFIX):
+            message = self._retried(request, send, message)
+        late = LateResponse(partial(self._answer, request, message.queue_id))
+        return late.to(self._put_one(message, properties, late))
 
     # -- putting -----------------------------------------------------------------------------------
 
-    def _put_one(self, message: Message, properties: dict[str, str]) -> PutMessageResult:
+    def _put_one(self, message: Message, properties: dict[str, str], late: LateResponse) -> PutMessageResult | PutWait:
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.wait_store_ok = _waits(properties.pop(PROPERTY_WAIT, None))
         message.properties = rebuild_properties(properties)
         is_transactional = properties.get(PROPERTY_TRAN_MSG, "").lower() == "true"
         if not is_transactional or (message.reconsume_times > 0 and PROPERTY_DELAY in properties):
-            return self._parts.store.put_message(message)
+            return self._parts.store.begin_put(message, late.notify)
         if self._parts.config.reject_transaction_message:
             raise RequestRefusedError("this broker takes no transactions", ResponseCode.NO_PERMISSION)
-        return self._parts.transactions.prepare(message)
+        return self._parts.transactions.begin_prepare(message, late.notify)
 
-    def _put_batch(self, message: Message, properties: dict[str, str]) -> PutMessageResult:
+    def _put_batch(
+        self, message: Message, properties: dict[str, str], late: LateResponse
+    ) -> PutMessageResult | PutWait:
         if message.topic.startswith(RETRY_GROUP_PREFIX):
             raise RequestRefusedError("a batch cannot be sent to a retry topic", ResponseCode.MESSAGE_ILLEGAL)
         refuse_timed_batch(message.body)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.wait_store_ok = _waits(properties.get(PROPERTY_WAIT))
         message.properties = rebuild_properties(properties)
-        return self._parts.store.put_messages(MessageBatch(replace(message, body=b""), message.body))
+        batch = MessageBatch(replace(message, body=b""), message.body)
+        return self._parts.store.begin_put(batch, late.notify)
 
     def _retried(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
         """Return what becomes of a message that a consumer sends to its retry topic."""
@@ -143,7 +148,7 @@ class SendMessageProcessor:
 
     # -- sent back ---------------------------------------------------------------------------------
 
-    def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Put a message again."""
         self._checks.check_writeable()
         if not self._parts.config.broker_permission & PERM_WRITE:
@@ -163,11 +168,14 @@ class SendMessageProcessor:
             unit = unit_flag(has_unit_sub=fields.boolean("unitMode", False))
             topic = self._topic(retry_topic(group.group), group.retry_queue_nums, unit)
             message = self._again(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
-        result = self._parts.store.put_message(message)
-        if result.status is PutMessageStatus.PUT_OK:
-            self._parts.statistics.sent_back(record.topic, group.group)
+        late = LateResponse(partial(self._answer_back, request, record.topic, group.group))
+        return late.to(self._parts.store.begin_put(message, late.notify))
+
+    def _answer_back(self, request: RemotingCommand, topic: str, group: str, put: PutMessageResult) -> RemotingCommand:
+        if put.status is PutMessageStatus.PUT_OK:
+            self._parts.statistics.sent_back(topic, group)
             return success(request)
-        return response_to(request, ResponseCode.SYSTEM_ERROR, result.status.value)
+        return response_to(request, ResponseCode.SYSTEM_ERROR, put.status.value)
 
     def _record(self, offset: int) -> MessageRecord:
         record = self._parts.store.look_message_by_offset(offset)

@@ -9,6 +9,10 @@ from typing import ClassVar
 
 import pytest
 
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.network.hosts import SimNetwork
+from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.requests import response_to
 from tornlog.store.broker.router import Channel, Pool, Route, Routes
@@ -17,6 +21,7 @@ from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import CommandReader, encode_frame
 from tornlog.store.real.world import real_world
+from tornlog.store.world import World
 
 
 class Peer:
@@ -153,3 +158,21 @@ def serve() -> Iterator[Callable[..., Served]]:
             peer.socket.close()
         assert served.server.connections.count == 0
         assert served.server.connections.held_bytes == 0
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Callable[[World, World], None]], None]]:
+    """Run something on a machine that can listen, beside one that can connect."""
+    kernel = Kernel(RandomWalk(Choices("a server's end").stream("schedule"), 8))
+    network = SimNetwork(kernel)
+    here, there = kernel.machine("here"), kernel.machine("there")
+    worlds = [
+        World(machine.clock, machine.tasks, None, network.join(machine, host))  # type: ignore[arg-type]
+        for machine, host in ((here, "10.0.0.1"), (there, "10.0.0.2"))
+    ]
+
+    def run_it(body: Callable[[World, World], None]) -> None:
+        kernel.run(here, lambda: body(worlds[0], worlds[1]), time_limit_ns=3600 * 10**9)
+
+    yield run_it
+    kernel.close()

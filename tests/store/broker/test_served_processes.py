@@ -238,4 +238,4 @@ def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_lif
     again = start("store", "--port", "0", "--config", file)
     shown = again.ask(RequestCode.GET_BROKER_CONFIG).body.decode()
     assert "maxMessageSize=10\n" in shown
-    assert "sendMessageThreadPoolNums=16\n" in shown
+    assert "sendMessageThreadPoolNums=4\n" in shown

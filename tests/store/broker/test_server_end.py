@@ -1,13 +1,9 @@
 """How a server ends whose requests take long: in virtual time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tornlog.sim.choices import Choices
-from tornlog.sim.kernel import Kernel
-from tornlog.sim.network.hosts import SimNetwork
-from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import ResponseCode, response_to
@@ -19,24 +15,6 @@ from tornlog.store.world import World
 SEND = 310
 ADDRESS = "10.0.0.1:10911"
 Run = Callable[[Callable[[World, World], None]], None]
-
-
-@pytest.fixture
-def run() -> Iterator[Run]:
-    """Run something on a machine that can listen, beside one that can connect."""
-    kernel = Kernel(RandomWalk(Choices("a server's end").stream("schedule"), 8))
-    network = SimNetwork(kernel)
-    here, there = kernel.machine("here"), kernel.machine("there")
-    worlds = [
-        World(machine.clock, machine.tasks, None, network.join(machine, host))  # type: ignore[arg-type]
-        for machine, host in ((here, "10.0.0.1"), (there, "10.0.0.2"))
-    ]
-
-    def run_it(body: Callable[[World, World], None]) -> None:
-        kernel.run(here, lambda: body(worlds[0], worlds[1]), time_limit_ns=3600 * 10**9)
-
-    yield run_it
-    kernel.close()
 
 
 @pytest.mark.parametrize("takes_ms", [DRAIN_MS - 1_000, DRAIN_MS + 1_000])

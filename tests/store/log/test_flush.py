@@ -184,12 +184,12 @@ def test_whoever_comes_after_the_end_of_group_commit_syncs_for_itself(failing: b
 
 def test_a_request_is_ok_only_if_it_was_answered_so_before_its_deadline(lab: Make) -> None:
     def body(world: World) -> None:
-        durable, failed, late = (GroupCommitRequest(world, 10) for _ in range(3))
+        durable, failed, late = (GroupCommitRequest(world, 10, 1_000) for _ in range(3))
         durable.complete(True)
         failed.complete(False)
-        assert durable.wait(1_000) is PutMessageStatus.PUT_OK
-        assert failed.wait(1_000) is PutMessageStatus.FLUSH_DISK_TIMEOUT
-        assert late.wait(1_000) is PutMessageStatus.FLUSH_DISK_TIMEOUT
+        assert durable.wait() is PutMessageStatus.PUT_OK
+        assert failed.wait() is PutMessageStatus.FLUSH_DISK_TIMEOUT
+        assert late.wait() is PutMessageStatus.FLUSH_DISK_TIMEOUT
         late.complete(True)  # nobody waits for it any more
 
     lab().run(body)

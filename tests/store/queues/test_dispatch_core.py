@@ -90,7 +90,7 @@ def fill(made: Dispatched, seed: int) -> None:
         key = (head.topic, head.queue_id)
         if misses:
             store.commit_log.topic_queue_table[key] = max(store.commit_log.topic_queue_table.get(key, 0) + misses, 0)
-        assert store.commit_log.put(put).is_stored
+        assert store.commit_log.begin_put(put).append is not None
         if chance.random() < 0.2:
             dispatch_all(store)
     dispatch_all(store)
@@ -179,7 +179,8 @@ def test_what_is_plain_comes_in_columns(tmp_path: Path, core: Core, monkeypatch:
     made = opened(tmp_path / "store", core)
     runs: list[int] = []
     for number in range(40):
-        assert made.store.commit_log.put(Message.of("T", bytes([number]), keys=f"k{number}")).is_stored
+        message = Message.of("T", bytes([number]), keys=f"k{number}")
+        assert made.store.commit_log.begin_put(message).append is not None
     queue = made.store.queues.find_or_create("T", 0)
     put_run = queue.put_run
 

@@ -1,5 +1,7 @@
 """Replication over real sockets: what slaves get, what puts are told, what breaks and mends."""
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -7,6 +9,7 @@ import pytest
 
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.message import GetMessageStatus, PutMessageStatus
+from tornlog.store.replication.ha_service import HAConnection, HAService
 
 from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
 
@@ -317,3 +320,24 @@ def test_a_slave_begins_in_the_middle_though_a_file_was_made_and_never_used(node
     assert slave.stop()
     again = node("slave", BrokerRole.SLAVE, master)
     caught_up(again, master)
+
+
+def test_a_stop_waits_for_the_tasks_of_a_connection_that_is_just_ending(
+    node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_closed, ending = HAService._on_closed, threading.Event()
+
+    def on_closed_slowly(self: HAService, connection: HAConnection) -> None:
+        ending.set()
+        time.sleep(0.3)
+        on_closed(self, connection)
+
+    monkeypatch.setattr(HAService, "_on_closed", on_closed_slowly)
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    slave = following(node, master)
+    (connection,) = master.ha.connections
+    slave.ha.shutdown()
+    assert ending.wait(60)
+    master.ha.shutdown()
+
+    assert [task.join(0) for task in connection._tasks] == [True, True]

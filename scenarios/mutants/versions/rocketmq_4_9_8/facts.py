@@ -156,6 +156,7 @@ FACTS: tuple[Fact, ...] = (
          "nothing in getMessage or queryMessage catches an InternalError: the request is answered SYSTEM_ERROR"),
     Fact("log-time-stands-still", _HAS_NOT,
          "CommitLog.asyncPutMessage and ScheduleMessageService take the wall clock, whatever was stored before"),
+    Fact("flush-answers-all", _HAS_NOT, "doCommit compares what is flushed with the next offset of each request"),
     *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
         "allocate-table-without-lock", "arrival-one-short", "asked-once-too-often", "checkpoint-ahead-of-log",
         "check-meets-what-it-put-back", "checkpoint-in-memory",

@@ -13,6 +13,7 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.mutant import Mutant, Patch
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.client_calls import Pushes
+from tornlog.store.broker.late_answers import LateAnswers
 from tornlog.store.broker.long_polling import PullRequestHoldService
 from tornlog.store.broker.processors.client_manage import ClientManageProcessor
 from tornlog.store.broker.processors.pull import PullMessageProcessor
@@ -21,6 +22,8 @@ from tornlog.store.broker.requests import ResponseCode, response_to
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.session import Session
 from tornlog.store.delivery.transaction_service import TransactionalMessageService
+from tornlog.store.message import PutMessageResult, PutMessageStatus
+from tornlog.store.put_wait import PutWait
 from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
 
 SEEDS = 120
@@ -73,8 +76,16 @@ _pull = PullMessageProcessor._pull
 _send = Session.send
 
 
-def answers_before_it_is_durable(self: Any, message: Any, properties: dict[str, str]) -> Any:
-    return _put_one(self, message, {**properties, "WAIT": "false"})
+def answers_before_it_is_durable(self: Any, message: Any, properties: dict[str, str], late: Any) -> Any:
+    return _put_one(self, message, {**properties, "WAIT": "false"}, late)
+
+
+def says_that_the_time_is_up(self: Any, now_ns: int) -> Any:
+    return PutMessageResult(PutMessageStatus.FLUSH_DISK_TIMEOUT, self.append)
+
+
+def looks_at_nobody(self: Any, now_ns: int) -> list[int]:
+    return []
 
 
 def carries_a_request_out_twice(self: Any, request: Any) -> Any:
@@ -138,7 +149,11 @@ BUGS = {
     ),
     "never asks about half messages": Bug(Pushes, "check_transaction", never_asks, ("TX",), TRANSACTIONAL),
     "answers before it is durable": Bug(
-        SendMessageProcessor, "_put_one", answers_before_it_is_durable, ("DUR",), POWER
+        SendMessageProcessor, "_put_one", answers_before_it_is_durable, ("STATUS",), POWER
+    ),
+    "answers that the time is up before it is": Bug(PutWait, "look", says_that_the_time_is_up, ("STATUS",), POWER),
+    "leaves those that wait without an answer": Bug(
+        LateAnswers, "_take_looks", looks_at_nobody, ("LIVE",), POWER.replace(endings=("stop",))
     ),
     "carries a request out twice": Bug(RemotingServer, "_response", carries_a_request_out_twice, ("ONCE", "QOFF")),
     "answers with what another request was answered": Bug(

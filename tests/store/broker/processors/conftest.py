@@ -9,6 +9,7 @@ import pytest
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.requests import RequestCode
+from tornlog.store.broker.router import LateResponse
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import MessageRecord, decode_record
 from tornlog.store.formats.properties import encode_properties
@@ -161,6 +162,12 @@ class Bench:
         assert route is not None, f"{code} is not supported"
         request = RemotingCommand(code, opaque, version=version, ext_fields=fields, body=body)
         answer = route.processor(request, client)
+        while isinstance(answer, LateResponse):
+            result = answer.look(self.world.clock.monotonic_ns())
+            if result is not None:
+                answer = answer.respond(result)
+            else:
+                self.sleep(1)
         if answer is not None:
             assert (answer.opaque, answer.is_response) == (opaque, True)
             encode_frame(answer)
