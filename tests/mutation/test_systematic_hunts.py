@@ -10,7 +10,7 @@ SEEDS_MAX = 40
 
 FOUND_AT_ONCE = [
     "drop-lock:commit_log.CommitLog.append#1",
-    "drop-notice:flush.GroupCommitService.submit#1",
+    "drop-notice:transient_pool.CommitRealTimeService.commit#1",
     "drop-step:recovery.Recovery._scan_segment#1",
     "drop-sync:flush.FlushRealTimeService.step#1",
     "drop-sync:side_file.SideFile.store#1",
