@@ -246,7 +246,7 @@ EXPIRED_HALF_PUT_BACK = Mutant(
 
 # decision-forgotten-before-dispatch: a producer was answered and decides while dispatch has not come to its half
 # message yet. The check takes the half queue's end for the end of what was put, and the decision for one about a queue
-# that was removed: it forgets it, and another decision counts.
+# that was removed: it forgets it, and another decision counts. What it has not passed yet would be kept without that.
 _original_is_settled = TransactionalMessageCheckService._is_settled
 
 
@@ -255,10 +255,18 @@ def _settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: in
     return is_settled or bool(bit(half_offset >= max(self._half_end(), self._half_offset)))
 
 
+def _forget_settled(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
+    self._passed = passed
+    self._decided = {first for first in self._decided if not is_settled(first)}
+
+
 DECISION_FORGOTTEN_BEFORE_DISPATCH = Mutant(
     "decision-forgotten-before-dispatch",
     "a decision about a half message that is not dispatched yet is forgotten, and another one counts",
-    (Patch(TransactionalMessageCheckService, "_is_settled", _settled_by_dispatch),),
+    (
+        Patch(TransactionalMessageCheckService, "_is_settled", _settled_by_dispatch),
+        Patch(Decisions, "forget", _forget_settled),
+    ),
     ("TX", "ONCE"),
     _EVERYBODY_PAUSED,
 )
