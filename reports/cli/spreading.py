@@ -10,7 +10,7 @@ from ...store.real.world import overlay_world
 from ...store.tools.spread import Item, Judgement, PartSpread, Result
 
 
-def judged_here(judgement: Judgement[Item, Result], item: Item) -> Result:
+def _judged_here(judgement: Judgement[Item, Result], item: Item) -> Result:
     """Return what is found of one part; what is mapped for it is given back."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
@@ -25,10 +25,10 @@ def spread_over(jobs: int) -> Iterator[PartSpread]:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
 
         def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-            return pool.map(partial(judged_here, judgement), items)
+            return pool.map(partial(_judged_here, judgement), items)
 
         yield judged
 
 
 def _in_turn(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-    return map(partial(judged_here, judgement), items)
+    return map(partial(_judged_here, judgement), items)

@@ -3,8 +3,7 @@
 Channel and Processor are the joint between the server, which moves frames, and the processors, which know what they
 mean. The server calls a processor in a task of the processor's pool, so a processor may wait, but a send that waits for
 a sync or a slave holds no task: it is a `LateResponse`. Each kind of request has a pool of its own, so what waits holds
-up only its own kind. `answering` turns what a processor
-raises into a response.
+up only its own kind. `answering` turns what a processor raises into a response.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
