@@ -55,16 +55,14 @@ class PowerCut:
         """Return the metadata changes that may be lost, in order; those Metadata.is_in_order only from the end."""
         metadata, names = self._profile.metadata, self._names
         unsynced = [change for change in names.journal if not change.synced]
-        drive_survives = self._profile.drive_cache_survives
-        if drive_survives:
+        if self._profile.drive_cache_survives:
             unsynced = [change for change in unsynced if not change.acknowledged]
         if metadata is Metadata.ANY:
             return unsynced
         if metadata is Metadata.PREFIX_BUT_LOGGED:
             logged = names.logged()
             return [change for change in unsynced if change.number not in logged]
-        committed = max(names.committed, names.acknowledged) if drive_survives else names.committed
-        return [one for one in unsynced if one.number > committed or not metadata.is_in_order(one)]
+        return [one for one in unsynced if one.number > names.committed or not metadata.is_in_order(one)]
 
     def entries_without(self, lost: Lost, injected: Counter[str]) -> MetadataState:
         """Return names and sizes after these changes are lost, and count them."""
@@ -217,7 +215,7 @@ def fingerprint_of(names: Namespace) -> str:
     for change in names.journal:
         facts = (change.kind, change.number, change.path, change.synced, change.acknowledged)
         digest.update(repr(facts).encode())
-    digest.update(repr((names.committed, names.acknowledged)).encode())
+    digest.update(repr(names.committed).encode())
     for identity, inode in sorted(inodes.items()):
         pending = [(number, at, len(data)) for number, at, data in inode.pending]
         rest = (pending, sorted(inode.stale), inode.in_drive, inode.synced_upto, inode.mtime_ns)

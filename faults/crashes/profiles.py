@@ -19,7 +19,8 @@ smaller than a sector, as persistent memory does by 8 bytes, and drives whose se
 os-crash is there still power: the drive carries out what it has accepted, so no page is torn, and what it only had in
 its cache (`lying sync`) is there.
 
-In order: what survives is a prefix, and any sync commits all before it, as one journal serves the whole file system.
+In order: what survives is a prefix, as one journal serves the whole file system. A sync commits all that came before
+its own file's last change, which for fdatasync and msync is one of length, blocks or names (`Namespace`).
 Grown lengths (xfs and ext4, delayed allocation): blocks are found, and the length is logged, when the data is written
 back, so the length of a file that grew by `write` is lost or not on its own, whatever was logged since; a length asked
 for ahead, as by fallocate, is logged in order. ext4 logs all in one order, so a length that is there vouches for what
@@ -37,7 +38,6 @@ of a run may be smaller than a block, so lengths go by bytes here. Of losses in 
 
 All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole: each image that
 they leave, it can leave, too. POSIX itself promises nothing about sectors: torn-sectors is POSIX without that help.
-Left to strict-posix: on ext4 and xfs the sync of a file that has nothing to log commits nothing.
 Left out, as it would take less: btrfs flushes a new file before it replaces another by rename, xfs flushes a file that
 was emptied when it is closed, and ext4-data keeps `pwrite`s in order with names.
 

@@ -139,12 +139,16 @@ class SimDescriptor:
             inode.zero(number, at, end, injector.wall_ns(self._machine))
         injector.end(self._machine, "zero range", number)
 
-    def sync(self, start: int = 0, end: int | None = None) -> None:
-        """Make the pages of [start, end), by default all, and the size durable. OSError(EIO): they never will be."""
+    def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
+        """Make the pages of [start, end), by default all, and the size durable. OSError(EIO): they never will be.
+
+        data_only: as by fdatasync, which is of use to fewer changes of names.
+        """
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes
         end = size_bytes if end is None else min(end, size_bytes)
-        self._syncs.file(self._machine, SyncWait("sync", self.path), self._inode, min(start, end), end)
+        why = SyncWait("sync", self.path, data_only=data_only)
+        self._syncs.file(self._machine, why, self._inode, min(start, end), end)
 
     def link(self, new: str) -> None:
         """Give the file a name, which nothing has yet, whether it has others or none: FileExistsError."""

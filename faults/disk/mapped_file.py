@@ -41,7 +41,7 @@ class SimMappedFile:
         self._injector = volume.injector
         self._kernel = volume.injector.kernel
         self._syncs = syncs
-        self._msync = SyncWait("msync", path)
+        self._msync = SyncWait("msync", path, data_only=True)
         file = min(inode.identity, _IDENTITY_MAX) << 40
         self._store_word = _NOTE_STORE | file
         self._pwrite_word = _NOTE_PWRITE | file
@@ -120,7 +120,7 @@ class SimMappedFile:
     def fdatasync(self) -> None:
         """Make everything written so far, and the size, durable. OSError(EIO): as for msync."""
         self._pause_open("fdatasync")
-        why = SyncWait("fdatasync", self.path)
+        why = SyncWait("fdatasync", self.path, data_only=True)
         self._syncs.file(self._machine, why, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:

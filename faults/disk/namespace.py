@@ -2,7 +2,14 @@
 
 Which changes a crash may take back depends on the file system, known only when it happens. So the journal keeps both
 answers: a change is `synced` once a sync meant for it is complete (strict POSIX), and everything up to operation
-`committed` is durable because a journal commits in order (ext4): there, any sync commits all that came before.
+`committed` is durable because a journal commits in order (ext4, XFS).
+
+Such a journal may commit at any time, so a sync only vouches for what came before its own file's, or directory's, last
+change: where that is in the journal already, the sync has nothing to wait for. One of data alone (fdatasync, msync,
+O_DSYNC) does not ask for the time of the last write: where it finds no new length, block or name of the file, it
+commits nothing at all. Which changes count is at `sync_file`.
+
+Source: Linux, ext4_sync_file() with i_sync_tid and i_datasync_tid; xfs_fsync_flush_log() with ili_datasync_seq.
 """
 
 import errno
@@ -47,8 +54,6 @@ class Namespace:
         self.durable = MetadataState()
         self.journal: list[Change] = []
         self.committed = -1
-        self.acknowledged = -1
-        """What committed would be if no sync had lied."""
         self._page_bytes = page_bytes
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
@@ -56,6 +61,8 @@ class Namespace:
         """The changes to each file's size and content that no sync of it covers, by `Inode.identity`."""
         self._in_directory: dict[str, list[Change]] = {}
         """The changes to the names in each directory that no sync of it covers."""
+        self._changed_at: dict[str, int] = {}
+        """The last operation that changed each directory, as its file system's journal has it."""
         self._emptied: set[int] = set()
         """The contents of files that were emptied, by `Inode.identity`."""
 
@@ -130,6 +137,7 @@ class Namespace:
         """Make an empty file."""
         assert path not in self.current.names, path
         inode = self._new_inode(mtime_ns)
+        inode.changed_at = number
         self._record(Create(number, path, inode.identity, inode))
         self._add_child(path)
         return inode
@@ -146,6 +154,7 @@ class Namespace:
         inode = self._new_inode(mtime_ns)
         file = self.current.names[path]
         inode.synced_upto = self.current.files[file].synced_upto
+        inode.changed_at = number
         change = Empty(number, path, file, inode)
         self._record(change)
         self._unsynced.setdefault(inode.identity, []).append(change)
@@ -159,12 +168,14 @@ class Namespace:
         is_allocated = inode.identity in self._emptied
         change = Extend(number, path, inode.identity, before_bytes, size_bytes, is_allocated=is_allocated, **how)
         self._record(change)
+        inode.changed_at = number
         self._unsynced.setdefault(inode.identity, []).append(change)
 
     def truncate(self, number: int, path: str, file: int, size_bytes: int, mtime_ns: int) -> None:
         """Take the end of a file away, so that size_bytes are left; its number, not its name, says which."""
         before = self.current.files[file]
         inode = before.cut(self._inodes, size_bytes, mtime_ns)
+        inode.changed_at = number
         self._inodes += 1
         change = Truncate(number, path, file, inode, size_bytes)
         self._record(change)
@@ -173,14 +184,20 @@ class Namespace:
 
     def unlink(self, number: int, path: str) -> None:
         """Remove a name that exists."""
-        self._record(Unlink(number, path, self.current.names[path]))
+        file = self.current.names[path]
+        self.current.files[file].changed_at = number
+        self._record(Unlink(number, path, file))
         self._remove_child(path)
 
     def rename(self, number: int, path: str, target: str) -> None:
         """Move a name that exists to a target whose directory exists."""
+        file = self.current.names[path]
+        inode = self.current.files[file]
         if target in self.current.names:
-            self._allocate(self.current.files[self.current.names[path]].identity)
-        self._record(Rename(number, path, target, self.current.names[path]))
+            self._allocate(inode.identity)
+        inode.changed_at = number
+        self._record(Rename(number, path, target, file))
+        self._changed_at[parent_of(path)] = number
         self._remove_child(path)
         self._add_child(target)
 
@@ -194,17 +211,27 @@ class Namespace:
 
     def exchange(self, number: int, path: str, target: str) -> None:
         """Let what is at two paths change places."""
+        for one in (path, target):
+            inode = self.current.inode(one)
+            if inode is not None:
+                inode.changed_at = number
         self._relocate(RenameExchange(number, path, target))
 
     def _relocate(self, change: RenameDirectory | RenameExchange) -> None:
         where = change.after
         self._children = {where(path): names for path, names in self._children.items()}
         self._in_directory = {where(path): changes for path, changes in self._in_directory.items()}
+        self._changed_at = {where(path): number for path, number in self._changed_at.items()}
         self._record(change)
+        for one in (change.path, change.target):
+            for directory in (one, parent_of(one)):
+                if directory in self.current.directories:
+                    self._changed_at[directory] = change.number
 
     def link(self, number: int, target: str, file: int) -> None:
         """Give a file one more name, in a directory that exists."""
         assert target not in self.current.names, target
+        self.current.files[file].changed_at = number
         self._record(Link(number, target, file))
         self._add_child(target)
 
@@ -219,6 +246,7 @@ class Namespace:
         """Make a directory below an existing one."""
         assert path not in self.current.directories, path
         self._record(MakeDirectory(number, path))
+        self._changed_at[path] = number
         self._children[path] = set()
         self._add_child(path)
 
@@ -226,20 +254,33 @@ class Namespace:
         """Remove an empty directory."""
         assert not self._children[path], (path, self._children[path])
         self._record(RemoveDirectory(number, path))
+        self._changed_at.pop(path, None)
         del self._children[path]
         self._remove_child(path)
 
-    def sync_file(self, inode: Inode, upto: int) -> None:
-        """Make a file's size durable, as far as operations up to number upto made it."""
+    def sync_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool = False) -> None:
+        """Make a file's size durable, as far as operations up to number upto made it.
+
+        To be called before the writes of [start, end) become durable: all changes of the file's names and length count
+        as its own, and its writes; for a sync of data only those in the range that blocks are yet to be found for.
+        """
         inode.synced_upto = max(inode.synced_upto, upto)
-        self._sync(self._unsynced, inode.identity, upto)
+        if self.journal:
+            written_at = inode.allocating_at(upto, start, end) if data_only else inode.written_at
+            self._commit(max(inode.changed_at, written_at), upto)
+        self._mark_synced(self._unsynced, inode.identity, upto)
 
     def sync_directory(self, path: str, upto: int) -> None:
         """Make durable what operations up to number upto did to the names in one directory."""
-        self._sync(self._in_directory, path, upto)
+        self._commit(self._changed_at.get(path, -1), upto)
+        self._mark_synced(self._in_directory, path, upto)
 
-    def _sync(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
-        self.committed = max(self.committed, upto)  # a journal commits in order, with all that came before
+    def _commit(self, changed_at: int, upto: int) -> None:
+        # A journal commits in order, with all that came before. If it changed again behind upto, when it did before
+        # is not known: all of it is taken for committed, which a crash may contradict, but never has to.
+        self.committed = max(self.committed, min(changed_at, upto))
+
+    def _mark_synced(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
         changes = unsynced.pop(key, ())
         later = [change for change in changes if change.number > upto]
         if later:
@@ -251,12 +292,10 @@ class Namespace:
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
         """Note that sync_file would have succeeded; return whether it would have changed anything."""
-        self.acknowledged = max(self.acknowledged, upto)
         return _acknowledge(self._unsynced.get(inode.identity, ()), upto)
 
     def acknowledge_directory(self, path: str, upto: int) -> bool:
         """Note that sync_directory would have succeeded; return as acknowledge_file does."""
-        self.acknowledged = max(self.acknowledged, upto)
         return _acknowledge((change for change in self.journal if change.directory == path), upto)
 
     def lay_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
@@ -327,6 +366,7 @@ class Namespace:
         self.journal.append(change)
         directory = change.directory
         if directory is not None:
+            self._changed_at[directory] = change.number
             self._in_directory.setdefault(directory, []).append(change)
 
     def _allocate(self, identity: int) -> None:

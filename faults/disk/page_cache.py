@@ -40,8 +40,8 @@ class Inode:
     """
 
     __slots__ = (
-        *("_durable", "_frozen", "cache", "flaws", "identity", "in_drive", "loaded", "mtime_ns"),
-        *("page_bytes", "pending", "readable", "stale", "synced_upto"),
+        *("_durable", "_frozen", "_wrote_at", "cache", "changed_at", "flaws", "identity", "in_drive", "loaded"),
+        *("mtime_ns", "page_bytes", "pending", "readable", "stale", "synced_upto"),
     )
 
     def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
@@ -61,6 +61,10 @@ class Inode:
         """Pages whose data a failed sync dropped."""
         self.synced_upto = -1
         """The last operation that a sync of this file covers."""
+        self.changed_at = -1
+        """The last operation that changed its names or length."""
+        self._wrote_at = -1
+        """The last one that wrote what is not pending any more."""
         self.in_drive: tuple[Range, ...] = ()
         """What of pending a sync has acknowledged though it only is in the drive's volatile cache."""
         self._durable = _NOTHING
@@ -87,6 +91,28 @@ class Inode:
     def mtime_ms(self, wall_start_ms: int) -> int:
         """Return the wall-clock ms of the last write, for a kernel whose wall clock began at wall_start_ms."""
         return wall_start_ms + self.mtime_ns // 1_000_000
+
+    @property
+    def written_at(self) -> int:
+        """Return the last operation that wrote to it, -1 if none has."""
+        return self.pending[-1][0] if self.pending else self._wrote_at
+
+    def allocating_at(self, upto: int, start: int, end: int) -> int:
+        """Return the last operation up to one that wrote to a page of [start, end) without a block; -1: none has.
+
+        A page that is all zeros on the disk is taken for one without.
+        """
+        page_bytes = self.page_bytes
+        durable = self._durable if self.loaded is None else self.loaded.held
+        covered = _pages(start, end - start, page_bytes)
+        for number, at, data in reversed(self.pending):
+            if number > upto:
+                continue
+            touched = _pages(at, len(data), page_bytes)
+            for page in range(max(touched.start, covered.start), min(touched.stop, covered.stop)):
+                if not bytes(durable[page * page_bytes : (page + 1) * page_bytes]).strip(b"\0"):
+                    return number
+        return -1
 
     @property
     def is_clean(self) -> bool:
@@ -184,6 +210,7 @@ class Inode:
         rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
         rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
         rest.synced_upto, rest.in_drive, rest.flaws = self.synced_upto, self.in_drive, self.flaws
+        rest._wrote_at = self.written_at
         return rest
 
     def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
@@ -212,6 +239,7 @@ class Inode:
         pending = self.pending
         if not pending:
             return
+        self._wrote_at = pending[-1][0]
         page_bytes = self.page_bytes
         start -= start % page_bytes  # write-back knows whole pages only
         end += -end % page_bytes
@@ -274,6 +302,7 @@ class Inode:
 
         A page that was written again since operation upto is still dirty and keeps all of its writes.
         """
+        self._wrote_at = self.written_at
         early: set[int] = set()
         late: set[int] = set()
         for number, at, data in self.pending:

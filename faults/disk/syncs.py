@@ -54,14 +54,18 @@ _Saved = tuple[int, int, bytes]
 
 
 class SyncWait(Waiting):
-    """Waiting for a sync: msync, fdatasync, sync or sync directory of one path."""
+    """Waiting for a sync: msync, fdatasync, sync or sync directory of one path.
 
-    __slots__ = ("kind", "path")
+    data_only: it is one of a file's data and what it takes to find them again, not of times.
+    """
 
-    def __init__(self, kind: str, path: str) -> None:
+    __slots__ = ("data_only", "kind", "path")
+
+    def __init__(self, kind: str, path: str, *, data_only: bool = False) -> None:
         super().__init__(f"{kind} {path}")
         self.kind = kind
         self.path = path
+        self.data_only = data_only
 
 
 class Timing(Protocol):
@@ -107,7 +111,7 @@ class DriveCache:
     _names: Namespace
     _held: list[Callable[[], None]] = field(default_factory=list)
 
-    def hold_file(self, inode: Inode, upto: int, start: int, end: int) -> bool:
+    def hold_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
         """Take what a file's sync would make durable; return whether there is anything."""
         grown = self._names.acknowledge_file(inode, upto)
         if not inode.covered_pages(upto, start, end) and not grown:
@@ -115,9 +119,9 @@ class DriveCache:
         inode.in_drive = (*inode.in_drive, (upto, start, end))
 
         def secure() -> None:
+            self._names.sync_file(inode, upto, start, end, data_only=data_only)
             inode.make_durable(upto, start, end)
             inode.in_drive = ()
-            self._names.sync_file(inode, upto)
 
         self._held.append(secure)
         return True
@@ -169,15 +173,15 @@ class Syncs:
         ):
             self._fail(machine, why, number)
         lies = faults.lying_sync_chance > 0.0 and self._lies(why)
-        if lies and self._drive.hold_file(inode, number, start, end):
+        if lies and self._drive.hold_file(inode, number, start, end, data_only=why.data_only):
             self._note_lie(number)
         else:
             self._drive.flush()  # an honest answer is a cache flush command, which secures all that the drive holds
+            self._names.sync_file(inode, number, start, end, data_only=why.data_only)
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
                 self._write_astray(why.path, inode, number, start, end)
             else:
                 inode.make_durable(number, start, end)
-            self._names.sync_file(inode, number)
         if number == injector.crash_at:
             injector.crash_now(machine, why.kind)
 

@@ -11,7 +11,8 @@ order of their paths, have the first ones.
     truncate          -       -        which  size    -      -
     allocate          -       -        which  offset  bytes  -        the file is at least that long: at + size
     zero range        -       -        which  offset  bytes  -        what of it is in the file is zeros
-    sync              -       -        which  offset  bytes  -        fsync, fdatasync, msync; size 0: all of it
+    sync              -       "data"   which  offset  bytes  -        fsync; with a target fdatasync, msync, O_DSYNC;
+                                                                      size 0: all of it
     rename            old     new      -      -       -      -        of a file, or of a directory with all it holds
     exchange          one     other    -      -       -      -        RENAME_EXCHANGE
     link              old     new      -      -       -      -        path "": of the file by its number
@@ -56,6 +57,8 @@ RENAME, EXCHANGE, LINK, SYMLINK, UNLINK = "rename", "exchange", "link", "symlink
 MAKE_DIRECTORY, REMOVE_DIRECTORY = "make directory", "remove directory"
 SYNC, SYNC_DIRECTORY, SYNC_ALL = "sync", "sync directory", "sync all"
 FAILED_SYNC, LYING_SYNC, FAULT = "failed sync", "lying sync", "fault"
+DATA = "data"
+"""The target of a sync that is one of data only: of no times, and so of fewer names of other files."""
 INJECTED = (FAILED_SYNC, LYING_SYNC, FAULT)
 """What a program did not do by itself: faults that its calls were made to meet."""
 ACKNOWLEDGE = "acknowledge"

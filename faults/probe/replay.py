@@ -147,7 +147,8 @@ class Replayer:
             case steps.ZERO_RANGE:
                 self._file(step).zero(step.at, step.size)
             case steps.SYNC:
-                self._file(step).sync(step.at, step.at + step.size if step.size else None)
+                end = step.at + step.size if step.size else None
+                self._file(step).sync(step.at, end, data_only=step.target == steps.DATA)
             case steps.FAILED_SYNC if step.file >= 0:
                 self._fail_to_sync(step)
             case steps.FAILED_SYNC:

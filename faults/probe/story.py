@@ -68,7 +68,8 @@ def described(record: ProgramRecord, step: Step) -> str:
         case steps.ZERO_RANGE:
             return f"zero {name} [{step.at}, {end})"
         case steps.SYNC:
-            return f"sync {name} [{step.at}, {end})" if step.size else f"sync {name}"
+            what = f"sync {step.target} of" if step.target else step.kind
+            return f"{what} {name} [{step.at}, {end})" if step.size else f"{what} {name}"
         case steps.FAILED_SYNC | steps.LYING_SYNC:
             whole = named(step.path) if step.path else name if step.file >= 0 else "of all files"
             return f"{step.kind} {whole} [{step.at}, {end})" if step.size else f"{step.kind} {whole}"

@@ -13,7 +13,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from ..record import ALLOCATE, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE
+from ..record import ALLOCATE, DATA, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE
 from .recorder import ProgramRecorder
 
 _CHUNK_BYTES = 1 << 20
@@ -163,7 +163,7 @@ class OsCalls:
             data = b"".join(bytes(memoryview(buffer).cast("B")) for buffer in buffers)
             self._recorder.wrote(fd, file, at, data[:written])
             if flags & (os.RWF_SYNC | os.RWF_DSYNC):
-                self._recorder.add(SYNC, file=file)
+                self._recorder.add(SYNC, target="" if flags & os.RWF_SYNC else DATA, file=file)
             return written
 
     def sendfile(self, out_fd: int, in_fd: int, offset: int | None, count: int, *others: Any, **named: Any) -> int:
@@ -253,13 +253,13 @@ class OsCalls:
 
     def fsync(self, fd: Any) -> None:
         """Stand for os.fsync, of a file or a directory."""
-        self._sync(_fsync, fd)
+        self._sync(_fsync, fd, "")
 
     def fdatasync(self, fd: Any) -> None:
         """Stand for os.fdatasync."""
-        self._sync(_fdatasync, fd)
+        self._sync(_fdatasync, fd, DATA)
 
-    def _sync(self, real: Callable[[Any], None], fd: Any) -> None:
+    def _sync(self, real: Callable[[Any], None], fd: Any, target: str) -> None:
         """Note a sync. On the program's disk it is not carried out: a directory that is thrown away needs none."""
         descriptor = fd if isinstance(fd, int) else fd.fileno()
         file = self._file_of(descriptor)
@@ -267,7 +267,7 @@ class OsCalls:
             is_directory = file is None and S_ISDIR(os.fstat(descriptor).st_mode)
             where = self._disk_path(".", descriptor) if is_directory else None
             if file is not None:
-                self._recorder.add(SYNC, file=file)
+                self._recorder.add(SYNC, target=target, file=file)
             elif where is not None:
                 self._recorder.add(SYNC_DIRECTORY, where)
             else:

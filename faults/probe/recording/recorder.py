@@ -15,6 +15,7 @@ from types import CodeType, FrameType
 from ..record import (
     ACKNOWLEDGE,
     CREATE,
+    DATA,
     FILE_BYTES_MAX,
     LINK,
     MAKE_DIRECTORY,
@@ -249,8 +250,9 @@ class ProgramRecorder:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file, or {RECORD_BYTES_MAX} in all")
         if data and not self._is_full:
             self._add((WRITE, "", "", file, at, 0, data, self._stacks.present(), self._task()))
-        if self.writes_synchronously and fcntl(descriptor, F_GETFL) & os.O_DSYNC:
-            self.add(SYNC, file=file)
+        how = fcntl(descriptor, F_GETFL) & os.O_SYNC if self.writes_synchronously else 0
+        if how & os.O_DSYNC:
+            self.add(SYNC, target="" if how == os.O_SYNC else DATA, file=file)
 
     def acknowledged(self, text: str, *, printed: bool = False) -> None:
         """Note a promise, or a line that was printed."""

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from stat import S_ISDIR
 
-from ..record import ALLOCATE, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE, ZERO_RANGE
+from ..record import ALLOCATE, DATA, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE, ZERO_RANGE
 from . import asynchronous, ptrace
 from .asynchronous import EventRing, Request
 from .files import KnownFile, KnownFiles, inside
@@ -100,7 +100,8 @@ class ContentCalls:
                 start = at
             self._wrote(file, start, count)
             if how & (_RWF_DSYNC | _RWF_SYNC) or flags & os.O_DSYNC:
-                self._notes.add(SYNC, file=file.number, at=start, size=count)
+                target = "" if how & _RWF_SYNC or flags & os.O_SYNC == os.O_SYNC else DATA
+                self._notes.add(SYNC, target=target, file=file.number, at=start, size=count)
 
         return finish
 
@@ -148,7 +149,8 @@ class ContentCalls:
                     self._notes.unseen("io_submit", late)
                 elif request.opcode in _AIO_SYNCS:
                     if result == 0:
-                        self._notes.add(SYNC, file=file.number)
+                        target = DATA if request.opcode == asynchronous.FDATASYNC else ""
+                        self._notes.add(SYNC, target=target, file=file.number)
                 elif result > 0:
                     self._wrote(file, request.at, result)
 
@@ -198,14 +200,19 @@ class ContentCalls:
     # -- syncs ---------------------------------------------------------------------------------------
 
     def on_fsync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Cover fsync(2) and fdatasync(2), of files and directories."""
+        """Cover fsync(2), of files and directories."""
+        return self._synced(thread, fd, "")
+
+    def on_fdatasync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
+        """Cover fdatasync(2), of files and directories."""
+        return self._synced(thread, fd, DATA)
+
+    def _synced(self, thread: TracedThread, fd: int, target: str) -> Finish | None:
         file = self._files.state(thread.id, fd).file
         if file is not None:
-            return self._noted(lambda: self._notes.add(SYNC, file=file.number))
+            return self._noted(lambda: self._notes.add(SYNC, target=target, file=file.number))
         path = self._directory(thread.id, fd)
         return None if path is None else self._noted(lambda: self._notes.add(SYNC_DIRECTORY, path))
-
-    on_fdatasync = on_fsync
 
     def _directory(self, thread: int, fd: int) -> str | None:
         name = f"/proc/{thread}/fd/{fd & 0xFFFF_FFFF}"

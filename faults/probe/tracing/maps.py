@@ -14,7 +14,7 @@ All open pages are looked at before any other step is noted, so the order of pag
 import os
 import signal
 
-from ..record import SYNC, ZERO_RANGE
+from ..record import DATA, SYNC, ZERO_RANGE
 from . import ptrace
 from .files import KnownFile, KnownFiles
 from .machines import Architecture
@@ -177,7 +177,7 @@ class MapCalls:
                 length = part.end - part.start
                 if part.at == 0 and length >= part.file.size_bytes:
                     length = 0
-                self._notes.add(SYNC, file=part.file.number, at=part.at, size=length)
+                self._notes.add(SYNC, target=DATA, file=part.file.number, at=part.at, size=length)
 
         return finish
 

@@ -111,7 +111,7 @@ def test_every_way_to_write_through_a_descriptor_is_recorded(recorded: Recorded)
         ("allocate", 0, 0, 20),
         ("truncate", 0, 15),
         ("truncate", 0, 12),
-        ("sync", 0, 0),
+        ("sync", "data", 0, 0),
         ("create", f"{FILES}/copy", 1, 0),
         ("write", 1, 0, b"1AB4"),
         ("write", 1, 10, b"89\0"),
@@ -184,11 +184,13 @@ def test_a_file_opened_to_be_written_synchronously_is_synced_by_each_write(recor
             file = os.open("file", os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
             os.write(file, b"a")
             open("other", "wb", 0).write(b"b")
+            os.write(os.open("file", os.O_WRONLY | os.O_SYNC), b"c")
             """
         )
     )
 
-    assert [step.kind for step in steps] == ["create", "write", "sync", "create", "write"]
+    assert [step.kind for step in steps] == ["create", "write", "sync", "create", "write", "write", "sync"]
+    assert [step.target for step in steps if step.kind == "sync"] == ["data", ""], "O_DSYNC asks for no times"
 
 
 def test_emptying_is_recorded_of_files_that_there_were_already(recorded: Recorded) -> None:

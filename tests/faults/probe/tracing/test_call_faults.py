@@ -130,7 +130,7 @@ STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
             BEGUN,
             "sync directory /files",
             "acknowledge None",
-            "failed sync #0",
+            "failed sync data #0",
             "acknowledge EIO",
             "sync #0",
             "acknowledge None",
@@ -145,7 +145,7 @@ STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
         m[4096] = 7
         tried(m.flush, 4096, 4096)
         """,
-        [BEGUN, "truncate #0 @12288", r"store #0 @4096 '\x07'", "failed sync #0 @4096 +4096", "acknowledge EIO"],
+        [BEGUN, "truncate #0 @12288", r"store #0 @4096 '\x07'", "failed sync data #0 @4096 +4096", "acknowledge EIO"],
     ),
     "a write whose sync fails has written, and leaves the position where it was": (
         CallFault(FaultKind.FAILED_SYNC, 1),
@@ -153,17 +153,17 @@ STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
         [
             BEGUN,
             "write #0 'one'",
-            "failed sync #0 +3",
+            "failed sync data #0 +3",
             "acknowledge EIO",
             "write #0 'two'",
-            "sync #0 +3",
+            "sync data #0 +3",
             "acknowledge 3",
         ],
     ),
     "a write that is asked to sync is struck as well": (
         CallFault(FaultKind.FAILED_SYNC, 1),
         "f = begun(); tried(os.pwritev, f, [b'x'], 5); tried(os.pwritev, f, [b'y'], 5, os.RWF_DSYNC)",
-        [BEGUN, "write #0 @5 'x'", "acknowledge 1", "write #0 @5 'y'", "failed sync #0 @5 +1", "acknowledge EIO"],
+        [BEGUN, "write #0 @5 'x'", "acknowledge 1", "write #0 @5 'y'", "failed sync data #0 @5 +1", "acknowledge EIO"],
     ),
     "a failed sync of a file system is one of all files": (
         CallFault(FaultKind.FAILED_SYNC, 1),
@@ -186,10 +186,10 @@ STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
         [
             BEGUN,
             "write #0 'one'",
-            "lying sync #0 +3",
+            "lying sync data #0 +3",
             "acknowledge 3",
             "write #0 @3 'two'",
-            "sync #0 @3 +3",
+            "sync data #0 @3 +3",
             "acknowledge 3",
         ],
     ),

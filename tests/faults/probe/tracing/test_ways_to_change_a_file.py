@@ -79,7 +79,7 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             "create /files/f #0",
             "write #0 'aaa...10000'",
             "write #0 @9 'd'",
-            "sync #0 @9 +1",
+            "sync data #0 @9 +1",
             "write #0 @10000 'app'",
             "write #0 @100 'here'",
         ],
@@ -130,7 +130,7 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             "create /files/f #0",
             "write #0 'aaa...10000'",
             "write #0 'sync'",
-            "sync #0 +4",
+            "sync data #0 +4",
             "write #0 @50 'all'",
             "sync #0 @50 +3",
         ],
@@ -176,7 +176,7 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             "write #0 'aaa...10000'",
             "write #0 @2000 'asynchronous'",
             "write #0 @4000 'async'",
-            "sync #0",
+            "sync data #0",
         ],
     ),
     "asynchronous direct writes, too": (
@@ -443,7 +443,7 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             "create /files/f #0",
             "write #0 'aaa...10000'",
             "sync #0",
-            "sync #0",
+            "sync data #0",
             "make directory /files/d",
             "sync directory /files/d",
             "sync directory /files",
@@ -461,7 +461,13 @@ WAYS: dict[str, tuple[str, list[str] | None]] = {
             done(libc.msync(long(address(m)), long(4096), 1))
             done(libc.sync_file_range(f, long(0), long(0), 7))
             """,
-        ["create /files/f #0", "write #0 'aaa...12288'", "store #0 @5000 'B'", "sync #0 @4096 +4096", "sync #0"],
+        [
+            "create /files/f #0",
+            "write #0 'aaa...12288'",
+            "store #0 @5000 'B'",
+            "sync data #0 @4096 +4096",
+            "sync data #0",
+        ],
     ),
     "stores through a map are steps in their order": (
         """

@@ -1,0 +1,141 @@
+"""What a sync vouches for beside its own file, where a journal commits in order: all before the file's last change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+
+START = Image({"/log": FileImage(b"l" * 8192, 0), "/d/old": FileImage(b"o", 0)}, ("/d",))
+Body = Callable[[Any], None]
+
+
+def made(files: Any) -> None:
+    files.write("/new", b"")
+
+
+def is_safe(make_rig: Callable[..., Any], profile: str, *bodies: Body) -> bool:
+    """Whether /new is there after each of many power cuts."""
+    kept = 0
+    for seed in range(30):
+        rig = make_rig(seed=str(seed), image=START)
+        for body in bodies:
+            body(rig.files)
+        kept += "/new" in rig.cut(profile).files
+    assert kept > 0
+    return kept == 30
+
+
+def stored_and_synced(files: Any) -> None:
+    mapped = files.map("/log", 8192)
+    mapped.store(10, b"in place")
+    mapped.msync(0, 4096)
+
+
+def written_and_datasynced(files: Any) -> None:
+    mapped = files.map("/log", 8192)
+    mapped.pwrite(10, b"in place")
+    mapped.fdatasync()
+
+
+def synced(files: Any) -> None:
+    files.sync("/log")
+
+
+def appended_and_datasynced(files: Any) -> None:
+    log = files.open("/log")
+    log.write(8192, b"more")
+    log.sync(data_only=True)
+
+
+def longer(files: Any) -> None:
+    files.open("/log").allocate(3 * 4096)
+
+
+def stored_in_a_new_page(files: Any) -> None:
+    mapped = files.map("/log", 3 * 4096)
+    mapped.store(8192, b"first")
+    mapped.msync(8192, 3 * 4096)
+
+
+def stored_beside_a_new_page(files: Any) -> None:
+    mapped = files.map("/log", 3 * 4096)
+    mapped.store(8192, b"first")
+    mapped.store(10, b"in place")
+    mapped.msync(0, 4096)
+
+
+def synced_whole(files: Any) -> None:
+    files.map("/log", 3 * 4096).msync(0, 3 * 4096)
+
+
+JOURNALS = ("ext4", "ext4-ordered", "ext4-data", "xfs")
+VOUCHES: dict[str, tuple[Body, ...]] = {
+    "fsync behind a write in place: the time of the write is in the journal": (
+        *(made, lambda files: files.map("/log", 8192).store(10, b"in place")),
+        synced,
+    ),
+    "fsync behind a write in place that msync has made durable": (made, stored_and_synced, synced),
+    "fdatasync of a file that has become longer": (made, appended_and_datasynced),
+    "msync of a page that has no block yet": (longer, synced_whole, made, stored_in_a_new_page),
+    "msync of any page of a file that has got another name": (
+        *(made, lambda files: files.rename("/log", "/d/log")),
+        *(lambda files: files.map("/d/log", 8192).store(0, b"x"), lambda files: files.map("/d/log", 8192).msync(0, 10)),
+    ),
+    "a sync of the directory": (made, lambda files: files.sync_directory("/")),
+    "a sync of the directory that a file was moved from later": (
+        *(made, lambda files: files.rename("/d/old", "/old")),
+        lambda files: files.sync_directory("/d"),
+    ),
+    "a sync of a directory that was made later": (
+        *(made, lambda files: files.make_directories("/e")),
+        lambda files: files.sync_directory("/e"),
+    ),
+}
+VOUCHES_NOT: dict[str, tuple[Body, ...]] = {
+    "msync of a page that has its block": (made, stored_and_synced),
+    "fdatasync of a file that is as long as it was": (made, written_and_datasynced),
+    "msync beside a page that has no block yet": (longer, synced_whole, made, stored_beside_a_new_page),
+    "fsync of a file that was last written before": (
+        *(lambda files: files.write("/log", b"once"), made),
+        synced,
+    ),
+    "fsync of a file that nobody has changed": (made, synced),
+    "a sync of another directory": (made, lambda files: files.sync_directory("/d")),
+}
+
+
+@pytest.mark.parametrize("profile", JOURNALS)
+@pytest.mark.parametrize("case", VOUCHES)
+def test_a_sync_commits_what_came_before_its_files_last_change(
+    make_rig: Callable[..., Any], profile: str, case: str
+) -> None:
+    assert is_safe(make_rig, profile, *VOUCHES[case])
+
+
+@pytest.mark.parametrize("profile", JOURNALS)
+@pytest.mark.parametrize("case", VOUCHES_NOT)
+def test_a_sync_that_has_nothing_to_log_commits_nothing(make_rig: Callable[..., Any], profile: str, case: str) -> None:
+    assert not is_safe(make_rig, profile, *VOUCHES_NOT[case])
+
+
+def test_a_page_that_was_synced_with_zeros_alone_is_taken_for_one_without_a_block(make_rig: Callable[..., Any]) -> None:
+    def stored(files: Any) -> None:
+        files.map("/log", 3 * 4096).store(8192, bytes(10))
+
+    assert is_safe(make_rig, "ext4", longer, stored, synced_whole, made, stored_in_a_new_page)
+
+
+def test_a_lie_about_a_sync_of_data_is_one_of_a_sync_of_data_when_the_drive_has_it(
+    make_rig: Callable[..., Any],
+) -> None:
+    for seed in range(30):
+        rig = make_rig(seed=str(seed), image=START)
+        made(rig.files)
+        with rig.disk.with_faults(lying_sync_chance=1.0):
+            stored_and_synced(rig.files)
+        rig.files.sync_directory("/d")  # an honest one: the drive's cache is flushed
+        if "/new" not in rig.cut("ext4").files:
+            return
+    raise AssertionError("it commits the names")
