@@ -13,6 +13,7 @@ from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...store.message_store import MessageStore
+from ...store.retention.cleaning import MANUAL_PASSES
 from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.invariants import clean, live, quiescence
@@ -138,13 +139,21 @@ class Settling:
     def clean(self, store: MessageStore, disk: Disk) -> None:
         """Wait until what expired is gone and queues begin where the log does.
 
-        After a failed sync nothing expires that rests upon it.
+        After a failed sync nothing expires that rests upon it. A request to delete lasts for some passes, which may all
+        have been in vain, as while queues were not durable; then it is made again.
         """
+        asks_again = True
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
         deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns()
         while violations := self.judge.uncleaned(store, disk):
             if self.kernel.now_ns - self.paused_ns() > deadline_ns:
+                passes_ms = MANUAL_PASSES * store.config.clean_resource_interval_ms
+                if asks_again and self.kernel.now_ns > passes_ms * 1_000_000:
+                    asks_again = False
+                    store.execute_delete_files_manually()
+                    deadline_ns += limit_ms * 1_000_000
+                    continue
                 if must_recover or not allowances.errors(disk):
                     self.judge.report(violations)
                 break

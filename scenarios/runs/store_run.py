@@ -214,6 +214,7 @@ class Run(Execution):
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         self._ledger.progress_is_final = not crashed and self._progress.is_persisted
         offline_faults, store = self._offline_faults, self._store
+        offline_faults.note_damage(disk.damage)
         if not crashed:
             assert store is not None, "a store that was stopped had been opened"
             guarantees.note_stop(self._ledger)

@@ -1,7 +1,7 @@
 """What happens to a store's files while it is off: between two lives of one run, and not in any machine of it."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ...faults.disk.disk import Disk
@@ -45,6 +45,10 @@ class OfflineFaults:
     _odd_starts: int = field(default=0, init=False)
     _strays: set[str] = field(default_factory=set, init=False)
     """The paths of files that are not the store's, and must stay."""
+
+    def note_damage(self, damage: Iterable[DamagedRange]) -> None:
+        """Note what a disk has done to files in a life: one that it has struck is as it was by nobody's promise."""
+        self._strays -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None) -> Image:
         """Return what is on the disk when the next life begins, given what a store that was stopped left there.

@@ -37,7 +37,8 @@ from ..world import Files, World
 
 SEGMENTS_PER_PASS = 10
 _HOUR_MS = 3_600_000
-_MANUAL_PASSES = 20
+MANUAL_PASSES = 20
+"""How many passes a request to delete lasts for, be they in vain."""
 
 FIRST_CHECK_MS = 1_000
 CHECK_INTERVAL_MS = 10_000
@@ -116,7 +117,7 @@ class CleanCommitLog:
 
     def delete_manually(self) -> None:
         """Have the next passes delete what has expired, whatever the hour."""
-        self._manual.set(_MANUAL_PASSES)
+        self._manual.set(MANUAL_PASSES)
 
     def run(self) -> int:
         """Do one pass; return how many segments went. Raises OSError if one did not, and a later pass goes on there."""

@@ -114,6 +114,18 @@ def test_a_sync_of_a_range_covers_its_pages_and_no_others() -> None:
     assert crash_contents(*MADE, *stores, Step("sync", file=0, size=9 * PAGE_BYTES)) == {one + one}
 
 
+@pytest.mark.parametrize(("target", "may_be_lost"), [("", False), ("data", True)])
+def test_a_sync_of_data_commits_no_name_on_ext4_where_the_file_is_as_long_as_it_was(
+    target: str, may_be_lost: bool
+) -> None:
+    in_place = (Step("write", file=0, data=b"x"), Step("sync", target=target, file=0))
+    new = Step("create", "/files/new", file=1)
+
+    found = crash_contents(CREATE, *in_place, new, *in_place, profile="ext4", path="/files/new")
+
+    assert (None in found) is may_be_lost
+
+
 def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
     store = Step("store", file=0, at=PAGE_BYTES - 1, data=b"abc")
     points = list(Replayer(record_of(*MADE, store), EMPTY).points())

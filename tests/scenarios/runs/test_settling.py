@@ -1,11 +1,14 @@
 """Settling: for how long a run waits, on a clock that a sleep moves."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle import allowances
+from tornlog.scenarios.oracle.invariants import clean, live
 from tornlog.scenarios.oracle.invariants.quiescence import Cursor
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.settling import Settling
@@ -25,8 +28,8 @@ class Waiting:
         self._comes_ns = comes_ms * 1_000_000
         world = SimpleNamespace(tasks=SimpleNamespace(sleep=self._sleep))
         self._store = SimpleNamespace(world=world)
-        judge = SimpleNamespace(report=self._report)
-        self._settling = Settling(plan, self, Ledger(), judge, str, paused_ns)
+        self._judge = SimpleNamespace(report=self._report)
+        self._settling = Settling(plan, self, Ledger(), self._judge, str, paused_ns)
 
     def _sleep(self, ms: int) -> None:
         self.now_ns += ms * 1_000_000
@@ -37,6 +40,15 @@ class Waiting:
     def _cursors(self) -> list[Cursor]:
         at = 1 if self.now_ns >= self._comes_ns else 0
         return [Cursor("flush", "a service", at, 1, WITHIN_MS)]
+
+    def clean(self, uncleaned: Callable[[], list[str]], ask: Callable[[], None]) -> None:
+        """Wait until nothing has expired that stays. ask: what asks for a deletion."""
+        self._store.execute_delete_files_manually = ask
+        self._store.config = SimpleNamespace(clean_resource_interval_ms=10_000)
+        self._judge.uncleaned = lambda store, disk: uncleaned()
+        self._judge.answers_of_the_removed = lambda store: None
+        disk = SimpleNamespace(injected=Counter(), is_stopped=False)
+        self._settling.clean(self._store, disk)
 
     def run(self) -> bool:
         return self._settling._await(self._store, self._cursors)
@@ -61,3 +73,25 @@ def test_the_time_that_tasks_were_paused_for_is_not_held_against_a_service(quiet
     waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda: waiting.now_ns // 2)
     with pytest.raises(Late):
         waiting.run()
+
+
+@pytest.mark.parametrize(("began_s", "judged"), [(0, True), (300, False)])
+def test_a_deletion_is_asked_for_again_only_when_all_passes_of_the_first_request_can_be_over(
+    began_s: int, judged: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(quiet_plan, 0, int)
+    waiting.now_ns = began_s * 1_000_000_000
+    asked: list[int] = []
+    monkeypatch.setattr(clean, "passes_ms_max", lambda store, work_ms: 1_000)
+    monkeypatch.setattr(live, "work_ms_max", lambda plan, store: 0)
+    monkeypatch.setattr(allowances, "cannot_pass", lambda disk: False)
+
+    def run() -> None:
+        waiting.clean(lambda: [] if asked else ["it stays"], lambda: asked.append(waiting.now_ns))
+
+    if judged:
+        with pytest.raises(Late):
+            run()
+    else:
+        run()
+    assert bool(asked) is not judged

@@ -1,16 +1,17 @@
 """What happens to files between two lives: only what a store must bear, and everybody who judges knows of it."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.image import FileImage, Image, RotPlan
+from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan
 from tornlog.faults.kinds import FaultKind
 from tornlog.scenarios.claims.machine import CONFIG, config_of, world_of
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
-from tornlog.scenarios.oracle.judge import Judge
+from tornlog.scenarios.oracle.judge import Judge, StopOnViolation
 from tornlog.scenarios.oracle.known_damage import damaged_log_offset
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -323,3 +324,27 @@ def test_nothing_happens_after_a_stop_and_no_more(bench: Callable[..., Bench]) -
 
     assert rig.stopped("stop", image, (path, FileImage(b"", 0))) is image
     assert rig.offline_faults.injected == {}
+
+
+def strays_left(rig: Bench) -> Image:
+    """Return what the next life finds, a stray among it."""
+    for _ in range(20):
+        image = rig.stopped("stop and strays")
+        if rig.offline_faults.injected["stray file"]:
+            return image
+    raise AssertionError("no stray was left")
+
+
+@pytest.mark.parametrize("struck", [False, True])
+def test_a_stray_that_has_changed_is_held_against_the_store_unless_the_disk_has_struck_it(
+    struck: bool, bench: Callable[..., Bench]
+) -> None:
+    rig = bench(messages=6)
+    image = strays_left(rig)
+    files = {path: content for path, content in image.files.items() if path in rig.image.files}
+    strays = image.files.keys() - files.keys()
+    if struck:
+        rig.offline_faults.note_damage(DamagedRange(path, 0, 8, FaultKind.MISDIRECTED_WRITE) for path in strays)
+
+    with nullcontext() if struck else pytest.raises(StopOnViolation, match="is not the store's"):
+        rig.stopped("stop", Image({**files, **dict.fromkeys(strays, FileImage(b"changed", 7))}, image.directories))
