@@ -20,6 +20,8 @@ from .router import Channel
 
 TIMEOUT_MS = 5_000
 CALLS_MAX = 2
+"""For so many operators clients are asked at a time."""
+_NS_PER_MS = 1_000_000
 _OPAQUE_BASE = 1 << 30
 """Apart from those of pushes, which nobody answers."""
 _OPAQUE_MASK = _OPAQUE_BASE - 1
@@ -40,27 +42,50 @@ class ClientCalls:
         self._lock = world.tasks.lock("calls of clients")
         self._opaques = world.tasks.cell("opaques of calls")
         self._calls: dict[tuple[Channel, int], _Call] = {}
+        self._operators = 0
+        """For so many somebody is being asked."""
 
     def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
         """Return a client's response. Refuses the request that this is for if none comes, or too much is asked."""
-        opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK
-        call = _Call(self._world.tasks.signal("answer of a client"))
-        key = channel, opaque
+        response = self.call_each([channel], code, fields, body).get(channel)
+        if response is None:
+            remark = f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms"
+            raise RequestRefusedError(remark, ResponseCode.CONSUME_MSG_TIMEOUT)
+        return response
+
+    def call_each(
+        self, channels: Iterable[Channel], code: int, fields: Mapping[str, str], body: bytes = b""
+    ) -> dict[Channel, RemotingCommand]:
+        """Return what clients respond that are asked at the same time; whoever does not in time is missing.
+
+        Refuses the request that this is for if too much is asked.
+        """
+        calls: dict[tuple[Channel, int], _Call] = {}
+        for channel in channels:
+            opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK
+            calls[channel, opaque] = _Call(self._world.tasks.signal("answer of a client"))
         with self._lock:
-            if len(self._calls) >= CALLS_MAX:
+            if self._operators >= CALLS_MAX:
                 remark = "other clients are being asked: try again"
                 raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
-            self._calls[key] = call
+            self._operators += 1
+            self._calls |= calls
         try:
-            request = RemotingCommand(code, opaque, version=BROKER_VERSION, ext_fields=fields, body=body)
-            if not channel.send(request) or not call.answered.wait(TIMEOUT_MS):
-                remark = f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms"
-                raise RequestRefusedError(remark, ResponseCode.CONSUME_MSG_TIMEOUT)
+            sent = [
+                (channel, call)
+                for (channel, opaque), call in calls.items()
+                if channel.send(RemotingCommand(code, opaque, version=BROKER_VERSION, ext_fields=fields, body=body))
+            ]
+            clock = self._world.clock
+            end_ns = clock.monotonic_ns() + TIMEOUT_MS * _NS_PER_MS
+            for _, call in sent:
+                call.answered.wait(max(0, (end_ns - clock.monotonic_ns()) // _NS_PER_MS))
         finally:
             with self._lock:
-                del self._calls[key]
-        assert call.response is not None, "set before it is notified"
-        return call.response
+                self._operators -= 1
+                for key in calls:
+                    del self._calls[key]
+        return {channel: call.response for channel, call in sent if call.response is not None}
 
     def answered(self, channel: Channel, response: RemotingCommand) -> bool:
         """Hand a response to whoever waits for it; False if nobody does."""

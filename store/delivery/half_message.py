@@ -7,6 +7,7 @@
                half message; REAL_TOPIC, REAL_QID and TRAN_MSG stay, where they mean nothing any more
     decided    RMQ_SYS_TRANS_OP_HALF_TOPIC / 0, TAGS=d, the body is the half message's queue offset in decimal digits
     given up   TRANS_CHECK_MAX_TIME_TOPIC / 0, the half message as it was
+    resumed    once more at the end of the half queue, with TRANSACTION_CHECK_TIMES 0
 
 Source: RocketMQ TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener.
 """
@@ -169,6 +170,18 @@ def put_back(half: HalfMessage, *, asked: bool) -> Message:
     if asked:
         added[PROPERTY_TRANSACTION_CHECK_TIMES] = str(half.check_times + 1)
     return again(half, HALF_TOPIC, added)
+
+
+def resumed(given_up: MessageRecord) -> Message:
+    """Return the record that has a given-up half message asked about again."""
+    half = HalfMessage.of(given_up)
+    return again(half, HALF_TOPIC, {PROPERTY_TRANSACTION_CHECK_TIMES: "0"})
+
+
+def first_offset_of(given_up: MessageRecord) -> int | None:
+    """Return the queue offset that a given-up half message first had, None if it had not been put back before."""
+    properties = HalfMessage.of(given_up).properties
+    return whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
 
 
 def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:

@@ -208,6 +208,17 @@ class Decisions:
         """Note that the check has passed a half message that nobody decided."""
         self._given_up.add(half.first_offset)
 
+    def is_given_up(self, first_offset: int) -> bool:
+        """Return whether a half message may still be undecided of which the check has no record in its way."""
+        is_decided = self._is_past(first_offset) or first_offset in self._decided or first_offset in self._ops
+        return not is_decided and first_offset not in self._put_back
+
+    def was_resumed(self, half: HalfMessage) -> None:
+        """Note that a half message that was given up is in the check's way again, as this record."""
+        self._given_up.discard(half.first_offset)
+        if half.first_offset != half.record.queue_offset:
+            self._put_back[half.first_offset] = half.record.queue_offset
+
     def forget(self, is_settled: Callable[[int], bool], passed: range) -> None:
         """Drop decisions about half messages that the check cannot come upon again.
 

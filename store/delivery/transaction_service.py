@@ -12,6 +12,7 @@ the answer may become a second record of the same message: some are delivered tw
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from ..put_wait import PutWait, answer_of
 from ..queues.consumer_offsets import ConsumerOffsetManager
 from ..world import World
 from .half_message import (
+    GIVEN_UP_TOPIC,
     HALF_TOPIC,
     OP_TOPIC,
     QUEUE_ID,
@@ -32,7 +34,9 @@ from .half_message import (
     HalfMessage,
     committed,
     decision,
+    first_offset_of,
     prepared,
+    resumed,
     widest_forms,
 )
 from .transaction_check import TransactionalMessageCheckService, TransactionConfig
@@ -148,6 +152,27 @@ class TransactionalMessageService:
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
         return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._conclude(half))
+
+    # -- what operators do -------------------------------------------------------------------------
+
+    def resume(self, log_offset: int) -> str | None:
+        """Have a given-up half message asked about again as if it never had been; return why not, or else None.
+
+        Raises StoreNotReadableError where the store cannot be read.
+        """
+        record = self._store.look_message_by_offset(log_offset)
+        if record is None or record.topic != GIVEN_UP_TOPIC:
+            return f"expected a message of {GIVEN_UP_TOPIC}"
+        decisions = self._decisions
+        with decisions.lock:
+            first_offset = first_offset_of(record)
+            if first_offset is not None and not decisions.is_given_up(first_offset):
+                return "the transaction is decided, or is asked about already"
+            append = self._store.put_message(resumed(record)).append
+            if append is None:
+                return f"the message was not put into {HALF_TOPIC}"
+            decisions.was_resumed(HalfMessage.of(replace(record, queue_offset=append.queue_offset)))
+        return None
 
     # -- deciding ----------------------------------------------------------------------------------
 

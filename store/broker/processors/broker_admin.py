@@ -3,12 +3,13 @@
     UPDATE_AND_CREATE_TOPIC  DELETE_TOPIC_IN_BROKER  GET_ALL_TOPIC_CONFIG  GET_TOPIC_STATS_INFO
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER
     GET_BROKER_CONFIG  UPDATE_BROKER_CONFIG  GET_BROKER_RUNTIME_INFO
-    CLEAN_EXPIRED_CONSUMEQUEUE  CLEAN_UNUSED_TOPIC  DELETE_EXPIRED_COMMITLOG
+    CLEAN_EXPIRED_CONSUMEQUEUE  CLEAN_UNUSED_TOPIC  DELETE_EXPIRED_COMMITLOG  RESUME_CHECK_HALF_MESSAGE
 
 Source: RocketMQ AdminBrokerProcessor, CreateTopicRequestHeader, TopicConfigSerializeWrapper, TopicStatsTable, KVTable.
 """
 
 from ...errors import StoreError
+from ...formats.host import decode_message_id
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, encode_json_body
 from ..parts import BrokerParts
@@ -143,6 +144,17 @@ class BrokerAdminProcessor:
     def delete_expired_log(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Delete what of the log has had its time, whatever the hour."""
         self._parts.store.execute_delete_files_manually()
+        return success(request)
+
+    def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Have a half message that was given up asked about again."""
+        message_id = ExtFields(request.ext_fields).text("msgId")
+        try:
+            _, offset = decode_message_id(message_id)
+        except ValueError:
+            refuse_field("msgId", "an offset message id", message_id)
+        fault = self._parts.transactions.resume(offset)
+        refuse_if(None if fault is None else f"msgId: {fault}")
         return success(request)
 
 

@@ -1,22 +1,25 @@
-"""Processor of operators' requests about groups: settings, members, progress, and calls to one consumer.
+"""Processor of operators' requests about groups: settings, members, progress, and calls to consumers.
 
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP  GET_ALL_SUBSCRIPTIONGROUP_CONFIG  DELETE_SUBSCRIPTIONGROUP
     GET_CONSUMER_CONNECTION_LIST  GET_PRODUCER_CONNECTION_LIST  GET_ALL_PRODUCER_INFO  QUERY_TOPIC_CONSUME_BY_WHO
     GET_CONSUME_STATS  INVOKE_BROKER_TO_RESET_OFFSET  GET_ALL_CONSUMER_OFFSET  GET_ALL_DELAY_OFFSET
-    GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY  CLONE_GROUP_OFFSET
+    GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY  CLONE_GROUP_OFFSET  INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
 Slaves copy the progress of delivery by it, too. What a called consumer answers is handed back as it is.
 Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
-Broker2Client.resetOffset, ConsumeStats, ResetOffsetBody, GetConsumerRunningInfoRequestHeader.
+Broker2Client.resetOffset and getConsumeStatus, ConsumeStats, ResetOffsetBody, GetConsumerStatusBody,
+GetConsumerRunningInfoRequestHeader.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from ...errors import CorruptFileError
 from ...formats.host import decode_message_id
 from ...formats.message import encode_message_record
 from ...formats.remoting.command import RemotingCommand
-from ...formats.remoting.json_body import MessageQueue, decode_json_body, encode_json_body
+from ...formats.remoting.json_body import MessageQueue, decode_json_body, decode_queue_offsets, encode_json_body
 from ..clients import ClientChannelInfo, ConsumerGroupInfo
 from ..parts import BrokerParts
 from ..requests import (
@@ -185,7 +188,22 @@ class GroupAdminProcessor:
         offsets = dict(sorted(self._parts.own_store.schedule.offsets.items()))
         return success(request, {"offsetTable": offsets})
 
-    # -- calls to one consumer ---------------------------------------------------------------------
+    # -- calls to consumers ------------------------------------------------------------------------
+
+    def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        """Return how far each member of a group, or one of them, says it is; who does not answer is left out."""
+        fields = ExtFields(request.ext_fields)
+        topic, group, only = fields.text("topic"), fields.text("group"), fields.text("clientAddr", "").strip()
+        clients = {each.channel: each.client_id for each in self._online(group).clients.values()}
+        wanted = [each for each, client_id in clients.items() if only in ("", client_id)]
+        asked = {"topic": topic, "group": group}
+        answers = self._parts.calls.call_each(wanted, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked)
+        table = {}
+        for each, answer in answers.items():
+            if answer.code == ResponseCode.SUCCESS and answer.body:
+                with suppress(CorruptFileError):
+                    table[clients[each]] = decode_queue_offsets(answer.body, "messageQueueTable")
+        return success(request, {"consumerTable": table, "messageQueueTable": {}})
 
     def running_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return what a consumer says of itself."""

@@ -3,12 +3,13 @@ r"""JSON bodies of requests and responses, as fastjson writes and reads them: wi
     {"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a","cluster":"C"}}}
     {"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:{"maxOffset":3,"minOffset":0}}}
 
-Keys of maps are texts, or, which is not JSON, integers without quotes and message queues as objects; only writing knows
-the last, as no request holds one. Members without a value are left out.
+Keys of maps are texts, or, which is not JSON, integers without quotes and message queues as objects; only
+`decode_queue_offsets` reads the last, as no request holds one. Members without a value are left out.
 Source: RocketMQ RemotingSerializable, fastjson's JSON.toJSONString; seen in what a 4.9 broker answers.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from ..side_json import decode_side_json
 BODY = "body"
 """What errors call a body: it is no file."""
 _SHOWN_CHARACTERS = 80
+_QUEUE_KEY = re.compile(r"([{,]\s*+)(\{[^{}]*+\})(?=\s*+:)")
+"""A queue as the key of a map; no topic or broker has braces in its name."""
 _encode_scalar = json.JSONEncoder(ensure_ascii=False).encode
 """Of texts, numbers, booleans and null. `json.dumps` would make an encoder for each."""
 
@@ -60,6 +63,22 @@ def _encode(value: Any) -> str:
 def decode_json_body(raw: bytes) -> "Members":
     """Read an object. Raises CorruptFileError, placed at the byte that is wrong."""
     return Members(decode_side_json(raw, file=BODY), "")
+
+
+def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
+    """Read the map of offsets by queue that a body has under a name.
+
+    >>> decode_queue_offsets(b'{"table":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:7}}', "table")
+    {MessageQueue(topic='T', broker_name='broker-a', queue_id=0): 7}
+    """
+    text = raw.decode(errors="replace")
+    table = decode_json_body(_QUEUE_KEY.sub(lambda key: key[1] + json.dumps(key[2]), text).encode()).inner(name)
+    offsets = {}
+    for key in table.names:
+        queue = decode_json_body(key.encode())
+        place = MessageQueue(queue.text("topic"), queue.text("brokerName"), queue.integer("queueId", bits=32))
+        offsets[place] = table.integer(key)
+    return offsets
 
 
 class Members:

@@ -5,9 +5,9 @@
     NAMES   every name that the real broker prints, ours prints, too: figures and settings
     OURS    ours says something else on purpose: what, and why
 
-`@produce` and `@consume` are clients that later lines ask about, `@wait` lets ms pass. Braces are filled in: {n} the
-name server, {b} the broker, {dir} a directory, {offsetId}, {uniqueId} of the message produced
-last, {client} the consumer.
+`@produce` and `@consume` are clients that later lines ask about, `@status` and `@resume` what administrators ask
+without a command line, `@wait` lets ms pass. Braces are filled in: {n} the name server, {b} the broker, {dir} a
+directory, {offsetId}, {uniqueId} of the message produced last, {client} the consumer.
 """
 
 import re
@@ -123,6 +123,9 @@ LINES = [
     Line("consumerStatus -n {n} -g billing"),
     *_named("consumerStatus -n {n} -g billing -i {client}"),
     Line("consumerStatus -n {n} -g missing"),
+    Line("@status {n} billing Orders"),
+    Line("@status {n} billing Orders {client}"),
+    Line("@status {n} billing Orders nobody"),
     Line("consumerConnection -n {n} -g billing"),
     Line("consumerConnection -n {n} -g missing"),
     Line("producerConnection -n {n} -g sellers -t Orders"),
@@ -165,8 +168,10 @@ LINES = [
     # the broker
     *_named("brokerStatus -n {n} -b {b}", "brokerStatus -n {n} -c DefaultCluster"),
     *_named("getBrokerConfig -n {n} -b {b}", "getBrokerConfig -n {n} -c DefaultCluster"),
-    Line("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v 7"),
+    Line("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v 2"),
     Line("updateBrokerConfig -n {n} -c DefaultCluster -k fileReservedTime -v 48"),
+    Line("updateTopic -n {n} -b {b} -t Late -r 1 -w 1"),
+    Line("@resume {n} tornlog Late"),
     _ours("updateBrokerConfig -n {n} -b {b} -k missing -v 7", "missing is no setting of a broker", _REFUSED),
     _ours("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v many", "expected an integer", _REFUSED),
     Line("cleanExpiredCQ -n {n} -b {b}"),

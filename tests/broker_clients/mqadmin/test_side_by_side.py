@@ -77,7 +77,7 @@ def test_the_table_has_every_command_that_ends_by_itself(answers: dict[str, Any]
 def test_both_brokers_write_changed_settings_to_their_file(answers: dict[str, Any]) -> None:
     for kind in ("real", "ours"):
         lines = answers[f"{kind}: broker.conf"].splitlines()
-        assert {"transactionCheckMax=7", "fileReservedTime=48"} <= set(lines)
+        assert {"transactionCheckMax=2", "fileReservedTime=48"} <= set(lines)
 
 
 def test_what_is_exported_has_the_same_form_and_settings_and_topics(answers: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """`tornlog serve` as processes: name servers alone, figures for monitoring systems, settings that change, a log."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -217,6 +218,55 @@ def test_monitoring_systems_are_told_the_figures_of_store_queues_and_limits(
     assert value("is_slave") == value("slaves") == value("store_refusals") == value("services_failed") == 0
     assert 0 < value("disk_used_ratio", directory=f"{broker.ready['directory']}/commitlog") < 1
     assert broker.end() == 0
+
+
+WHOLE_NUMBERS = """
+bootTimestamp brokerVersion commitLogMaxOffset commitLogMinOffset dispatchBehindBytes dispatchMaxBuffer
+earliestMessageTimeStamp getMessageEntireTimeMax msgGetTotalTodayMorning msgGetTotalTodayNow
+msgGetTotalYesterdayMorning msgPutTotalTodayMorning msgPutTotalTodayNow msgPutTotalYesterdayMorning
+pageCacheLockTimeMills pullThreadPoolQueueCapacity pullThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueSize
+putMessageEntireTimeMax putMessageSizeTotal putMessageTimesTotal queryThreadPoolQueueCapacity
+queryThreadPoolQueueHeadWaitTimeMills queryThreadPoolQueueSize remainTransientStoreBufferNumbs
+sendThreadPoolQueueCapacity sendThreadPoolQueueHeadWaitTimeMills sendThreadPoolQueueSize
+startAcceptSendRequestTimeStamp
+"""
+FORMS = {
+    **dict.fromkeys(re.findall(r"\w+", WHOLE_NUMBERS), r"-?\d+"),
+    **dict.fromkeys(("commitLogDiskRatio", "consumeQueueDiskRatio", "putMessageAverageSize"), r"-?\d+\.\d+"),
+    **dict.fromkeys(("putLatency99", "putLatency999"), r"-?\d+\.\d+"),
+    **dict.fromkeys(
+        ("putTps", "getFoundTps", "getMissTps", "getTotalTps", "getTransferedTps"), r" *|\d+\.\d+ \d+\.\d+ \d+\.\d+"
+    ),
+    "brokerVersionDesc": r"V4_9_\d+",
+    "commitLogDirCapacity": r"Total : [\d.]+ [KMGTP]iB, Free : [\d.]+ [KMGTP]iB\.",
+    "putMessageDistributeTime": r"(\[\S+\]:\d+ ?)+",
+    "remainHowManyDataToFlush": r"\d+(\.\d+)? ([KMGTPE]i)?B",
+    "runtime": r"\[ \d+ days, \d+ hours, \d+ minutes, \d+ seconds \]",
+    "scheduleMessageOffset_1": r"\d+,\d+",
+}
+"""What RocketMQ's exporter takes apart of the runtime figures, and in which form; blanks: too early to say."""
+
+
+def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start: Callable[..., Process]) -> None:
+    broker = start("store", "--port", "0")
+    make_topic(broker, "Orders")
+    send(broker, "Orders", 3)
+    delayed = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
+    properties = "DELAY\x011\x02"
+    answer = broker.ask(RequestCode.SEND_MESSAGE_V2, b"m", **delayed, i=properties, j="0", k="false")
+    assert answer.code == ResponseCode.SUCCESS
+
+    def table() -> dict[str, str]:
+        body = broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body
+        found: dict[str, str] = json.loads(body)["table"]
+        return found
+
+    until(lambda: table().get("scheduleMessageOffset_1") == "1,1")  # how far delivery is, and what there is
+    figures = table()
+    assert {
+        name: figures.get(name) for name, form in FORMS.items() if not re.fullmatch(form, figures.get(name, "-"))
+    } == {}
+    assert sum(map(int, re.findall(r":(\d+)", figures["putMessageDistributeTime"]))) == 5
 
 
 def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_life(

@@ -227,6 +227,88 @@ def test_one_asked_about_too_often_is_given_up(live: Live) -> None:
     live(body, transaction_check_max=2)
 
 
+def given_up(broker: Any, name: str = "one") -> Any:
+    """Have a message be given up; return how its own half message is named, and the record."""
+    request = broker.prepare(name)
+    while broker.check():
+        pass
+    return request, broker.records(GIVEN_UP_TOPIC)[-1]
+
+
+def resume(broker: Any, record: Any) -> Any:
+    return broker.transactions.resume(record.physical_offset)
+
+
+def test_one_that_was_given_up_is_asked_about_as_often_again_once_an_operator_wants_it(live: Live) -> None:
+    def body(broker: Any) -> None:
+        _, record = given_up(broker)
+        assert resume(broker, record) is None
+        assert [broker.check() for _ in range(3)] == [["one"], ["one"], []]
+        first, again = broker.records(GIVEN_UP_TOPIC)
+        assert first.properties == again.properties
+        assert resume(broker, again) is None
+        assert broker.check() == ["one"]
+        broker.commit(broker.last_asked())
+        assert [broker.check() for _ in range(2)] == [[], []]
+        assert broker.visible() == ["one"]
+        assert broker.transactions.checker._decisions._put_back == {}
+
+    live(body, transaction_check_max=2)
+
+
+def test_one_that_was_resumed_is_decided_once_under_whichever_of_its_names(live: Live) -> None:
+    def body(broker: Any) -> None:
+        request, record = given_up(broker)
+        assert resume(broker, record) is None
+        broker.commit(request)
+        assert broker.check() == []
+        assert broker.transactions.commit(request).status is ALREADY_DECIDED
+        assert broker.visible() == ["one"]
+
+    live(body, transaction_check_max=1)
+
+
+def test_one_is_not_resumed_that_is_decided_or_on_its_way_or_no_given_up_message(live: Live) -> None:
+    def body(broker: Any) -> None:
+        request, record = given_up(broker)
+        halves = broker.records(HALF_TOPIC)
+        assert GIVEN_UP_TOPIC in resume(broker, halves[0])
+        assert resume(broker, record) is None
+        assert "already" in resume(broker, record)
+        broker.commit(request)
+        for _ in range(2):
+            assert "decided" in resume(broker, record)
+            assert broker.check() == []
+        _, other = given_up(broker, "two")
+        refusing(broker, HALF_TOPIC, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
+        assert "not put" in resume(broker, other)
+        assert resume(broker, other) is None
+        assert broker.check() == ["two"]
+
+    live(body, transaction_check_max=1)
+
+
+def test_one_that_was_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Live) -> None:
+    def given(broker: Any) -> None:
+        given_up(broker)
+        broker.flush()
+        broker.check()
+        broker.offsets.persist()
+        broker.stop()
+
+    def body(broker: Any) -> None:
+        (record,) = broker.records(GIVEN_UP_TOPIC)
+        assert broker.check() == []
+        assert resume(broker, record) is None
+        assert broker.check() == ["one"]
+        broker.commit(broker.last_asked())
+        assert broker.visible() == ["one"]
+
+    bench = lab()
+    live(given, bench, transaction_check_max=1)
+    live(body, lab(bench.switch_off()), transaction_check_max=1)
+
+
 def test_one_older_than_messages_are_kept_is_given_up(live: Live) -> None:
     def body(broker: Any) -> None:
         message = Message.of("Orders", b"ancient", properties={"PGROUP": "g"})  # born in 1970

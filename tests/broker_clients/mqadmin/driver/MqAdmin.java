@@ -20,6 +20,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
@@ -27,7 +28,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
  *
  * A command that ends the JVM is answered on the way out. Besides mqadmin's own there are clients that commands ask
  * about: "@produce" and "@consume" start them, they stay until the end, and what they found is the answer's "found".
- * "@wait" lets time pass.
+ * "@status" and "@resume" are what administrators ask for that no command line does. "@wait" lets time pass.
  */
 public class MqAdmin {
     private static final PrintStream ANSWERS = System.out;
@@ -51,6 +52,10 @@ public class MqAdmin {
                     found = produce(arguments);
                 } else if ("@consume".equals(first)) {
                     found = consume(arguments);
+                } else if ("@status".equals(first)) {
+                    status(arguments);
+                } else if ("@resume".equals(first)) {
+                    Resume.run(arguments[1], arguments[2], arguments[3], printing);
                 } else if ("@wait".equals(first)) {
                     Thread.sleep(Long.parseLong(arguments[1]));
                 } else {
@@ -80,6 +85,20 @@ public class MqAdmin {
         printed = null;
         ANSWERS.println(answer.toJSONString());
         ANSWERS.flush();
+    }
+
+    /** name server, group, topic, client's id or nothing; printed: which clients answered, how far in which queues. */
+    private static void status(String[] arguments) throws Exception {
+        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        admin.setNamesrvAddr(arguments[1]);
+        admin.setInstanceName("status of " + arguments[1]);
+        admin.start();
+        try {
+            String client = arguments.length > 4 ? arguments[4] : "";
+            System.out.println(admin.getConsumeStatus(arguments[3], arguments[2], client));
+        } finally {
+            admin.shutdown();
+        }
     }
 
     /** name server, group, topic, queue, key, body; found: offset id and unique id. */

@@ -93,6 +93,7 @@ CODES = [code for code in RequestCode if code.name not in (
     "CHECK_TRANSACTION_STATE",
     "NOTIFY_CONSUMER_IDS_CHANGED",
     "RESET_CONSUMER_CLIENT_OFFSET",
+    "GET_CONSUMER_STATUS_FROM_CLIENT",
     "PUSH_REPLY_MESSAGE_TO_CLIENT",
 )]  # fmt: skip
 

@@ -90,3 +90,50 @@ def test_few_calls_are_under_way_at_a_time_and_only_the_one_asked_answers(live: 
         assert sorted(answer.code for answer in answers) == [0, 0, ResponseCode.SYSTEM_BUSY]
 
     live(body)
+
+
+STATUS = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+AT_7 = b'{"messageQueueTable":{{"brokerName":"broker-a","queueId":1,"topic":"Orders"}:7}}'
+
+
+def status(operator: Any, client_id: str = "") -> Any:
+    more = {"clientAddr": client_id} if client_id else {}
+    return operator.answer(STATUS, topic="Orders", group=GROUP, **more)
+
+
+def test_how_far_each_member_of_a_group_says_it_is_comes_in_one_table(live: Live) -> None:
+    def body(bench: Any) -> None:
+        operator, one, other = (bench.client() for _ in range(3))
+        assert status(operator).code == ResponseCode.CONSUMER_NOT_ONLINE
+        one.heartbeat()
+        other.heartbeat()
+        asked = answers_with(bench, one, 0, AT_7)
+        answers_with(bench, other, 0, b'{"messageQueueTable":{}}')
+        found = status(operator).body.decode()
+        queue = '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}'
+        members = f'"{one.client_id}":{{{queue}:7}},"{other.client_id}":{{}}'
+        assert found == f'{{"consumerTable":{{{members}}},"messageQueueTable":{{}}}}'
+        assert (asked[0].code, asked[0].ext_fields) == (221, {"topic": "Orders", "group": GROUP})
+        assert other.client_id not in status(operator, one.client_id).body.decode()
+        assert len(asked) == 2
+        assert '"consumerTable":{}' in status(operator, "nobody").body.decode()
+
+    live(body)
+
+
+def test_members_that_do_not_answer_are_waited_for_together_and_left_out(live: Live) -> None:
+    def body(bench: Any) -> None:
+        operator, sound, failing, garbled = (bench.client() for _ in range(4))
+        silent = [bench.client() for _ in range(5)]
+        for client in (sound, failing, garbled, *silent):
+            client.heartbeat()
+        answers_with(bench, sound, 0, AT_7)
+        answers_with(bench, failing, 1, AT_7)
+        answers_with(bench, garbled, 0, AT_7[:-3])
+        begin_ns = bench.world.clock.monotonic_ns()
+        found = status(operator).body.decode()
+        assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
+        assert sound.client_id in found
+        assert not any(each.client_id in found for each in (failing, garbled, *silent))
+
+    live(body)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.host import encode_message_id
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from tornlog.store.formats.properties import decode_properties
 
@@ -127,3 +128,29 @@ def test_a_broker_that_takes_no_transactions_says_so(live: Live) -> None:
         assert answer.code == ResponseCode.NO_PERMISSION
 
     live(body, reject_transaction_message=True)
+
+
+def test_an_operator_has_a_message_that_was_given_up_asked_about_again(live: Live) -> None:
+    def body(bench: Any) -> None:
+        client, operator = bench.client(), bench.client()
+        client.heartbeat()
+        client.got.clear()
+        named = prepare(client)
+        for _ in range(2):
+            bench.sleep(10_000)
+            bench.settle()
+            bench.broker.transactions.checker.check()
+        bench.settle()
+        (given_up,) = client.pulled(topic="TRANS_CHECK_MAX_TIME_TOPIC")
+        resumed = RequestCode.RESUME_CHECK_HALF_MESSAGE
+        message_id = encode_message_id(given_up.store_host, given_up.physical_offset)
+        half_id = encode_message_id(given_up.store_host, named["commitLogOffset"])
+        for wrong in ("x", half_id, message_id[:-4] + "7FFF"):
+            refused = operator.answer(resumed, msgId=wrong)
+            assert (refused.code, refused.remark[:6]) == (ResponseCode.SYSTEM_ERROR, "msgId:")
+        assert operator.answer(resumed, msgId=message_id).code == ResponseCode.SUCCESS
+        bench.settle()
+        bench.broker.transactions.checker.check()
+        assert client.codes() == [RequestCode.CHECK_TRANSACTION_STATE] * 2
+
+    live(body, transaction_check_max=1, transaction_check_interval_ms=3_600_000)

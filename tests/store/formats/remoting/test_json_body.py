@@ -3,7 +3,12 @@
 import pytest
 
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.formats.remoting.json_body import MessageQueue, decode_json_body, encode_json_body
+from tornlog.store.formats.remoting.json_body import (
+    MessageQueue,
+    decode_json_body,
+    decode_queue_offsets,
+    encode_json_body,
+)
 
 
 def test_keys_are_written_as_fastjson_does() -> None:
@@ -50,3 +55,23 @@ def test_a_member_that_is_none_is_named_by_its_path(read: object, path: str) -> 
 def test_a_body_that_is_no_object_is_an_error(raw: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_json_body(raw)
+
+
+QUEUE = b'{"brokerName":"broker-a","queueId":1,"topic":"T"}'
+
+
+def test_offsets_by_queue_are_read_as_clients_write_them() -> None:
+    other = b'{ "topic": "U", "queueId": 2, "brokerName": "broker-a" }'
+    raw = b'{"table":{' + QUEUE + b":7, " + other + b' : 8},"more":{1:2}}'
+    expected = {MessageQueue("T", "broker-a", 1): 7, MessageQueue("U", "broker-a", 2): 8}
+    assert decode_queue_offsets(raw, "table") == expected
+    assert decode_queue_offsets(raw, "missing") == {}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [QUEUE + b":true", QUEUE + b':"7"', b'"T":7', b'{"topic":"T"}:7', b"{}:7", QUEUE + b":7,", QUEUE * 2 + b":7"],
+)
+def test_what_are_no_offsets_by_queue_is_an_error(table: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        decode_queue_offsets(b'{"table":{' + table + b"}}", "table")
