@@ -170,6 +170,35 @@ class LogWalk:
         return is_closed_at(view, position - origin, segment.size_bytes - origin)
 
 
+class LogEnd:
+    """Where the log ends as far as sizes lead: looked for from where it did the last time."""
+
+    def __init__(self) -> None:
+        self._last = -1
+        """Log offset of the last record that was seen."""
+
+    def look(self, walk: LogWalk) -> tuple[int, int]:
+        """Return the log offset behind the last record, and its store time; 0 if there is none in the last segment."""
+        for segment in walk.segments:
+            if segment.base_offset == walk.last_begun:
+                at = self._last - segment.base_offset
+                found = self._from(walk, segment, at) if 0 <= at < segment.size_bytes else None
+                found = found or self._from(walk, segment, 0)  # it was cut
+                if found is not None:
+                    return found
+        return walk.last_begun, 0
+
+    def _from(self, walk: LogWalk, segment: StoreFile, position: int) -> tuple[int, int] | None:
+        piece = None
+        for one in walk.heads(segment, position, segment.size_bytes):
+            piece = one
+        if piece is None:
+            return None
+        last = piece.where(np.array([len(piece) - 1]))
+        self._last = int(last.starts[0]) + piece.origin + segment.base_offset
+        return _end_of(last), int(last.number("storeTimestamp")[0])
+
+
 def _end_of(piece: SegmentSlice) -> int:
     """Return the log offset behind the last record."""
     last = piece.where(np.array([len(piece) - 1]))

@@ -33,7 +33,7 @@ from .columns import RowConditions
 from .directory import StoreDirectory
 from .known_records import KnownRecords, cut_in_front_of_all, head_at, old_marks_of
 from .log_ranges import LogRange, log_ranges
-from .log_walk import BatchLimits, LogWalk
+from .log_walk import BatchLimits, LogEnd, LogWalk
 from .messages import Messages
 from .source_options import SourceOptions
 
@@ -54,6 +54,9 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise ValueError(f"only messages can be streamed, not {options.table}")
         self._options = options
         self._directory = StoreDirectory(options.path, options.commit_log)
+        self._log_end = LogEnd()
+        self._planned: tuple[int, int] | None = None
+        """Where the batch ends that was planned last, and the store time of its last records."""
         self._target: int | None = None
         """Log offset at which a query ends that is to read what there is, and no more."""
 
@@ -81,8 +84,27 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         end = walk.end_of_batch(begin, self._limits(limit))
         if end == begin == start["to"]:
+            self._planned = end, start.get("latest_ms", 0)
             return start
-        return _offset(begin, end, KnownRecords.in_front_of(walk, end, oldest))
+        known = KnownRecords.in_front_of(walk, end, oldest)
+        self._planned = end, known.latest_ms
+        return _offset(begin, end, known)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return where the log ends, and how far behind it the batch is that was planned last.
+
+        lag_bytes counts the log's bytes; lag_ms is what lies between the store times of the last records of both. It is
+        absent if nothing is known of one of them.
+        """
+        walk = LogWalk(self._directory)
+        end, stored_ms = self._log_end.look(walk)
+        lag: dict[str, Any] = {"to": end}
+        if self._planned is not None:
+            to, latest_ms = self._planned
+            lag["lag_bytes"] = max(end - to, 0)
+            if latest_ms and stored_ms:
+                lag["lag_ms"] = max(stored_ms - latest_ms, 0)
+        return lag
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on take the log to end where it does at this moment."""

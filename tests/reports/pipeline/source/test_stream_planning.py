@@ -229,6 +229,39 @@ def test_an_old_offset_that_knows_nothing_which_is_in_the_log_ends_the_stream(te
         batches_of(root, {"from": 0, "to": place + 100, "known": b64encode(known).decode()})
 
 
+def test_how_far_a_batch_is_behind_the_log_is_reported(
+    template: Path, tmp_path: Path, opened: Callable[[Path], MessageStore], put: Callable[..., None]
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(template, root)
+    rows = table_of(root)
+    log_end = rows[-1]["physical_offset"] + rows[-1]["size"]
+    stream = stream_of(root, maxBytes="20000")
+    assert stream.reportLatestOffset() == {"to": log_end}
+    first = stream.latestOffset(stream.initialOffset(), ReadMaxBytes(20_000))
+    times_ms = [int.from_bytes(head_of(root, row)[STORE_TIME_AT : STORE_TIME_AT + 8], "big") for row in rows]
+    in_batch = [time_ms for row, time_ms in zip(rows, times_ms, strict=True) if row["physical_offset"] < first["to"]]
+    lag = {"to": log_end, "lag_bytes": log_end - first["to"], "lag_ms": times_ms[-1] - in_batch[-1]}
+    assert stream.reportLatestOffset() == lag
+    last = stream.latestOffset(first, ReadAllAvailable())
+    assert stream.reportLatestOffset() == {"to": log_end, "lag_bytes": 0, "lag_ms": 0}
+    store = opened(root)
+    put(store, range(50))
+    store.shutdown()
+    grown = table_of(root)[-1]
+    lag_bytes = grown["physical_offset"] + grown["size"] - last["to"]
+    assert stream.reportLatestOffset()["lag_bytes"] == lag_bytes > 50 * 300
+    cut(root, rows[10]["physical_offset"])
+    assert stream.reportLatestOffset()["to"] == rows[10]["physical_offset"]
+
+
+def test_a_directory_without_a_log_is_no_lag(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path)
+    begin = stream.initialOffset()
+    assert stream.latestOffset(begin, ReadAllAvailable()) is begin
+    assert stream.reportLatestOffset() == {"to": 0, "lag_bytes": 0}
+
+
 def put_head(root: Path, row: Row, head: bytes) -> None:
     base_offset = row["physical_offset"] - row["position"]
     with (root / "commitlog" / f"{base_offset:020}").open("r+b") as segment:
