@@ -16,6 +16,7 @@ from itertools import islice
 
 import numpy as np
 
+from ....store.formats.message import BLANK_BYTES
 from ....store.formats.scan import chain, is_closed_at
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
 from .log_ranges import RangeStart, last_begun, whole_record_at
@@ -166,7 +167,7 @@ class LogWalk:
         position = end - segment.base_offset
         if position >= segment.size_bytes:
             return True
-        view, origin = self._directory.window(segment, position, _WINDOW_BYTES)
+        view, origin = self._directory.window(segment, position, BLANK_BYTES)
         return is_closed_at(view, position - origin, segment.size_bytes - origin)
 
 
