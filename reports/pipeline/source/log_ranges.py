@@ -14,7 +14,7 @@ from struct import Struct
 from ....store.errors import CorruptFileError
 from ....store.formats.message import BLANK_BYTES, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_BYTES_MIN
 from ....store.formats.scan import ScannedRecord, chain, find_record, is_closed_at, scan_records
-from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
+from .directory import StoreDirectory, StoreFile
 from .queue_array import QueueArray
 
 _LOOK_BACK_BYTES = 64 << 10
@@ -107,7 +107,7 @@ class RangeStart:
         back_bytes = _LOOK_BACK_BYTES
         while True:
             low = max(log_range.known, start - back_bytes)
-            proven = low if low == log_range.known else self._proven_between(log_range.segment, low, start)
+            proven = low if low == log_range.known else self.proven_between(log_range.segment, low, start)
             if proven is not None:
                 break
             back_bytes *= _LOOK_BACK_TIMES
@@ -132,14 +132,16 @@ class RangeStart:
             return False
         return record is not None and self._has_entry(record)
 
-    def _proven_between(self, segment: StoreFile, low: int, start: int) -> int | None:
-        view, origin = self._directory.window(segment, low, start - low + WINDOW_BYTES)
+    def proven_between(self, segment: StoreFile, low: int, high: int) -> int | None:
+        """Return the first place between two positions where a record begins that has an entry; None without."""
+        view, origin = self._directory.window(segment, low, high - low + RECORD_BYTES_MIN)
         at, base_offset = low - origin, segment.base_offset + origin
         while True:
-            found = find_record(view[: start - origin + RECORD_BYTES_MIN], at, base_offset, segment.size_bytes - origin)
-            if found is None or found >= start - origin:
+            found = find_record(view[: high - origin + RECORD_BYTES_MIN], at, base_offset, segment.size_bytes - origin)
+            if found is None or found >= high - origin:
                 return None
-            if self.proves(view, found, base_offset):
+            record, begin = whole_record_at(self._directory, segment, found + origin, RECORD_BYTES_MIN)
+            if self.proves(record, found + origin - begin, segment.base_offset + begin):
                 return found + origin
             at = found + 1
 

@@ -12,6 +12,7 @@ hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own an
 indexEntries
 upTo           of a stream: `whole` records (the default), or what is surely `durable`
 maxRows        of a stream: how many records a batch has at most
+maxBytes       of a stream: how many bytes of the log; a batch has one record at least
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ class SourceOptions:
     index_entries: int | None = None
     up_to: str = "whole"
     max_rows: int | None = None
+    max_bytes: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -62,6 +64,7 @@ class SourceOptions:
             _whole(given, "indexentries", 1),
             _choice(given, "upto", ("whole", "durable")),
             _whole(given, "maxrows", 1),
+            _whole(given, "maxbytes", 1),
         )
 
     @classmethod

@@ -70,6 +70,18 @@ def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[
 
 
 @pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of 200 messages in five segments, to be copied before anything is done to it."""
+    root = tmp_path_factory.mktemp("template") / "store"
+    store = MessageStore(real_world(), config_at(root))
+    store.load()
+    store.start()
+    put_numbers(store, range(200))
+    store.shutdown()
+    return root
+
+
+@pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     with session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as made:
         yield made

@@ -1,0 +1,206 @@
+"""Where a batch of a stream may end, found by looking at as little of the log as that takes.
+
+A segment behind which another one has begun gets no more records. A batch takes all of it unread, or ends in it where a
+limit says: at a record that the chain of sizes leads to. The chain is followed from where the batch begins or, if bytes
+are all that is limited, from a record not far in front of the limit that has an entry in its queue. Checksums are left
+to the tasks that read it. The last segment is one that a store writes, or that recovery will cut: of that no more is
+taken than records that are there as a whole, checksums included.
+
+A batch ends where its first record begins that does not fit, so its end is never a place that a damaged size leads to.
+Behind damage no record is counted: a batch that meets it takes all of that segment.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from ....store.formats.message import BLANK_BYTES
+from ....store.formats.scan import chain, is_closed_at
+from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
+from .log_ranges import RangeStart, last_begun, whole_record_at
+from .record_scanner import RecordScanner
+from .segment_slice import SegmentSlice
+
+_HEADS_AT_ONCE = 1 << 13
+_WINDOW_BYTES = 1 << 20
+_LOOK_BACK_BYTES = 64 << 10
+_LOOK_BACK_TIMES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """What a batch may hold; None where there is no limit."""
+
+    rows: int | None = None
+    size_bytes: int | None = None
+    """A single record may be larger."""
+    before_ms: int | None = None
+    """Store time of the first record to stop in front of."""
+    target: int | None = None
+    """Log offset to stop at."""
+
+    @property
+    def are_places(self) -> bool:
+        """Return whether nothing has to be known of the records in front of where a batch ends."""
+        return self.rows is None and self.before_ms is None
+
+    def stop(self, begin: int) -> int | None:
+        """Return the log offset behind which a batch does not end, if it has two records."""
+        stops = [] if self.size_bytes is None else [begin + self.size_bytes]
+        stops += [] if self.target is None else [self.target]
+        return min(stops, default=None)
+
+    def first_over(self, piece: SegmentSlice, begin: int, rows: int) -> int | None:
+        """Return the log offset of the first record of a piece that does not fit; rows: how many are in front of it."""
+        begins = piece.starts + piece.origin + piece.segment.base_offset
+        ends = begins + piece.number("totalSize")
+        is_over = np.zeros(len(piece), bool)
+        if self.rows is not None:
+            is_over[max(self.rows - rows, 0) :] = True
+        if self.size_bytes is not None:
+            is_over |= (ends > begin + self.size_bytes) & (begins > begin)
+        if self.target is not None:
+            is_over |= ends > self.target
+        if self.before_ms is not None:
+            is_over |= piece.number("storeTimestamp") >= self.before_ms
+        over = np.flatnonzero(is_over)
+        return int(begins[over[0]]) if len(over) else None
+
+
+class LogWalk:
+    """The log of a directory, with the segments that it has at the moment when this is made."""
+
+    def __init__(self, directory: StoreDirectory) -> None:
+        self.segments = directory.segments()
+        self.last_begun = last_begun(directory, self.segments)
+        """Log offset of the segment that a store writes: those in front of it get no more records."""
+        self._directory = directory
+        self._start = RangeStart(directory)
+
+    def end_of_batch(self, begin: int, limits: BatchLimits) -> int:
+        """Return the log offset where the batch ends that begins at `begin`."""
+        end, rows, stop = begin, 0, limits.stop(begin)
+        for segment in self.segments:
+            segment_end = segment.base_offset + segment.size_bytes
+            if segment_end <= end:
+                continue
+            if segment.base_offset > end:
+                break  # a gap: the segment between is not there yet
+            is_open = segment.base_offset >= self.last_begun
+            if not is_open and limits.are_places and (stop is None or segment_end <= stop):
+                end = segment_end
+                continue
+            position = end - segment.base_offset
+            if not is_open and limits.are_places and stop is not None:
+                position = self._near(segment, position, stop - segment.base_offset)
+            for piece in (
+                self.whole(segment, position) if is_open else self.heads(segment, position, segment.size_bytes)
+            ):
+                over = limits.first_over(piece, begin, rows)
+                if over is not None:
+                    return over
+                rows += len(piece)
+                end = _end_of(piece)
+            if is_open and not self._is_full(segment, end):
+                break
+            end = segment_end
+        return end
+
+    def heads(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
+        """Yield records between two positions, as far as sizes lead from the first; nothing else of them is checked."""
+        while position < stop:
+            view, origin = whole_record_at(self._directory, segment, position, _WINDOW_BYTES)
+            end = min(len(view), stop - origin)
+            boundaries = chain(view, position - origin, end, segment.base_offset + origin)
+            ends = np.fromiter(islice(boundaries, _HEADS_AT_ONCE), np.int64)
+            if not len(ends):
+                return
+            starts = np.append(position - origin, ends[:-1])
+            yield SegmentSlice(segment, view, origin, starts, is_proven=True)
+            position = origin + int(ends[-1])
+
+    def whole(self, segment: StoreFile, position: int) -> Iterator[SegmentSlice]:
+        """Yield records from a position on up to one that is not there as a whole, by every check there is."""
+        scanner = RecordScanner(segment.path)
+        while position < segment.size_bytes:
+            view, origin = whole_record_at(self._directory, segment, position, WINDOW_BYTES)
+            starts, behind, _ = scanner.scan(view, position - origin, len(view), segment.base_offset + origin)
+            if not len(starts):
+                return
+            yield SegmentSlice(segment, view, origin, starts, is_proven=True)
+            position = origin + behind
+
+    def heads_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
+        """Yield the records that begin between two log offsets, damage left out, up to the one that ends at high.
+
+        is_boundary: whether a record begins at low; else the first is one that has an entry, as it is behind damage.
+        """
+        for segment in self.segments:
+            stop = min(high - segment.base_offset, segment.size_bytes)
+            begin = max(low - segment.base_offset, 0)
+            if begin >= stop:
+                continue
+            is_known = is_boundary or not begin
+            position = begin if is_known else self._start.proven_between(segment, begin, stop)
+            while position is not None:
+                end = position
+                for piece in self.heads(segment, position, stop):
+                    yield piece
+                    end = _end_of(piece) - segment.base_offset
+                is_done = end >= stop or self._is_full(segment, segment.base_offset + end)
+                position = None if is_done else self._start.proven_between(segment, end + 1, stop)
+
+    def _near(self, segment: StoreFile, position: int, stop: int) -> int:
+        """Return where a record begins, at stop or not far in front of it; position if none is known to."""
+        back_bytes = _LOOK_BACK_BYTES
+        while stop - back_bytes > position:
+            found = self._start.proven_between(segment, stop - back_bytes, stop)
+            if found is not None:
+                return found
+            back_bytes *= _LOOK_BACK_TIMES
+        return position
+
+    def _is_full(self, segment: StoreFile, end: int) -> bool:
+        """Return whether a blank record at a log offset, or the last byte, says that there is nothing more to come."""
+        position = end - segment.base_offset
+        if position >= segment.size_bytes:
+            return True
+        view, origin = self._directory.window(segment, position, BLANK_BYTES)
+        return is_closed_at(view, position - origin, segment.size_bytes - origin)
+
+
+class LogEnd:
+    """Where the log ends as far as sizes lead: looked for from where it did the last time."""
+
+    def __init__(self) -> None:
+        self._last = -1
+        """Log offset of the last record that was seen."""
+
+    def look(self, walk: LogWalk) -> tuple[int, int]:
+        """Return the log offset behind the last record, and its store time; 0 if there is none in the last segment."""
+        for segment in walk.segments:
+            if segment.base_offset == walk.last_begun:
+                at = self._last - segment.base_offset
+                found = self._from(walk, segment, at) if 0 <= at < segment.size_bytes else None
+                found = found or self._from(walk, segment, 0)  # it was cut
+                if found is not None:
+                    return found
+        return walk.last_begun, 0
+
+    def _from(self, walk: LogWalk, segment: StoreFile, position: int) -> tuple[int, int] | None:
+        piece = None
+        for one in walk.heads(segment, position, segment.size_bytes):
+            piece = one
+        if piece is None:
+            return None
+        last = piece.where(np.array([len(piece) - 1]))
+        self._last = int(last.starts[0]) + piece.origin + segment.base_offset
+        return _end_of(last), int(last.number("storeTimestamp")[0])
+
+
+def _end_of(piece: SegmentSlice) -> int:
+    """Return the log offset behind the last record."""
+    last = piece.where(np.array([len(piece) - 1]))
+    return int(last.starts[0] + last.number("totalSize")[0]) + piece.origin + piece.segment.base_offset
