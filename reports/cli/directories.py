@@ -29,9 +29,10 @@ from ...store.settings.describe_config import config_fields, describe
 from ...store.tools.dump import BodyText, Selection, dump_log
 from ...store.tools.geometry import Geometry, config_of_directory, log_paths, log_statuses
 from ...store.tools.inspect import as_finding, inspect_directory
-from ...store.tools.rebuild import rebuild_directory
+from ...store.tools.rebuild import Rebuilt, rebuild_directory
 from ...store.tools.verify import verify_directory
 from ...store.tools.violation import relative_to
+from ..pipeline.spark.options import IN_PROCESS, Conf, Ship, absolute, engine_for
 from .options import open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
 from .spreading import spread_over
@@ -154,9 +155,11 @@ def dump(
 
 
 def rebuild(
-    directory: Directory,
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="A store directory; its files are only read. With --master a URI, too.")
+    ],
     to: Annotated[
-        Path, typer.Option("--to", metavar="NEW", file_okay=False, help="Where to; empty, or not there yet.")
+        str, typer.Option("--to", metavar="NEW", help="Where to; empty, or not there yet. With --master a URI, too.")
     ],
     json_file: JsonFile = None,
     config: ConfigFile = None,
@@ -164,14 +167,30 @@ def rebuild(
     consume_queue_size: QueueBytes = None,
     hash_slots: HashSlots = None,
     index_entries: IndexEntries = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help=f"On Spark, its master as in local[2], or {IN_PROCESS}: part by part, of sound stores only."),
+    ] = None,
+    ship: Ship = None,
+    conf: Conf = None,
 ) -> None:
     """Copy a store's log to a new directory and make its consume queues, index and checkpoint anew."""
-    root, new = os.path.abspath(directory), os.path.abspath(to)
-    if os.path.commonpath([os.path.realpath(root), os.path.realpath(new)]) == os.path.realpath(root):
+    root, new = absolute(directory), absolute(to)
+    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    is_here = "://" not in root
+    if is_here and not os.path.isdir(root):
+        raise typer.BadParameter(f"{directory}: no directory", param_hint="DIR")
+    if root == new or new.startswith(root.rstrip("/") + "/") or (is_here and _is_in(root, new)):
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
+    if master is not None:
+        rebuilt = _rebuilt_by(master, ship, conf, root, new, geometry)
+        _finish(rebuilt, rebuilt.fields, show_rebuilt, [], json_file)
+    if ship or conf or not is_here or "://" in new:
+        raise typer.BadParameter("needed for a URI, --ship and --conf", param_hint="--master")
     if os.path.isdir(new) and os.listdir(new):
         raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
-    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    if os.path.isfile(new):
+        raise typer.BadParameter(f"{new}: a file", param_hint="--to")
     files = overlay_world().files
     try:
         settings = config_of_directory(files, root, geometry)
@@ -184,6 +203,30 @@ def rebuild(
         typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
     _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
+
+
+def _is_in(root: str, new: str) -> bool:
+    """Return whether a path is a directory, or in it, links resolved."""
+    return os.path.commonpath([os.path.realpath(root), os.path.realpath(new)]) == os.path.realpath(root)
+
+
+def _rebuilt_by(
+    master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
+) -> Rebuilt:
+    """Have the parts made by an engine; end with 1 if the store is not sound, with 3 if a file fails."""
+    with engine_for(master, ship, conf) as engine:
+        from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
+
+        try:
+            return rebuild_with(engine, root, new, geometry)
+        except FileExistsError as error:
+            raise typer.BadParameter(str(error), param_hint="--to") from error
+        except (CorruptFileError, UnsoundStoreError) as error:
+            typer.echo(f"{error}: not sound, which is for a rebuild without --master", err=True)
+            raise typer.Exit(1) from None
+        except OSError as error:
+            typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
+            raise typer.Exit(3) from None
 
 
 def _line(error: CorruptFileError, root: str) -> str:

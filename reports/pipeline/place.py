@@ -87,6 +87,20 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
         raise
 
 
+@contextmanager
+def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
+    """Yield a stream to write a long file, as `whole_file` does, but with little in memory for object stores, too.
+
+    There, half an object may be at the path if the block raises: something else has to say that all is whole.
+    """
+    if system.type_name.removeprefix("py::") in _OBJECT_STORES:
+        with system.open_output_stream(path) as stream:
+            yield stream
+        return
+    with whole_file(system, path) as stream:
+        yield stream
+
+
 def is_aside(name: str) -> bool:
     """Return whether a name is that of a file which is, or was to be, given another one when it is whole."""
     return _ASIDE.fullmatch(name) is not None

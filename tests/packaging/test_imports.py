@@ -50,6 +50,10 @@ ALLOWED = {
         "tornlog.store.real",
         "tornlog.store.world",
     ),
+    "tornlog.reports.pipeline.rebuild": (
+        "tornlog.reports",
+        "tornlog.store",
+    ),  # what the store's recovery makes, in parts
 }
 """What the modules below a name may import of ours; the longest name that fits a module counts."""
 

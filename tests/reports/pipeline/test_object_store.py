@@ -1,4 +1,4 @@
-"""A sweep and an audit on an object store: a server on loopback that speaks S3's protocol."""
+"""A sweep, an audit and a rebuild on an object store: a server on loopback that speaks S3's protocol."""
 
 import os
 import signal
@@ -16,6 +16,7 @@ from pyarrow import fs
 from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
 from tornlog.reports.pipeline.audit.audit import audit
 from tornlog.reports.pipeline.place import open_place, whole_file
+from tornlog.reports.pipeline.rebuild.rebuilding import rebuild_with
 from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
@@ -161,3 +162,34 @@ def test_a_store_on_an_object_store_is_audited_as_one_on_disk(
     assert (found.counts["records"], found.counts["entries"], found.counts["indexEntries"]) == (145, 145, 138)
     assert [one.promise.value for one in found.findings.violations] == ["CQ-VALID", "CQ-COMPLETE"]
     assert found.findings.violations[0].file == str(entries.relative_to(here))
+
+
+def test_a_store_is_rebuilt_from_an_object_store_onto_it_as_on_disk(
+    bucket: str, endpoint: str, source: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(source / "tests/golden/12-index-roll/store.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    old, new = (f"s3://{bucket}/{name}?{endpoint}" for name in ("old", "new"))
+    system, root = open_place(old)
+    here = tmp_path / "before"
+    for path in here.rglob("*"):
+        if path.is_file():
+            with whole_file(system, f"{root}/{path.relative_to(here)}") as stream:
+                stream.write(path.read_bytes())
+
+    local = rebuild_with(InProcess(), str(here), str(tmp_path / "local")).fields()
+    with session("local[2]") as spark:
+        assert rebuild_with(OnSpark(spark.sparkContext), old, new).fields() == local
+    _, made = open_place(new)
+    found = [one for one in system.get_file_info(fs.FileSelector(made, recursive=True)) if one.type == fs.FileType.File]
+    there = {one.path.removeprefix(f"{made}/"): system.open_input_file(one.path).read() for one in found}
+    on_disk = {
+        str(path.relative_to(tmp_path / "local")): path.read_bytes()
+        for path in (tmp_path / "local").rglob("*")
+        if path.is_file()
+    }
+    for files in (there, on_disk):  # index files are named by the clock
+        names = sorted(name for name in files if name.startswith("index/"))
+        for number, name in enumerate(names):
+            files[f"index {number}"] = files.pop(name)
+    assert there == on_disk

@@ -1,0 +1,341 @@
+"""Parts of a rebuild, each made by one task: a segment of the log, a file of a queue, a file of the index.
+
+Every file of the new store is written once, whole, by one task: file systems that cannot change a file will do. What a
+segment's records ask of queues and index lies in between, below `.rebuild` in the new directory, for the tasks to come:
+
+    <segment>.entries   entries of 20 bytes as queues have them, queue by queue, each queue's in log order
+    <segment>.keys      keys in log order, `KEY` each: hash, log offset, store time in ms
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from struct import Struct
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from pyarrow import fs
+
+from ....store.config import StoreConfig
+from ....store.errors import CorruptFileError
+from ....store.formats.columns import Core, PlainRecords
+from ....store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, decode_entry, encode_entry
+from ....store.formats.delay_level import entry_tags_code, parse_delay_levels
+from ....store.formats.index import HEADER, index_file_bytes
+from ....store.formats.index_key import key_hashes, may_have_keys
+from ....store.formats.message import RECORD_BYTES_MIN
+from ....store.formats.scan import ScannedRecord, store_timestamp_ms_at
+from ....store.index.index_file import IndexFile
+from ....store.log.segment import first_nonzero, segment_name
+from ....store.queues.dispatch import is_queued
+from ....store.queues.light_queues import LIGHT_MARK, light_records
+from ....store.real.world import real_world
+from ....store.tools.verify_files import RawSegment
+from ....store.world import Files
+from ..place import is_local, make_directory, open_place, streamed_file, whole_file
+
+BETWEEN = ".rebuild"
+KEY = Struct(">iqq")
+_PIECE_BYTES = 16 << 20
+_PAGE_BYTES = 64 << 10
+_KEYS_AT_ONCE = 64 << 10
+QueueKey = tuple[str, int]
+
+
+class LogSegment(NamedTuple):
+    """A segment of the old log."""
+
+    path: str
+    base_offset: int
+    size_bytes: int
+    mtime_ms: int
+    is_last: bool
+
+
+class QueueStretch(NamedTuple):
+    """Records of one queue in one segment, whose queueOffsets rise by one."""
+
+    first: int
+    records: int
+    physical_offset: int
+    """Of the first of them."""
+    base_offset: int
+    """Of the segment, which the file of entries is named by."""
+    number: int
+    """Of its first entry, in that file."""
+
+
+@dataclass(slots=True)
+class SegmentFacts:
+    """What one segment holds."""
+
+    end: int = 0
+    """Position behind its last record."""
+    is_through: bool = False
+    """Whether records, and a blank one, fill it: else zeros follow."""
+    records: int = 0
+    last_store_timestamp_ms: int = 0
+    keys: int = 0
+    runs: dict[QueueKey, list[QueueStretch]] = field(default_factory=dict)
+    damage: str | None = None
+    """What is neither a record nor zeros up to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewStore:
+    """Where the new store is to be, and what is known of the old one."""
+
+    place: str
+    config: StoreConfig
+    """Settings of the old one, in its directory."""
+
+    def open(self, *names: str) -> tuple[fs.FileSystem, str]:
+        """Return the file system, and the path of what has these names below the directory."""
+        system, root = open_place(self.place)
+        return system, "/".join((root.rstrip("/"), *names))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentCopy:
+    """Copies a segment of the log, and leaves what its records ask of queues and index."""
+
+    to: NewStore
+
+    def __call__(self, files: Files, core: Core | None, item: LogSegment) -> SegmentFacts:
+        """Read the segment once."""
+        segment = RawSegment(item.path, item.base_offset, files.map(item.path, item.size_bytes))
+        scan = _SegmentScan(segment, self.to.config, core)
+        scan.read()
+        if scan.facts.damage is None:
+            self._leave(scan, segment.base_offset)
+            end = scan.facts.end if item.is_last else item.size_bytes
+            self._copy(segment, end, item.mtime_ms)
+        return scan.facts
+
+    def _leave(self, scan: "_SegmentScan", base_offset: int) -> None:
+        name, number = segment_name(base_offset), 0
+        if scan.entries:
+            system, path = self.to.open(BETWEEN, f"{name}.entries")
+            with whole_file(system, path) as stream:
+                for queue, entries in scan.entries.items():
+                    for position, run in enumerate(scan.facts.runs[queue]):
+                        scan.facts.runs[queue][position] = run._replace(number=number)
+                        number += run.records
+                    stream.write(entries)
+        if scan.facts.keys:
+            system, path = self.to.open(BETWEEN, f"{name}.keys")
+            with whole_file(system, path) as stream:
+                stream.write(scan.keys)
+
+    def _copy(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
+        """Copy the bytes in front of a position; zeros follow, and stay holes on this machine."""
+        system, path = self.to.open("commitlog", segment_name(segment.base_offset))
+        with streamed_file(system, path) as stream:
+            for at in range(0, segment.size_bytes, _PIECE_BYTES):
+                behind = min(at + _PIECE_BYTES, segment.size_bytes)
+                piece = segment.view[at : max(at, min(behind, end))]
+                if not is_local(system):
+                    stream.write(piece)
+                    stream.write(bytes(behind - at - len(piece)))
+                else:
+                    _write_but_zeros(stream, at, piece)
+                segment.file.advise_dont_need(at, behind)
+            if is_local(system):
+                stream.truncate(segment.size_bytes)
+        if is_local(system):
+            os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+
+
+def _write_but_zeros(stream: Any, begin: int, piece: memoryview) -> None:
+    for at in range(0, len(piece), _PAGE_BYTES):
+        page = piece[at : at + _PAGE_BYTES]
+        if first_nonzero(page) is not None:
+            stream.seek(begin + at)
+            stream.write(page)
+
+
+class _SegmentScan:
+    """One pass over one segment, by the rules of the store's recovery."""
+
+    def __init__(self, segment: RawSegment, config: StoreConfig, core: Core | None) -> None:
+        self.facts = SegmentFacts()
+        self.entries: dict[QueueKey, bytearray] = {}
+        self.keys = bytearray()
+        self._segment = segment
+        self._check_crc = config.check_crc_on_recover
+        self._delays_ms = parse_delay_levels(config.message_delay_level)
+        self._light = config.enable_multi_dispatch
+        self._lmq = config.enable_lmq
+        self._has_index = config.message_index_enable
+        self._plain = None if core is None else PlainRecords(core)
+        self._plain_queues: list[QueueKey] = []
+        """By their numbers there."""
+
+    def read(self) -> None:
+        """Read from the first record on; note what is behind the last."""
+        facts, segment = self.facts, self._segment
+        try:
+            more = True
+            while more and facts.end < segment.size_bytes:
+                if self._plain is not None:
+                    self._take_plain(self._plain)
+                before = facts.records
+                records = segment.records_from(facts.end, segment.size_bytes, check_crc=self._check_crc)
+                for record in islice(records, None if self._plain is None else 1):
+                    self._take(record)
+                more = self._plain is not None and facts.records > before
+            facts.is_through = True
+        except CorruptFileError as error:
+            if not segment.zeros_from(facts.end):
+                facts.damage = str(error)
+
+    def _take_plain(self, plain: PlainRecords) -> None:
+        """Take as many records as are plain."""
+        facts, segment = self.facts, self._segment
+        while plain.scan(segment.view, facts.end, segment.base_offset, check_crc=self._check_crc):
+            for number, first, entries, _ in plain.runs():
+                self._add(self._plain_queues[number], first, entries)
+            if self._has_index and plain.key_count:
+                names = ("key_hash", "physical_offset", "store_timestamp_ms")
+                for key in zip(*map(plain.key_column, names), strict=True):
+                    self.keys += KEY.pack(*key)
+                facts.keys += plain.key_count
+            facts.records += plain.count
+            facts.last_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
+            segment.file.advise_dont_need(facts.end, plain.end)
+            facts.end = plain.end
+
+    def _take(self, record: ScannedRecord) -> None:
+        facts, offset, stored_ms = self.facts, record.physical_offset, record.store_timestamp_ms
+        if is_queued(record):
+            code = entry_tags_code(record.topic, record.properties, stored_ms, self._delays_ms)
+            entry = encode_entry(offset, record.size_bytes, code)
+            is_light = self._light and LIGHT_MARK in record.properties
+            for seen in (record, *(light_records(record, lmq=self._lmq) if is_light else ())):
+                self._add((seen.topic, seen.queue_id), seen.queue_offset, entry)
+        if self._has_index and may_have_keys(record):
+            for hashed in key_hashes(record.topic, record.properties):
+                self.keys += KEY.pack(hashed, offset, stored_ms)
+                facts.keys += 1
+        facts.records += 1
+        facts.last_store_timestamp_ms = stored_ms
+        facts.end = offset - self._segment.base_offset + record.size_bytes
+
+    def _add(self, queue: QueueKey, first: int, entries: bytes) -> None:
+        runs = self.facts.runs.get(queue)
+        if runs is None:
+            runs = self.facts.runs[queue] = []
+            self.entries[queue] = bytearray()
+            if self._plain is not None and self._plain.know(*queue) is not None:
+                self._plain_queues.append(queue)
+        count = len(entries) // ENTRY_BYTES
+        if runs and runs[-1].first + runs[-1].records == first:
+            runs[-1] = runs[-1]._replace(records=runs[-1].records + count)
+        else:
+            physical_offset = decode_entry(entries, 0).physical_offset
+            runs.append(QueueStretch(first, count, physical_offset, self._segment.base_offset, 0))
+        self.entries[queue] += entries
+
+
+class NewQueueFile(NamedTuple):
+    """A file of a queue, and the runs that its entries are from: they follow one another."""
+
+    topic: str
+    queue_id: int
+    base_offset: int
+    runs: tuple[QueueStretch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFileMaking:
+    """Writes one file of a queue."""
+
+    to: NewStore
+
+    def __call__(self, files: Files, core: Core | None, item: NewQueueFile) -> None:
+        """Fill it with blank entries up to its first record's, and with zeros behind its last."""
+        size_bytes = self.to.config.mapped_file_size_consume_queue
+        blanks = item.runs[0].first - item.base_offset // ENTRY_BYTES
+        raw = bytearray(BLANK_ENTRY_BYTES * blanks)
+        for run in item.runs:
+            system, path = self.to.open(BETWEEN, f"{segment_name(run.base_offset)}.entries")
+            raw += _bytes_of(system, path, run.number * ENTRY_BYTES, run.records * ENTRY_BYTES)
+        last = decode_entry(bytes(raw[-ENTRY_BYTES:]), 0).physical_offset
+        system, path = self.to.open("consumequeue", item.topic, str(item.queue_id))
+        make_directory(system, path)
+        path = f"{path}/{segment_name(item.base_offset)}"
+        with whole_file(system, path) as stream:
+            stream.write(raw.ljust(size_bytes, b"\0"))
+        if is_local(system):
+            stored_ns = self._stored_ms(files, last, item.runs[-1].base_offset) * 1_000_000
+            os.utime(path, ns=(stored_ns, stored_ns))
+
+    def _stored_ms(self, files: Files, physical_offset: int, base_offset: int) -> int:
+        """Return the store time of a record, from the copy of its segment."""
+        system, path = self.to.open("commitlog", segment_name(base_offset))
+        raw = _bytes_of(system, path, physical_offset - base_offset, RECORD_BYTES_MIN)
+        return store_timestamp_ms_at(memoryview(raw), 0)
+
+
+def _bytes_of(system: fs.FileSystem, path: str, at: int, size_bytes: int) -> bytes:
+    with system.open_input_file(path) as stream:
+        raw: bytes = stream.read_at(size_bytes, at)
+    if len(raw) != size_bytes:
+        raise OSError(f"{path}: shorter than when it was written")
+    return raw
+
+
+class KeyRange(NamedTuple):
+    """Keys of one segment."""
+
+    base_offset: int
+    begin: int
+    end: int
+
+
+class NewIndexFile(NamedTuple):
+    """A file of the index, by what its keys are."""
+
+    name: str
+    before: KeyRange | None
+    """The one key in front of them, None for the first file."""
+    keys: tuple[KeyRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileMaking:
+    """Writes one file of the index, and returns the store time it ends with."""
+
+    to: NewStore
+
+    def __call__(self, files: Files, core: Core | None, item: NewIndexFile) -> int:
+        """Have the store's own code put key after key."""
+        config, world = self.to.config, real_world()
+        slots, entries_max = config.max_hash_slot_num, config.max_index_num
+        with TemporaryDirectory(prefix="tornlog-") as directory:
+            mapped = world.files.map(f"{directory}/{item.name}", index_file_bytes(slots, entries_max))
+            if item.before is not None:
+                ((_, offset, stored_ms),) = self._keys([item.before])
+                if stored_ms > 0:
+                    mapped.store(0, HEADER.pack(stored_ms, stored_ms, offset, offset, 0, 0))
+            made = IndexFile(world.tasks, mapped, item.name, slots, entries_max)
+            made.is_building = True
+            for hashed, offset, stored_ms in self._keys(item.keys):
+                is_put = made.put_key(hashed, offset, stored_ms)
+                assert is_put, item
+            made.end_building()
+            system, path = self.to.open("index", item.name)
+            with streamed_file(system, path) as stream:
+                for at in range(0, mapped.size_bytes, _PIECE_BYTES):
+                    stream.write(made.view[at : at + _PIECE_BYTES])
+            end_ms = made.end_timestamp_ms
+            del made
+            return end_ms
+
+    def _keys(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int, int]]:
+        for part in ranges:
+            system, path = self.to.open(BETWEEN, f"{segment_name(part.base_offset)}.keys")
+            for begin in range(part.begin, part.end, _KEYS_AT_ONCE):
+                count = min(_KEYS_AT_ONCE, part.end - begin)
+                yield from KEY.iter_unpack(_bytes_of(system, path, begin * KEY.size, count * KEY.size))

@@ -1,0 +1,275 @@
+"""Rebuilding: what `tornlog rebuild` makes of a sound log, byte for byte, with its parts handed to an engine.
+
+First every segment is copied and read, each in a task; then every file of queues and index is written, each in a task.
+Here it is only seen how segments follow one another: for each queue of each segment there is one run to remember.
+
+Only a log in which nothing is wrong is rebuilt this way: it ends in zeros, or with a segment, and each queue's numbers
+rise by one. What is to become of any other only its whole scan can say, which is the local command's: it is refused,
+and what was found is named. Until all is there the new directory has an `abort` file.
+"""
+
+import errno
+from collections.abc import Iterator
+from datetime import datetime
+
+from pyarrow import fs
+
+from ....store.formats.checkpoint import CHECKPOINT_BYTES, CHECKPOINT_FILE_BYTES, CheckpointValues, encode_checkpoint
+from ....store.formats.consume_queue import ENTRY_BYTES
+from ....store.formats.index import index_file_bytes, index_file_name
+from ....store.formats.message import records_in
+from ....store.log.checkpoint import read_checkpoint
+from ....store.log.segment import segment_name
+from ....store.log.segment_queue import name_of
+from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
+from ....store.tools.rebuild import Rebuilt
+from ....store.world import Files
+from ..audit.audit import EngineSpread
+from ..audit.place_files import files_at
+from ..place import make_directory, open_place, whole_file
+from ..spark.engine import Engine
+from .parts import (
+    BETWEEN,
+    IndexFileMaking,
+    KeyRange,
+    LogSegment,
+    NewIndexFile,
+    NewQueueFile,
+    NewStore,
+    QueueFileMaking,
+    QueueKey,
+    QueueStretch,
+    SegmentCopy,
+    SegmentFacts,
+)
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+class UnsoundStoreError(ValueError):
+    """Something is wrong in the store, or may be: only the local command knows what becomes of it."""
+
+
+def rebuild_with(
+    engine: Engine, source: str, target: str, geometry: Geometry | None = None, now: datetime | None = None
+) -> Rebuilt:
+    """Make the store in the place `target`, which must be empty or not there, from the log of that in `source`.
+
+    now: the local time, which index files are named by. Raises FileExistsError if something is in target,
+    UnsoundStoreError or CorruptFileError if the store is not sound, OSError if a file cannot be read or written; what
+    was made is then removed.
+    """
+    _, root = open_place(source)
+    files = files_at(source)
+    config = config_of_directory(files, root.rstrip("/"), geometry or Geometry())
+    new = NewStore(target, config)
+    system, path = new.open()
+    if system.get_file_info(fs.FileSelector(path, allow_not_found=True)):
+        raise FileExistsError(f"{target}: not empty")
+    local_ms = int(((now or datetime.now()) - _EPOCH).total_seconds() * 1000)
+    try:
+        return _Rebuilding(EngineSpread(engine, source), files, new).run(local_ms)
+    except BaseException:
+        if system.get_file_info(path).type == fs.FileType.Directory:
+            system.delete_dir(path)
+        raise
+
+
+class _Rebuilding:
+    """One rebuild."""
+
+    def __init__(self, spread: EngineSpread, files: Files, new: NewStore) -> None:
+        self._spread = spread
+        self._files = files
+        self._new = new
+        self._config = new.config
+        self._runs: dict[QueueKey, list[QueueStretch]] = {}
+        self._rebuilt = Rebuilt(new.place, 0, 0, 0, 0, [])
+        self._last_ms = 0
+
+    def run(self, local_ms: int) -> Rebuilt:
+        """Do all of it."""
+        segments = self._segments()
+        read_checkpoint(self._files, self._config.checkpoint_path)  # before the log is: it may be damaged
+        self._begin()
+        facts = list(self._spread(SegmentCopy(self._new), segments))
+        self._check_log(segments, facts)
+        for of_segment in facts:
+            self._join_queues(of_segment)
+        list(self._spread(QueueFileMaking(self._new), list(self._queue_files())))
+        index_files = self._index_files(segments, facts, local_ms)
+        ends_ms = list(self._spread(IndexFileMaking(self._new), index_files))
+        self._write_checkpoint(sum(one.keys for one in facts), ends_ms)
+        self._copy_tree(self._config.config_directory, "config")
+        self._write(name_of(self._config.lock_path), b"lock")
+        self._require_whole_files()
+        self._finish()
+        self._rebuilt.queues = [
+            {
+                "topic": topic,
+                "queueId": number,
+                "minOffset": runs[0].first,
+                "maxOffset": runs[-1].first + runs[-1].records,
+            }
+            for (topic, number), runs in sorted(self._runs.items())
+        ]
+        return self._rebuilt
+
+    def _segments(self) -> list[LogSegment]:
+        found = list(log_statuses(self._files, self._config))
+        if not found:
+            raise UnsoundStoreError("commitlog: no segment")
+        size_bytes = self._config.mapped_file_size_commit_log
+        begin = int(name_of(found[0][0]))
+        for number, (path, status) in enumerate(found):
+            expected = segment_name(begin + number * size_bytes)
+            if name_of(path) != expected or begin % size_bytes:
+                raise UnsoundStoreError(f"{path} @ 0: base offset: expected {expected}, found {name_of(path)}")
+            if status.size_bytes != size_bytes:
+                raise UnsoundStoreError(f"{path} @ 0: file size: expected {size_bytes}, found {status.size_bytes}")
+        self._rebuilt.log_bytes = size_bytes * len(found)
+        self._rebuilt.min_phy_offset = begin
+        return [
+            LogSegment(path, int(name_of(path)), size_bytes, status.mtime_ms, number == len(found))
+            for number, (path, status) in enumerate(found, 1)
+        ]
+
+    def _begin(self) -> None:
+        for names in ((), ("commitlog",), (BETWEEN,), ("consumequeue",)):
+            make_directory(*self._new.open(*names))
+        if self._config.message_index_enable:
+            make_directory(*self._new.open("index"))
+        self._write(name_of(self._config.abort_path), b"")
+
+    def _write(self, name: str, content: bytes) -> None:
+        with whole_file(*self._new.open(name)) as stream:
+            stream.write(content)
+
+    def _check_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> None:
+        """Find where the log ends, and remove segments behind it, which are all zero. Raises UnsoundStoreError."""
+        rebuilt, is_at_end = self._rebuilt, False
+        for segment, found in zip(segments, facts, strict=True):
+            if found.damage is not None:
+                raise UnsoundStoreError(found.damage)
+            if is_at_end and found.end:
+                raise UnsoundStoreError(f"{segment.path} @ 0: a record behind zeros at the end of the segment before")
+            if is_at_end:
+                system, path = self._new.open("commitlog", segment_name(segment.base_offset))
+                system.delete_file(path)
+                continue
+            is_at_end = not found.is_through
+            rebuilt.max_phy_offset = segment.base_offset + found.end
+            rebuilt.records += found.records
+            self._last_ms = found.last_store_timestamp_ms or self._last_ms
+
+    def _join_queues(self, facts: SegmentFacts) -> None:
+        """Add a segment's runs to those in front of it. Raises UnsoundStoreError if numbers do not rise by one."""
+        for (topic, number), runs in facts.runs.items():
+            before = self._runs.setdefault((topic, number), [])
+            for run in runs:
+                expected = before[-1].first + before[-1].records if before else None
+                if expected is None and not 0 <= run.first <= 1 + records_in(run.physical_offset):
+                    raise UnsoundStoreError(
+                        f"record {run.physical_offset}: queueOffset in {topic}/{number}: expected one that fits the"
+                        f" log before it, found {run.first}"
+                    )
+                if expected is not None and run.first != expected:
+                    raise UnsoundStoreError(
+                        f"record {run.physical_offset}: queueOffset in {topic}/{number}: expected {expected}, found"
+                        f" {run.first}"
+                    )
+                before.append(run)
+
+    def _queue_files(self) -> Iterator[NewQueueFile]:
+        """Yield every file that there is to be, with what of each run is in it."""
+        file_entries = self._config.mapped_file_size_consume_queue // ENTRY_BYTES
+        for (topic, number), runs in sorted(self._runs.items()):
+            begin = runs[0].first - runs[0].first % file_entries
+            inside: list[QueueStretch] = []
+            for run in runs:
+                while run.records:
+                    count = min(run.records, begin + file_entries - run.first)
+                    if count == 0:
+                        yield NewQueueFile(topic, number, begin * ENTRY_BYTES, tuple(inside))
+                        begin, inside = begin + file_entries, []
+                        continue
+                    inside.append(run._replace(records=count))
+                    run = run._replace(first=run.first + count, records=run.records - count, number=run.number + count)
+            yield NewQueueFile(topic, number, begin * ENTRY_BYTES, tuple(inside))
+
+    def _index_files(self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int) -> list[NewIndexFile]:
+        """Return every file that there is to be: all but the last are full."""
+        made: list[NewIndexFile] = []
+        room, inside, before = self._config.max_index_num - 1, list[KeyRange](), None
+        left = room
+        for segment, found in zip(segments, facts, strict=True):
+            begin = 0
+            while begin < found.keys:
+                if not left:
+                    made.append(NewIndexFile(index_file_name(local_ms + len(made)), before, tuple(inside)))
+                    last = inside[-1]
+                    before, inside, left = last._replace(begin=last.end - 1), [], room
+                end = min(begin + left, found.keys)
+                inside.append(KeyRange(segment.base_offset, begin, end))
+                left -= end - begin
+                begin = end
+        if inside:
+            made.append(NewIndexFile(index_file_name(local_ms + len(made)), before, tuple(inside)))
+        return made
+
+    def _write_checkpoint(self, keys: int, ends_ms: list[int]) -> None:
+        """Say that log, queues and full index files are durable. Raises UnsoundStoreError if it knew more than that."""
+        files, path = self._files, self._config.checkpoint_path
+        physic_ms, logics_ms, index_ms = read_checkpoint(files, path)
+        last_ms = self._last_ms
+        if max(physic_ms, logics_ms) > last_ms:
+            raise UnsoundStoreError(
+                f"{path} @ 0: times: expected at most {last_ms}, the last record's store time, found"
+                f" {max(physic_ms, logics_ms)}"
+            )
+        if self._config.message_index_enable:
+            if files.status(self._config.abort_path) is not None:
+                index_ms = 0
+            index_ms = max(index_ms, self._index_durable_ms(keys, ends_ms))
+        raw = b"" if files.status(path) is None else files.read(path)
+        values = CheckpointValues(last_ms, last_ms, index_ms)
+        content = encode_checkpoint(values) + raw.ljust(CHECKPOINT_FILE_BYTES, b"\0")[CHECKPOINT_BYTES:]
+        self._write(name_of(path), content)
+
+    def _index_durable_ms(self, keys: int, ends_ms: list[int]) -> int:
+        """Return what `IndexFiles.durable_timestamp_ms` says of files that end with these times."""
+        full, odd = divmod(keys, self._config.max_index_num - 1)
+        durable_ms = ends_ms[full - 1] if full else 0
+        return durable_ms if odd and ends_ms[-1] > durable_ms else durable_ms - 1
+
+    def _copy_tree(self, old: str, new: str) -> None:
+        status = self._files.status(old)
+        if status is None:
+            return
+        make_directory(*self._new.open(new))
+        for name in self._files.list_directory(old):
+            status = self._files.status(f"{old}/{name}")
+            if status is not None and status.is_directory:
+                self._copy_tree(f"{old}/{name}", f"{new}/{name}")
+            elif status is not None:
+                self._write(f"{new}/{name}", self._files.read(f"{old}/{name}"))
+
+    def _require_whole_files(self) -> None:
+        """Raise OSError unless every file is as long as it is to be: a lost task may leave half an object."""
+        config = self._config
+        index_bytes = index_file_bytes(config.max_hash_slot_num, config.max_index_num)
+        sizes = {"commitlog": config.mapped_file_size_commit_log, "index": index_bytes}
+        sizes["consumequeue"] = config.mapped_file_size_consume_queue
+        for name, size_bytes in sizes.items():
+            system, path = self._new.open(name)
+            selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
+            for found in system.get_file_info(selector):
+                if found.type == fs.FileType.File and found.size != size_bytes:
+                    raise OSError(errno.EIO, f"expected {size_bytes} bytes, found {found.size}", found.path)
+
+    def _finish(self) -> None:
+        """Remove what lay in between, then the marker: the store is whole."""
+        system, between = self._new.open(BETWEEN)
+        system.delete_dir(between)
+        system, abort = self._new.open(name_of(self._config.abort_path))
+        system.delete_file(abort)

@@ -1,0 +1,176 @@
+"""What is made part by part is what the local command makes, byte for byte; what is not sound is refused by name."""
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+from tornlog.reports.bench.workplace import real_world
+from tornlog.reports.pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
+from tornlog.reports.pipeline.spark.engine import Engine, InProcess, OnSpark
+from tornlog.reports.pipeline.spark.session import session
+from tornlog.store.config import StoreConfig
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.real.native import PURE_PYTHON
+from tornlog.store.real.world import overlay_world
+from tornlog.store.tools.geometry import Geometry, config_of_directory
+from tornlog.store.tools.rebuild import Rebuilt, rebuild_directory
+
+GOLDEN = Path(__file__).parents[3] / "golden"
+CASES = sorted(str(path.parent.relative_to(GOLDEN)) for path in GOLDEN.rglob("store.tar.gz"))
+REFUSED = [
+    *("14-abn-all-commitlog-deleted", "14-abn-blank-magic-flip", "14-abn-bodylen-huge", "14-abn-ckpt-future"),
+    *("14-abn-ckpt-short", "14-abn-combo", "14-abn-early-flip", "14-abn-early-flip-ckpt-deleted"),
+    *("14-abn-flip-5th-last-magic", "14-abn-flip-last-body", "14-abn-lost-tail-cq-ahead", "14-abn-phyoffset-wrong"),
+    *("14-abn-size-huge", "14-abn-size-plus1", "14-abn-torn-tail", "14-abn-truncated-file"),
+    *("14-abn-zero-page-mid-last", "14-cln-early-zero-page", "14-cln-flip-last-body", "14-cln-last-file-deleted"),
+    "14-cln-lost-tail-cq-ahead",
+]
+"""Logs that are damaged, cut or gone, and checkpoints that know of more than there is."""
+
+
+def extracted(name: str, into: Path) -> tuple[Path, Geometry]:
+    with tarfile.open(GOLDEN / name / "store.tar.gz") as archive:
+        archive.extractall(into, filter="data")
+    values = json.loads((GOLDEN / name / "manifest.json").read_text())["config"]
+    geometry = Geometry(
+        delay_levels=values["messageDelayLevel"],
+        hash_slots=values["maxHashSlotNum"],
+        index_entries=values["maxIndexNum"],
+    )
+    return into / "before", geometry
+
+
+def contents(root: Path) -> tuple[dict[str, tuple[bytes, int]], list[bytes]]:
+    """Return what is in every file, with the times of segments; of the index, which is named by the clock, in order."""
+    files = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
+    timed = ("commitlog/", "consumequeue/")
+    others = {
+        name: (path.read_bytes(), path.stat().st_mtime_ns // 10**6 if name.startswith(timed) else 0)
+        for name, path in files.items()
+        if not name.startswith("index/")
+    }
+    return others, [path.read_bytes() for name, path in files.items() if name.startswith("index/")]
+
+
+def rebuilt_here(root: Path, new: Path, geometry: Geometry | None = None) -> Rebuilt:
+    files = overlay_world().files
+    config = config_of_directory(files, str(root), geometry or Geometry())
+    return rebuild_directory(files, config, real_world(), str(new), lambda read_bytes: None)
+
+
+def require_same(root: Path, at: Path, engine: Engine, geometry: Geometry | None = None) -> None:
+    here = rebuilt_here(root, at / "here", geometry)
+    there = rebuild_with(engine, str(root), str(at / "there"), geometry)
+    assert contents(at / "there") == contents(at / "here")
+    assert there.fields() == here.fields()
+
+
+def test_no_golden_store_that_is_whole_is_refused() -> None:
+    assert set(REFUSED) < set(CASES)
+    assert all("-abn-" in name or "-cln-" in name for name in REFUSED)
+    assert len(CASES) - len(REFUSED) >= 30
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in REFUSED])
+def test_a_golden_store_comes_out_as_the_local_command_makes_it(tmp_path: Path, name: str) -> None:
+    root, geometry = extracted(name, tmp_path)
+    require_same(root, tmp_path, InProcess(), geometry)
+
+
+@pytest.mark.parametrize("name", ["06-transaction", "12-index-roll"])
+def test_python_alone_makes_the_same(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PURE_PYTHON, "1")
+    root, geometry = extracted(name, tmp_path)
+    require_same(root, tmp_path, InProcess(), geometry)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_sound_is_refused_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    root, geometry = extracted(name, tmp_path)
+    before = contents(root)
+    command = ["rebuild", str(root), "--to", str(tmp_path / "new"), "--master", "in-process"]
+    done: Result = CliRunner().invoke(application(), command)
+    assert done.exit_code == 1, done.output
+    assert "not sound, which is for a rebuild without --master" in done.stderr
+    assert not (tmp_path / "new").exists()
+    assert contents(root) == before
+    with pytest.raises((UnsoundStoreError, CorruptFileError), match=r"expected|no segment"):
+        rebuild_with(InProcess(), str(root), str(tmp_path / "new"), geometry)
+
+
+# -- stores of our own -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store_at(tmp_path: Path) -> Path:
+    """A stopped store with several files of each kind, and light queues."""
+    root = tmp_path / "store"
+    config = StoreConfig(
+        str(root),
+        mapped_file_size_commit_log=16 << 10,
+        mapped_file_size_consume_queue=600,
+        max_hash_slot_num=50,
+        max_index_num=41,
+        enable_multi_dispatch=True,
+        enable_lmq=True,
+    )
+    store = MessageStore(real_world(), config)
+    store.load()
+    store.start()
+    for number in range(280):
+        properties = {"INNER_MULTI_DISPATCH": f"%LMQ%{number % 3},Other"} if number % 4 == 0 else {}
+        message = Message.of(
+            "T", b"x" * (number * 3), queue_id=number % 2, keys=f"k{number} same", properties=properties
+        )
+        store.put_message(message)
+    assert store.shutdown()
+    return root
+
+
+def test_light_queues_and_full_files_come_out_the_same(store_at: Path, tmp_path: Path) -> None:
+    require_same(store_at, tmp_path, InProcess())
+    assert (tmp_path / "there/consumequeue/%LMQ%1/0").is_dir()
+    assert len(list((tmp_path / "there/index").iterdir())) == 14
+    verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "there")])
+    assert verified.exit_code == 0, verified.output
+
+
+def test_a_queue_whose_numbers_leave_one_out_is_refused_by_name(store_at: Path, tmp_path: Path) -> None:
+    segment = sorted((store_at / "commitlog").iterdir())[0]
+    raw = bytearray(segment.read_bytes())
+    third = 0
+    for _ in range(2):
+        third += int.from_bytes(raw[third : third + 4], "big")
+    raw[third + 20 : third + 28] = (2).to_bytes(8, "big")
+    segment.write_bytes(raw)
+    with pytest.raises(UnsoundStoreError, match=r"record \d+: queueOffset in T/0: expected 1, found 2"):
+        rebuild_with(InProcess(), str(store_at), str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_place_that_is_taken_is_left_alone(store_at: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "mine").write_text("keep")
+    for new in (taken, store_at, store_at / "new"):
+        done = CliRunner().invoke(application(), ["rebuild", str(store_at), "--to", str(new), "--master", "in-process"])
+        assert done.exit_code == 2, done.output
+    assert (taken / "mine").read_text() == "keep"
+    done = CliRunner().invoke(application(), ["rebuild", "s3://bucket/store", "--to", str(tmp_path / "new")])
+    assert done.exit_code == 2
+
+
+@pytest.mark.slow
+def test_executors_of_spark_make_the_same(store_at: Path, tmp_path: Path) -> None:
+    with session("local[2]") as spark:
+        require_same(store_at, tmp_path, OnSpark(spark.sparkContext))
+        shutil.rmtree(tmp_path / "there")
+        root, geometry = extracted("02-multi-rollover", tmp_path / "golden")
+        require_same(root, tmp_path / "golden", OnSpark(spark.sparkContext), geometry)
