@@ -157,6 +157,7 @@ def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns])
     assert reruns.breaches == {}
 
 
+@pytest.mark.slow
 def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed(
     rerun: Callable[..., Reruns],
 ) -> None:

@@ -12,6 +12,8 @@ from tornlog.scenarios.oracle.put_entry import Knowledge
 from tornlog.scenarios.oracle.recovered import DecodedEntries, FoundRecord
 from tornlog.store.formats.index import ENTRY_BYTES, decode_header, entries_at
 
+pytestmark = pytest.mark.slow
+
 _OPERATIONS = 2_000
 
 

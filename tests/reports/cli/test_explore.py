@@ -30,6 +30,7 @@ def test_a_clean_store_is_explored_and_told_of() -> None:
     assert "ext4-ordered" in result.stdout
 
 
+@pytest.mark.slow
 def test_the_document_adds_up() -> None:
     result = invoke(*SYNC, *QUICK, "--nest", "1", "--json", "-")
     document = json.loads(result.stdout)
@@ -69,6 +70,7 @@ def test_a_failure_is_told_left_and_replayed(tmp_path: Path) -> None:
         assert json.loads(again.stdout)["same"] is True
 
 
+@pytest.mark.slow
 def test_without_a_place_for_failures_it_is_said_how_to_get_them() -> None:
     result = invoke(*BROKEN, *BROKEN_QUICK)
 
@@ -76,6 +78,7 @@ def test_without_a_place_for_failures_it_is_said_how_to_get_them() -> None:
     assert "--out DIR" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_too_small_is_told_of() -> None:
     result = invoke("sync-flush-survives-power-loss", "--disk", "strict-posix", *QUICK)
 

@@ -11,6 +11,8 @@ from typer.testing import Result
 
 from tornlog.reports.cli import explore
 
+pytestmark = pytest.mark.slow
+
 NAME = "second-start-is-refused"
 BROKEN = ["sync-flush-survives-power-loss", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
 

@@ -16,6 +16,8 @@ from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.versions import VERSIONS
 
+pytestmark = pytest.mark.slow
+
 VERSION = "rocketmq-4.9.8"
 NAME = "sync-flush-survives-power-loss"
 OTHER = "second-start-is-refused"

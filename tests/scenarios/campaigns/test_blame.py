@@ -23,6 +23,8 @@ from tornlog.scenarios.mutants.mutant import Mutant, composed
 from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.sim.process import NoEndInSight
 
+pytestmark = pytest.mark.slow
+
 EARLY, UNSYNCED = MUTANTS["ack-before-flush"], MUTANTS["config-rename-without-sync"]
 TWO = (EARLY, UNSYNCED)
 """Bugs of parts that have nothing to do with each other."""

@@ -117,6 +117,7 @@ for scenario in SCENARIOS.values():
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_every_process_whatever_its_hash_seed() -> None:
     printed = [
         subprocess.run(

@@ -96,6 +96,7 @@ def test_a_claim_is_a_sentence_of_its_own_without_a_full_stop() -> None:
         assert len(claim.split()) >= 6, claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_is_silent_on_the_store(name: str, tallies: dict[str, Tally]) -> None:
     tally = tallies[name]

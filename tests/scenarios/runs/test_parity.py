@@ -252,6 +252,7 @@ def recover_on_both(plan: Plan, image: Image, directory: Path) -> Recovered | st
     return really
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crash", CRASHES)
 def test_a_crash_image_recovers_alike_on_both_disks(crash: str, tmp_path: Path) -> None:
     records = findings = 0

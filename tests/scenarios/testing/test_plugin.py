@@ -48,6 +48,7 @@ def test_a_test_that_takes_a_simulation_is_run_for_a_hundred_seeds_without_any_m
     assert "(name lost" in done.stdout or "(page" in done.stdout or "(rename" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "seeds"), [("--tornlog-seeds 5:8", "3 seeds"), ("--tornlog-seed 5", "1 seed")])
 def test_options_say_which_seeds(options: str, seeds: str, tests_of: Callable[..., Done]) -> None:
     done = tests_of(SOUND, options)
@@ -74,6 +75,7 @@ def test_an_option_that_cannot_be_followed_is_a_usage_error(
     assert reason in done.stderr
 
 
+@pytest.mark.slow
 def test_no_seed_is_begun_once_the_time_is_up_but_one_is_always_run(tests_of: Callable[..., Done]) -> None:
     done = tests_of(SOUND, "--tornlog-seeds 1000000 --tornlog-time 0.000001s")
 
@@ -327,6 +329,7 @@ def test_short_records_are_torn_within_the_default_seeds_and_what_never_was_is_s
     assert re.search("^never injected in any test: .*torn page", alone.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_failure_is_replayed_for_the_test_it_is_of_and_others_say_why_they_are_skipped(
     tests_of: Callable[..., Done],
 ) -> None:

@@ -252,6 +252,7 @@ def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
     assert rows_of(directory, wanted, splitBytes=split_bytes) == filtered(everything, wanted)
 
 
+@pytest.mark.slow
 @given(filters | places, damages, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=120, deadline=None)
 def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(

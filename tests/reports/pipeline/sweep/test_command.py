@@ -106,6 +106,7 @@ def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:
     assert "other seeds" in other.output
 
 
+@pytest.mark.slow
 def test_compacted_rows_are_in_one_file_and_the_same(invoke: Any, tmp_path: Path) -> None:
     options = ("--seeds", 230, "--scenario", "crash-during-allocation", "--json", "-")
     files = json.loads(invoke(*options).stdout)["files"]

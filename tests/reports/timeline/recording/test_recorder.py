@@ -40,6 +40,7 @@ def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunO
     return Run(plan, simulation_of(plan, choices, None, recorder), ledger=ledger).execute()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_recording_changes_nothing(name: str) -> None:
     for seed in range(2):

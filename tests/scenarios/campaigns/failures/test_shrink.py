@@ -120,6 +120,7 @@ def test_the_same_tries_lead_to_the_same_small_failure(found: dict[str, Failure]
     assert len(ways[0][1]) == ways[0][0].tries == 60
 
 
+@pytest.mark.slow
 def test_shrinking_goes_on_from_where_it_ended(found: dict[str, Failure]) -> None:
     first = shrink_failure(found["props-outside-crc"], tries_max=10)
     second = shrink_failure(first.failure, tries_max=400)

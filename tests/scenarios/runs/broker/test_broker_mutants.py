@@ -26,6 +26,8 @@ from tornlog.store.message import PutMessageResult, PutMessageStatus
 from tornlog.store.put_wait import PutWait
 from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 120
 
 

@@ -14,6 +14,8 @@ from tornlog.scenarios.campaigns.seeds import digest_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.mutants.known import mutant_named
 
+pytestmark = pytest.mark.slow
+
 Tornlog = Callable[..., Result]
 NAME = "a-replica-is-a-prefix-of-its-master"
 
