@@ -96,6 +96,7 @@ def test_asking_imports_no_simulator(words: list[str]) -> None:
     assert set(imported_by(program_of(words), *SIMULATOR, "rich")) <= light
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
 def test_help_imports_no_library_that_a_few_options_need(name: str) -> None:
     assert imported_by(program_of([*name.split(), "--help"]), *HEAVY) == []

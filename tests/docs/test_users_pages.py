@@ -64,6 +64,7 @@ def test_the_failure_that_the_readme_shows_is_what_comes_out(tmp_path: Path, she
     assert follow(page, tmp_path, shell) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("there", "spoilt"),
     [

@@ -58,6 +58,7 @@ def written(folder: Path, text: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["delete off", "delete extra"])
 def test_sqlite_corrupts_without_syncs_and_with_all_of_them_loses_nothing(name: str) -> None:
     row = read_row(GALLERY / "sqlite")

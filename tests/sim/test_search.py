@@ -231,6 +231,7 @@ def two_tasks(policy: Policy) -> Trace:
     return run_program(PROGRAMS["two tasks"], policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_search_gives_just_the_schedules_that_recursion_finds_each_once(

@@ -121,6 +121,7 @@ def check_milder(disk_after: DiskAfter, operations: list[Operation], *, lies: bo
         assert all_images(disk, PROFILES[name]) <= strict, name
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=3), st.booleans())
 def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(

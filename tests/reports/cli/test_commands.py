@@ -66,6 +66,7 @@ def test_a_run_that_holds_prints_what_it_did_and_exits_0(tornlog: Tornlog) -> No
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
     result = tornlog("run", "--seeds", 1)
     assert result.exit_code == 0
@@ -101,6 +102,7 @@ def rows(result: Result) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_jobs_and_the_order_of_names_change_no_digest(tornlog: Tornlog) -> None:
     alone = rows(tornlog("run", NAME, OTHER, "--seeds", 4, "--json", "-"))
     shared = rows(tornlog("run", OTHER, NAME, "--seeds", "0:4", "--jobs", 2, "--json", "-"))

@@ -78,6 +78,7 @@ def opened(browser: Browser, request: pytest.FixtureRequest) -> Open:
     return opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_text_stands_out_from_its_ground(opened: Open, name: str, scheme: str) -> None:

@@ -88,6 +88,7 @@ def test_what_is_judged_is_what_differs(clean: Exploration) -> None:
     assert len({standing for _, standing in found.judged}) > 2
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_explored_alike_in_one_process_and_in_two(clean: Exploration) -> None:
     for jobs in (1, 2):
         again = explore_seed(SYNC, 3, SMALL, jobs=jobs)

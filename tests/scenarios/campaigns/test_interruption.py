@@ -70,6 +70,7 @@ def assert_soon(seconds: float) -> None:
     assert seconds < SECONDS_MAX * max(1.0, 2 * load)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_run_leaves_all_that_it_found(out: Path, tmp_path: Path, jobs: int) -> None:
     files = {name: tmp_path / name for name in ("run.json", "junit.xml", "summary.md")}
@@ -97,6 +98,7 @@ def test_an_interrupted_run_leaves_all_that_it_found(out: Path, tmp_path: Path, 
     assert_soon(seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_hunt_names_the_mutants_it_did_not_get_to(tmp_path: Path, jobs: int) -> None:
     file = tmp_path / "hunts.json"

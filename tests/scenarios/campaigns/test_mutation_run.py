@@ -180,6 +180,7 @@ def test_an_invariant_that_the_mutant_does_not_name_is_a_find_all_the_same(known
     assert not result.is_expected
 
 
+@pytest.mark.slow
 def test_runs_in_several_processes_give_what_one_gives_in_the_order_of_the_names() -> None:
     def without_times(jobs: int) -> list[dict[str, Any]]:
         settings = MutationSettings(Limits(40), scenarios=None)

@@ -83,6 +83,7 @@ def crashed(lab: Make, shop: Make, short: Make, profile: str, operation: int, mo
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_crash_between_any_two_steps_of_a_pass_leaves_no_hole_and_loses_nothing_young(

@@ -48,6 +48,7 @@ def found_in(root: Path, elsewhere: Elsewhere | None = None) -> dict[str, Any]:
     return found.fields()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_parts_of_what_rocketmq_left_show_what_all_of_it_does(golden: Callable[..., Any], case: str) -> None:
     root = golden(case).before

@@ -14,6 +14,7 @@ KILLS = 24
 STEPPED_KILLS = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_on_the_disk_is_what_the_steps_come_to(name: str, source: Path) -> None:
     assert_exact(name, KILLS, source)

@@ -85,6 +85,7 @@ def test_without_spark_there_is_no_analysis(sweep_of: Any) -> None:
     assert "done by Spark" in result.output
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_read_are_named_and_not_counted_and_exit_3(sweep_of: Any, tmp_path: Path) -> None:
     place = Path(sweep_of({}, {}, {}, {}))
     first, second, third, _ = sorted((place / "rows").iterdir())

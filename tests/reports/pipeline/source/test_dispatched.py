@@ -35,6 +35,8 @@ from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLL
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 
+pytestmark = pytest.mark.slow
+
 SEGMENT_BYTES = 16 << 10
 ENTRY = struct.Struct(">qiq")
 COLUMNS = "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,body,damage"
@@ -252,7 +254,6 @@ def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
     assert rows_of(directory, wanted, splitBytes=split_bytes) == filtered(everything, wanted)
 
 
-@pytest.mark.slow
 @given(filters | places, damages, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=120, deadline=None)
 def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(

@@ -20,6 +20,8 @@ from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.sweeping import with_ui
 from tornlog.reports.pipeline.sweep.table import Table
 
+pytestmark = pytest.mark.slow
+
 NAME = "clean-stop-loses-nothing"
 
 
@@ -106,7 +108,6 @@ def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:
     assert "other seeds" in other.output
 
 
-@pytest.mark.slow
 def test_compacted_rows_are_in_one_file_and_the_same(invoke: Any, tmp_path: Path) -> None:
     options = ("--seeds", 230, "--scenario", "crash-during-allocation", "--json", "-")
     files = json.loads(invoke(*options).stdout)["files"]
@@ -136,7 +137,6 @@ def test_the_ui_is_on_where_a_cluster_works_and_nobody_says_otherwise(
     assert with_ui(master, conf) == given
 
 
-@pytest.mark.slow
 def test_a_sweep_on_spark_that_is_killed_twice_comes_to_the_table_of_one_that_is_not(tmp_path: Path) -> None:
     seeds, out = 1500, tmp_path / "out"
     command = [

@@ -23,6 +23,8 @@ from tornlog.reports.pipeline.sweep.sweep import (
 )
 from tornlog.reports.pipeline.sweep.table import Table
 
+pytestmark = pytest.mark.slow
+
 RequestOf = Callable[..., SweepRequest]
 
 
@@ -61,7 +63,6 @@ def test_every_seed_of_every_scenario_gets_a_row(table: Table, request_of: Reque
     assert all(found["digest"].to_pylist())
 
 
-@pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same_table(
     tmp_path: Path, table: Table, request_of: RequestOf
 ) -> None:

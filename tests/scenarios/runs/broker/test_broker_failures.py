@@ -31,6 +31,7 @@ def test_there_are_scenarios_of_brokers() -> None:
     assert len(OF_BROKERS) >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_BROKERS)
 def test_a_seed_of_a_broker_run_is_a_run(name: str) -> None:
     scenario = SCENARIOS[name]

@@ -57,6 +57,7 @@ def summaries(scenario: Scenario, seeds: int) -> set[str]:
     return {violation.field for violation in failure.violations}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_first_seeds_of_every_claim_hold(name: str) -> None:
     for seed in range(5):
