@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NoReturn
 
+from ..formats.host import decode_message_id
 from ..formats.remoting.command import RESPONSE_FLAG, RemotingCommand
 from ..formats.remoting.json_body import encode_json_body
 
@@ -171,6 +172,14 @@ class ExtFields:
         if value is None:
             refuse_field(name, "a text", None)
         return value
+
+    def message_place(self, name: str) -> int:
+        """Return the log offset that a field with an offset message id leads to."""
+        message_id = self.text(name)
+        try:
+            return decode_message_id(message_id)[1]
+        except ValueError:
+            refuse_field(name, "an offset message id", message_id)
 
     @property
     def size_characters(self) -> int:

@@ -9,7 +9,6 @@ Source: RocketMQ AdminBrokerProcessor, CreateTopicRequestHeader, TopicConfigSeri
 """
 
 from ...errors import StoreError
-from ...formats.host import decode_message_id
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, encode_json_body
 from ..parts import BrokerParts
@@ -148,12 +147,7 @@ class BrokerAdminProcessor:
 
     def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Have a half message that was given up asked about again."""
-        message_id = ExtFields(request.ext_fields).text("msgId")
-        try:
-            _, offset = decode_message_id(message_id)
-        except ValueError:
-            refuse_field("msgId", "an offset message id", message_id)
-        fault = self._parts.transactions.resume(offset)
+        fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_place("msgId"))
         refuse_if(None if fault is None else f"msgId: {fault}")
         return success(request)
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import CorruptFileError
-from ...formats.host import decode_message_id
 from ...formats.message import encode_message_record
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, decode_json_body, decode_queue_offsets, encode_json_body
@@ -222,12 +221,8 @@ class GroupAdminProcessor:
 
     def consume_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Have a consumer deal with one message now, and return how it went."""
-        message_id = ExtFields(request.ext_fields).text("msgId")
-        try:
-            _, offset = decode_message_id(message_id)
-        except ValueError:
-            refuse_field("msgId", "an offset message id", message_id)
-        record = self._parts.store.look_message_by_offset(offset)
+        fields = ExtFields(request.ext_fields)
+        record = self._parts.store.look_message_by_offset(fields.message_place("msgId"))
         if record is None:
-            refuse_field("msgId", "that of a message", message_id)
+            refuse_field("msgId", "that of a message", fields.text("msgId"))
         return self._asked(replace(request, body=encode_message_record(record)))
