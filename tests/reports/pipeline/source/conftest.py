@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import NativeFile, fs
 from pyspark.sql import SparkSession
 
 from tornlog.reports.bench.workplace import real_world
+from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.message import Message
@@ -14,6 +17,25 @@ from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10
 HASH_SLOTS, INDEX_ENTRIES = 50, 40
+
+
+class CountingDirectory(StoreDirectory):
+    """Reads as from a file system that is not local, and counts what it reads."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place)
+        self._system, self._is_local = fs.SubTreeFileSystem("/", fs.LocalFileSystem()), False
+        self.read_bytes = 0
+
+    def _read_at(self, stream: NativeFile, start: int, end: int) -> bytes:
+        self.read_bytes += end - start
+        return super()._read_at(stream, start, end)
+
+
+@pytest.fixture(scope="session")
+def counting_directory() -> Callable[[str], Any]:
+    """Open a store's directory as a CountingDirectory."""
+    return CountingDirectory
 
 
 def config_at(root: Path) -> StoreConfig:

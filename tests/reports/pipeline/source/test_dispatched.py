@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import NativeFile, fs
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -35,8 +34,6 @@ from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLL
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 
-pytestmark = pytest.mark.slow
-
 SEGMENT_BYTES = 16 << 10
 ENTRY = struct.Struct(">qiq")
 COLUMNS = "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,body,damage"
@@ -49,19 +46,6 @@ COMPARE: dict[type[Filter], Callable[[Any, Any], bool]] = {
     In: lambda value, wanted: value in wanted,
 }
 Row = dict[str, Any]
-
-
-class CountingDirectory(StoreDirectory):
-    """Reads as from a file system that is not local, and counts what it reads."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(place)
-        self._system, self._is_local = fs.SubTreeFileSystem("/", fs.LocalFileSystem()), False
-        self.read_bytes = 0
-
-    def _read_at(self, stream: NativeFile, start: int, end: int) -> bytes:
-        self.read_bytes += end - start
-        return super()._read_at(stream, start, end)
 
 
 def conditions_of(filters: list[Filter]) -> RowConditions:
@@ -127,9 +111,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def opened() -> Callable[..., StoreDirectory]:
+def opened(counting_directory: Callable[[str], Any]) -> Callable[..., StoreDirectory]:
     def open_directory(root: Path, *, is_local: bool) -> StoreDirectory:
-        return StoreDirectory(str(root)) if is_local else CountingDirectory(str(root))
+        return StoreDirectory(str(root)) if is_local else counting_directory(str(root))
 
     return open_directory
 
@@ -244,6 +228,7 @@ def assert_same(root: Path, directory: StoreDirectory, wanted: list[Filter], **o
             assert is_second or is_hidden_by_another_queue(root, row), row
 
 
+@pytest.mark.slow
 @given(filters | places, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=60, deadline=None)
 def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
@@ -254,6 +239,7 @@ def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
     assert rows_of(directory, wanted, splitBytes=split_bytes) == filtered(everything, wanted)
 
 
+@pytest.mark.slow
 @given(filters | places, damages, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=120, deadline=None)
 def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
@@ -350,19 +336,25 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_what_a_query_reads_of_a_store_of_several_segments(
-    large: Path, monkeypatch: pytest.MonkeyPatch, wanted: list[Filter], share: float
+    large: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    counting_directory: Callable[[str], Any],
+    wanted: list[Filter],
+    share: float,
 ) -> None:
     monkeypatch.setattr(dispatched, "SHARE_MAX", 0.25)
     log_bytes = sum(path.stat().st_size for path in (large / "commitlog").iterdir())
-    directory = CountingDirectory(str(large))
+    directory = counting_directory(str(large))
     expected = filtered(rows_of(directory, [], useQueues="false"), wanted)
     directory.read_bytes = 0
     assert rows_of(directory, wanted) == expected
     assert directory.read_bytes < share * log_bytes
 
 
-def test_a_condition_on_the_place_in_the_log_reads_what_is_there(large: Path) -> None:
-    directory = CountingDirectory(str(large))
+def test_a_condition_on_the_place_in_the_log_reads_what_is_there(
+    large: Path, counting_directory: Callable[[str], Any]
+) -> None:
+    directory = counting_directory(str(large))
     everything = rows_of(directory, [])
     one = everything[700]
     directory.read_bytes = 0

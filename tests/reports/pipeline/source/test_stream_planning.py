@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isal.isal_zlib import crc32
-from pyarrow import NativeFile, fs
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
 from tornlog.reports.pipeline.source.columns import RowConditions
@@ -30,19 +29,6 @@ RECORD_HEAD_BYTES = 88
 STORE_TIME_AT = 56
 COLUMNS = "physical_offset,size,position,damage"
 Row = dict[str, Any]
-
-
-class CountingDirectory(StoreDirectory):
-    """Reads as from a file system that is not local, and notes what it reads of which file."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(place)
-        self._system, self._is_local = fs.SubTreeFileSystem("/", fs.LocalFileSystem()), False
-        self.read_bytes = 0
-
-    def _read_at(self, stream: NativeFile, start: int, end: int) -> bytes:
-        self.read_bytes += end - start
-        return super()._read_at(stream, start, end)
 
 
 def stream_of(root: Path, **options: str) -> LogStream:
@@ -104,11 +90,11 @@ def test_maxBytes_is_the_limit_of_a_batch_and_maxRows_another(template: Path) ->
 
 
 def test_planning_reads_nothing_of_a_segment_that_is_full(
-    written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, counting_directory: Callable[[str], Any]
 ) -> None:
     root = written(4000)
     stream = stream_of(root)
-    directory = CountingDirectory(str(root))
+    directory = counting_directory(str(root))
     monkeypatch.setattr(stream, "_directory", directory)
     log_bytes = sum(one.size_bytes for one in directory.segments())
     end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
