@@ -142,7 +142,7 @@ class SimDescriptor:
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
         """Make the pages of [start, end), by default all, and the size durable. OSError(EIO): they never will be.
 
-        data_only: as by fdatasync, which is of use to fewer changes of names.
+        data_only: as by fdatasync, which commits the names of other files less often (`Namespace`).
         """
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes

@@ -178,9 +178,11 @@ def rebuild(
     root, new = absolute(directory), absolute(to)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     is_here = "://" not in root
+    old_path, new_path = (place.removeprefix("file://") for place in (root, new))
     if is_here and not os.path.isdir(root):
         raise typer.BadParameter(f"{directory}: no directory", param_hint="DIR")
-    if root == new or new.startswith(root.rstrip("/") + "/") or (is_here and _is_in(root, new)):
+    is_local = "://" not in old_path and "://" not in new_path
+    if root == new or new.startswith(root.rstrip("/") + "/") or (is_local and _is_in(old_path, new_path)):
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
     if master is not None:
         rebuilt = _rebuilt_by(master, ship, conf, root, new, geometry)

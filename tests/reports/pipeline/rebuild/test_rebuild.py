@@ -174,3 +174,13 @@ def test_executors_of_spark_make_the_same(store_at: Path, tmp_path: Path) -> Non
         shutil.rmtree(tmp_path / "there")
         root, geometry = extracted("02-multi-rollover", tmp_path / "golden")
         require_same(root, tmp_path / "golden", OnSpark(spark.sparkContext), geometry)
+
+
+@pytest.mark.parametrize(("old", "new"), [("", "file://"), ("file://", ""), ("file://", "file://")])
+def test_a_store_is_not_rebuilt_into_itself_however_its_place_is_written(store_at: Path, old: str, new: str) -> None:
+    before = sorted(store_at.iterdir())
+    command = ["rebuild", f"{old}{store_at}", "--to", f"{new}{store_at}/new", "--master", "in-process"]
+    done = CliRunner().invoke(application(), command)
+
+    assert done.exit_code == 2, done.output
+    assert sorted(store_at.iterdir()) == before
