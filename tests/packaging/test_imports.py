@@ -53,6 +53,7 @@ ALLOWED = {
     "tornlog.reports.pipeline.source.record_entries": (  # what dispatch makes of a record
         "tornlog.reports",
         "tornlog.store.formats",
+        "tornlog.store.message",
         "tornlog.store.queues",
     ),
     "tornlog.reports.pipeline.rebuild": (

@@ -10,19 +10,28 @@ as with `enableLmq`. Records with a damaged body have entries, as dispatch looks
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS, parse_delay_levels, record_tags_code
+from ....store.formats.consume_queue import tags_code
+from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels, record_tags_code
+from ....store.formats.message import TRANSACTION_MASK
+from ....store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, PROPERTY_TAGS
 from ....store.formats.scan import ScannedRecord
-from ....store.queues.dispatch import is_queued
-from ....store.queues.light_queues import LIGHT_MARK, light_records
+from ....store.message import is_storable_topic
+from ....store.queues.dispatch import UNDISPATCHED
+from ....store.queues.light_queues import light_records
 from .columns import RowConditions, batch_of, damage_array, damage_batch
 from .directory import StoreDirectory
 from .log_ranges import LogRange
 from .queue_entries import FIELDS
 from .records import RangeReader
-from .segment_slice import SegmentSlice
+from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
+
+_NOT_UTF8 = "\ufffd"
+"""Stands in a property for bytes that are not UTF-8, of which a tag has another code."""
 
 
 class RecordEntries:
@@ -37,27 +46,69 @@ class RecordEntries:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the entries of the records of a range, and damage in it. Conditions are Spark's, in a stream."""
         for piece in RangeReader(directory, partition).pieces():
-            if isinstance(piece, SegmentSlice):
-                yield self._batch(piece)
-            else:
+            if not isinstance(piece, SegmentSlice):
                 yield damage_batch(self.schema, piece.reason, file=piece.segment.path, position=piece.position)
+                continue
+            queued = piece.where(_are_queued(piece))
+            if len(queued):
+                yield self._batch(queued)
 
     def _batch(self, piece: SegmentSlice) -> pa.RecordBatch:
-        places, codes = list[ScannedRecord](), list[int]()
-        for record in filter(is_queued, piece.records):
-            light = light_records(record, lmq=True) if LIGHT_MARK in record.properties else []
-            places += [record, *light]
-            codes += [record_tags_code(record, self._delays_ms)] * (1 + len(light))
+        """Return the entries of records that have some, by columns; but record by record those of odd ones."""
+        codes = _codes_of_tags(piece)
+        odd = np.flatnonzero(_are_odd(piece))
+        light, light_rows = list[ScannedRecord](), list[int]()
+        for row, record in zip(odd.tolist(), piece.where(odd).records, strict=True):
+            codes[row] = record_tags_code(record, self._delays_ms)
+            found = light_records(record, lmq=True)
+            light += found
+            light_rows += [row] * len(found)
+        rows = np.append(np.arange(len(piece)), np.array(light_rows, np.int64))
+        order = np.argsort(rows, kind="stable")  # a record's own entry comes in front of its others
+        rows = rows[order]
+        light_ids = np.array([one.queue_id for one in light], np.int64)
+        light_places = np.array([one.queue_offset for one in light], np.int64)
+        topics = pa.concat_arrays(
+            [piece.topics.dictionary_decode(), pa.array([one.topic for one in light], pa.string())]
+        )
         columns: dict[str, Any] = {
-            "file": pa.repeat(piece.segment.path, len(places)),
-            "position": [one.physical_offset - piece.segment.base_offset for one in places],
-            "topic": [one.topic for one in places],
-            "queue_id": [one.queue_id for one in places],
-            "queue_offset": [one.queue_offset for one in places],
-            "physical_offset": [one.physical_offset for one in places],
-            "size": [one.size_bytes for one in places],
-            "tags_code": codes,
-            "is_blank": pa.repeat(False, len(places)),
-            "damage": damage_array([piece.damage] * len(places)),
+            "file": pa.repeat(piece.segment.path, len(rows)),
+            "position": (piece.starts + piece.origin)[rows],
+            "topic": topics.take(pa.array(order)),
+            "queue_id": np.append(piece.number("queueId"), light_ids)[order].astype(np.int32),
+            "queue_offset": np.append(piece.number("queueOffset"), light_places)[order],
+            "physical_offset": piece.number("physicalOffset")[rows],
+            "size": piece.number("totalSize")[rows].astype(np.int32),
+            "tags_code": codes[rows],
+            "is_blank": pa.repeat(False, len(rows)),
+            "damage": damage_array([piece.damage]).take(pa.repeat(0, len(rows))),
         }
         return batch_of(self.schema, columns)
+
+
+def _are_queued(piece: SegmentSlice) -> Array:
+    """Return which records dispatch enters into a queue, by `is_queued`."""
+    topics = piece.topics
+    is_storable = np.array([is_storable_topic(one) for one in topics.dictionary.to_pylist()], bool)
+    is_undispatched = np.isin(piece.number("sysFlag") & TRANSACTION_MASK, UNDISPATCHED)
+    queued: Array = ~is_undispatched & (piece.number("queueId") >= 0) & is_storable[topics.indices.to_numpy()]
+    return queued
+
+
+def _are_odd(piece: SegmentSlice) -> Array:
+    """Return which records may have entries in other queues, or a code that is not that of their tag as it is read."""
+    topics, entries, tags = piece.topics, piece.properties, piece.property(PROPERTY_TAGS)
+    is_odd = pc.equal(topics.dictionary_decode(), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)
+    is_odd |= pc.fill_null(pc.match_substring(tags, _NOT_UTF8), False).to_numpy(zero_copy_only=False)
+    is_light = pc.equal(entries.names, PROPERTY_INNER_MULTI_DISPATCH).to_numpy(zero_copy_only=False)
+    is_odd[entries.rows[is_light]] = True
+    odd: Array = is_odd
+    return odd
+
+
+def _codes_of_tags(piece: SegmentSlice) -> Array:
+    """Return the code of each record's tag; each distinct one is hashed once."""
+    tags = pc.fill_null(piece.property(PROPERTY_TAGS), "").dictionary_encode()
+    codes = np.array([tags_code(one) for one in tags.dictionary.to_pylist()], np.int64)
+    found: Array = codes[tags.indices.to_numpy()]
+    return found

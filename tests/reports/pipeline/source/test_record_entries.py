@@ -3,7 +3,7 @@
 import json
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,27 @@ def test_light_queues_have_entries_and_halves_of_transactions_have_none(varied: 
     physical_offsets = [row["physical_offset"] for row in found]
     assert physical_offsets == sorted(physical_offsets)
     assert len(set(physical_offsets)) == 160 - 64 < len(found)
+
+
+def test_codes_are_those_of_the_queue_whatever_a_tag_is_made_of(
+    tmp_path: Path, opened: Callable[[Path], MessageStore]
+) -> None:
+    root = tmp_path / "store"
+    store = opened(root)
+    for tags in ("a", "é", "\U0001f600", "", " ", "a b || c", "x" * 300, "\x7f", "a\x7f"):
+        for named in (f"TAGS\1{tags}", f"TAGS\1{tags}\2", f"TAGS\1b\2TAGS\1{tags}\2", f"TAGSX\1b\2TAGS\1{tags}", tags):
+            properties = f"UNIQ_KEY\1u\2{named}"
+            store.put_message(Message("T", b"body", 0, properties))
+            store.put_message(Message("T", b"body", 0, f"DELAY\00118\2{properties}"))
+    store.shutdown()
+    found = entries_of(root)
+    assert in_order(found) == in_order(in_files(root))
+    assert len(found) == 90
+    for segment in (root / "commitlog").iterdir():
+        segment.write_bytes(segment.read_bytes().replace(b"\x7f", b"\xff"))
+    changed = entries_of(root)
+    assert changed == in_log(root)
+    assert sum(before != after for before, after in zip(found, changed, strict=True)) == 8
 
 
 def test_an_entry_comes_though_its_queue_has_lost_it_and_says_where_its_record_is(varied: Path) -> None:
