@@ -2,14 +2,14 @@
 
 path           the store directory, as `load(directory)` gives it
 paths          several of them instead, as a list in JSON; `load([…])` gives it, to a stream it is an option. Rows then
-               have the column `store`
+               have the column `store`, and there is no commitLog
 table          messages (the default), queue_entries, index_entries or checkpoint
 columns        those to have, separated by commas; all but derived ones without it. Spark passes a source nothing of
                what a query needs, so what is left out here is what costs nothing
 body           false: without the column body
 splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
 useQueues      false: consume queues say nothing of where to look for what filters ask for; the log is read instead
-commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it; of one store only
+commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
 delayLevels    messageDelayLevel, if it is not RocketMQ's own
 hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not say
 indexEntries
@@ -106,19 +106,6 @@ class SourceOptions:
         return [field for name, field in known.items() if name in names and (self.body or name != "body")]
 
 
-def _paths(text: str) -> tuple[str, ...]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) and one for one in found):
-        raise ValueError(f"paths: expected a list of directories in JSON, found {text!r}")
-    named = tuple(one.rstrip("/") or "/" for one in found)
-    if len(set(named)) < len(named):
-        raise ValueError(f"paths: expected each directory once, found {text!r}")
-    return named
-
-
 def _whole(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
     text = given.get(name)
     if text is None:
@@ -133,3 +120,16 @@ def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> st
     if text not in choices:
         raise ValueError(f"{name}: expected {' or '.join(choices)}, found {text!r}")
     return text
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) and one for one in found):
+        raise ValueError(f"paths: expected a list of directories in JSON, found {text!r}")
+    named = tuple(one.rstrip("/") or "/" for one in found)
+    if len(set(named)) < len(named):
+        raise ValueError(f"paths: expected each directory once, found {text!r}")
+    return named
