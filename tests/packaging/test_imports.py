@@ -50,6 +50,12 @@ ALLOWED = {
         "tornlog.store.real",
         "tornlog.store.world",
     ),
+    "tornlog.reports.pipeline.source.record_entries": (  # what dispatch makes of a record
+        "tornlog.reports",
+        "tornlog.store.formats",
+        "tornlog.store.message",
+        "tornlog.store.queues",
+    ),
     "tornlog.reports.pipeline.rebuild": (
         "tornlog.reports",
         "tornlog.store",

@@ -132,6 +132,10 @@ class RowConditions:
         """Return those on one column."""
         return [one for one in self._all if one.column == column]
 
+    def without(self, column: str) -> "RowConditions":
+        """Return those on other columns."""
+        return RowConditions(one for one in self._all if one.column != column)
+
     def allow(self, column: str, value: Any) -> bool:
         """Return whether a column may have a value."""
         return all(one.holds(value) for one in self.on(column))

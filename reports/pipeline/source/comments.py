@@ -5,7 +5,11 @@ _OF_A_RECORD = {
     "damage": "field, expected and found: what is wrong; null if nothing is",
 }
 _OF_A_QUEUE = {"topic": "topic of the message", "queue_id": "number of the queue in its topic"}
-_PLACE = {"file": "path of the file", "position": "offset in the file, in bytes"}
+_PLACE = {
+    "store": "directory of the store, as the options name it",
+    "file": "path of the file",
+    "position": "offset in the file, in bytes",
+}
 
 COMMENTS: dict[str, dict[str, str]] = {
     "messages": {
@@ -53,6 +57,7 @@ COMMENTS: dict[str, dict[str, str]] = {
         "begin_timestamp_ms": "store time of the file's first record, milliseconds since 1970 in UTC",
     },
     "checkpoint": {
+        "store": _PLACE["store"],
         "file": _PLACE["file"],
         "physic_msg_timestamp_ms": "store time up to which the log is durable",
         "logics_msg_timestamp_ms": "store time up to which queues are durable",

@@ -11,8 +11,9 @@ Behind damage no record is counted: a batch that meets it takes all of that segm
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,6 +47,18 @@ class BatchLimits:
         """Return whether nothing has to be known of the records in front of where a batch ends."""
         return self.rows is None and self.before_ms is None
 
+    def share_of(self, logs: int) -> "BatchLimits":
+        """Return what one of so many logs may take of them; a record at least."""
+        rows = None if self.rows is None else max(self.rows // logs, 1)
+        return replace(self, rows=rows, size_bytes=None if self.size_bytes is None else max(self.size_bytes // logs, 1))
+
+    def less(self, rows: int, size_bytes: int) -> "BatchLimits":
+        """Return what is left of them."""
+        rows_left = None if self.rows is None else self.rows - rows
+        return replace(
+            self, rows=rows_left, size_bytes=None if self.size_bytes is None else self.size_bytes - size_bytes
+        )
+
     def stop(self, begin: int) -> int | None:
         """Return the log offset behind which a batch does not end, if it has two records."""
         stops = [] if self.size_bytes is None else [begin + self.size_bytes]
@@ -69,6 +82,14 @@ class BatchLimits:
         return int(begins[over[0]]) if len(over) else None
 
 
+class BatchEnd(NamedTuple):
+    """Where a batch ends."""
+
+    log_offset: int
+    rows: int
+    """How many records it has, as far as its limits needed them to be counted."""
+
+
 class LogWalk:
     """The log of a directory, with the segments that it has at the moment when this is made."""
 
@@ -79,8 +100,8 @@ class LogWalk:
         self._directory = directory
         self._start = RangeStart(directory)
 
-    def end_of_batch(self, begin: int, limits: BatchLimits) -> int:
-        """Return the log offset where the batch ends that begins at `begin`."""
+    def end_of_batch(self, begin: int, limits: BatchLimits) -> BatchEnd:
+        """Return where the batch ends that begins at a log offset."""
         end, rows, stop = begin, 0, limits.stop(begin)
         for segment in self.segments:
             segment_end = segment.base_offset + segment.size_bytes
@@ -100,13 +121,14 @@ class LogWalk:
             ):
                 over = limits.first_over(piece, begin, rows)
                 if over is not None:
-                    return over
+                    starts = piece.starts + piece.origin + segment.base_offset
+                    return BatchEnd(over, rows + int(np.searchsorted(starts, over)))
                 rows += len(piece)
                 end = _end_of(piece)
             if is_open and not self._is_full(segment, end):
                 break
             end = segment_end
-        return end
+        return BatchEnd(end, rows)
 
     def heads(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
         """Yield records between two positions, as far as sizes lead from the first; nothing else of them is checked."""

@@ -4,7 +4,6 @@ Sessions of reports.spark have it; others register it: `spark.dataSource.registe
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -20,14 +19,14 @@ from pyspark.sql.types import StructType
 from .checkpoint import Checkpoint
 from .columns import Condition, RowConditions, condition_of
 from .comments import COMMENTS
-from .directory import StoreDirectory
 from .index_entries import IndexEntries
 from .messages import Messages
 from .queue_entries import QueueEntries
 from .source_options import SourceOptions
+from .stores import StoresTable, StoreTable
 from .stream import LogStream, StreamPartition
 
-TABLES: dict[str, Callable[[SourceOptions], "StoreTable"]] = {
+TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
     "messages": Messages,
     "queue_entries": QueueEntries,
     "index_entries": IndexEntries,
@@ -39,22 +38,8 @@ _KEPT = "rocketmq"
 and no option (Spark 4.3)."""
 
 
-class StoreTable(Protocol):
-    """One kind of rows of a store directory."""
-
-    schema: pa.Schema
-    pushed_columns: frozenset[str]
-    """Columns whose conditions are seen to by `batches`."""
-
-    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
-        """Return what tasks read, one each."""
-
-    def batches(self, directory: StoreDirectory, partition: Any, conditions: RowConditions) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one of them."""
-
-
 class RocketMQSource(DataSource):
-    """The files of a store directory as tables; source_options says what there is to choose."""
+    """The files of store directories as tables; source_options says what there is to choose."""
 
     @classmethod
     def name(cls) -> str:
@@ -76,7 +61,7 @@ class RocketMQSource(DataSource):
         return TableReader(self._options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return what follows the log."""
+        """Return what follows the logs."""
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
@@ -104,24 +89,17 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return what tasks read. Raises FileNotFoundError if there is no such directory."""
-        directory = self._directory()
-        if not directory.exists:
-            raise FileNotFoundError(f"{self._options.path}: no such directory")
-        found = _table(self._options).partitions(directory, RowConditions(self._conditions))
+        found = _table(self._options).partitions(RowConditions(self._conditions))
         return [StreamPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part."""
         if partition.value is None:
             return  # Spark's own, where there are none
-        table, conditions = _table(self._options), RowConditions(self._conditions)
-        yield from table.batches(self._directory(), partition.value, conditions)
-
-    def _directory(self) -> StoreDirectory:
-        return StoreDirectory(self._options.path, self._options.commit_log)
+        yield from _table(self._options).batches(partition.value, RowConditions(self._conditions))
 
 
-def _table(options: SourceOptions) -> StoreTable:
+def _table(options: SourceOptions) -> StoresTable:
     if options.table not in TABLES:
         raise ValueError(f"no table {options.table}; there are {', '.join(TABLES)}")
-    return TABLES[options.table](options)
+    return StoresTable(options, TABLES[options.table])

@@ -1,5 +1,8 @@
 """The options of the source, by the names that `option(…)` takes; case does not count.
 
+path           the store directory, as `load(directory)` gives it
+paths          several of them instead, as a list in JSON; `load([…])` gives it, to a stream it is an option. Rows then
+               have the column `store`, and there is no commitLog
 table          messages (the default), queue_entries, index_entries or checkpoint
 columns        those to have, separated by commas; all but derived ones without it. Spark passes a source nothing of
                what a query needs, so what is left out here is what costs nothing
@@ -11,10 +14,11 @@ delayLevels    messageDelayLevel, if it is not RocketMQ's own
 hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not say
 indexEntries
 upTo           of a stream: `whole` records (the default), or what is surely `durable`
-maxRows        of a stream: how many records a batch has at most
-maxBytes       of a stream: how many bytes of the log; a batch has one record at least
+maxRows        of a stream: how many records a batch has at most, of all logs together
+maxBytes       of a stream: how many bytes of logs; a batch has one record at least of each that has any
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
@@ -40,6 +44,13 @@ class SourceOptions:
     up_to: str = "whole"
     max_rows: int | None = None
     max_bytes: int | None = None
+    paths: tuple[str, ...] = ()
+    """Instead of path."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Return the directories, in the order in which they were named."""
+        return self.paths or (self.path,)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -49,10 +60,13 @@ class SourceOptions:
         unknown = sorted(given.keys() - set(names))
         if unknown:
             raise ValueError(f"no option {', '.join(unknown)}; there are {', '.join(names)}")
-        if not given.get("path"):
-            raise ValueError("no directory: load(…) takes one")
+        paths = _paths(given["paths"]) if "paths" in given else ()
+        if bool(given.get("path")) == bool(paths):
+            raise ValueError("path and paths: expected one of them" if paths else "no directory: load(…) takes one")
+        if paths and given.get("commitlog"):
+            raise ValueError("commitlog: one store's log; with paths each log is in its own directory")
         return cls(
-            given["path"],
+            given.get("path", ""),
             given.get("table", "messages"),
             tuple(filter(None, (name.strip() for name in given.get("columns", "").split(",")))),
             _choice(given, "body", ("true", "false")) == "true",
@@ -65,6 +79,7 @@ class SourceOptions:
             _choice(given, "upto", ("whole", "durable")),
             _whole(given, "maxrows", 1),
             _whole(given, "maxbytes", 1),
+            paths,
         )
 
     @classmethod
@@ -77,6 +92,8 @@ class SourceOptions:
             return dict(options)
         prefix = "option."
         given = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+        if "paths" in given:
+            return given  # the location is one of Spark's own choice
         return {**given, "path": options.get("location", "").removeprefix("file:")}
 
     def chosen(self, fields: Sequence[pa.Field], derived: Sequence[pa.Field] = ()) -> list[pa.Field]:
@@ -84,7 +101,7 @@ class SourceOptions:
         known = {field.name: field for field in (*fields, *derived)}
         unknown = [name for name in self.columns if name not in known]
         if unknown:
-            raise ValueError(f"no column {', '.join(unknown)} in {self.table}; there are {', '.join(known)}")
+            raise ValueError(f"no column {', '.join(unknown)} in {self.table}; there are {', '.join(known)}, store")
         names = self.columns or tuple(field.name for field in fields)
         return [field for name, field in known.items() if name in names and (self.body or name != "body")]
 
@@ -103,3 +120,16 @@ def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> st
     if text not in choices:
         raise ValueError(f"{name}: expected {' or '.join(choices)}, found {text!r}")
     return text
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) and one for one in found):
+        raise ValueError(f"paths: expected a list of directories in JSON, found {text!r}")
+    named = tuple(one.rstrip("/") or "/" for one in found)
+    if len(set(named)) < len(named):
+        raise ValueError(f"paths: expected each directory once, found {text!r}")
+    return named

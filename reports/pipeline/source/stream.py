@@ -1,24 +1,23 @@
-"""The log as a stream: each message once, while the store that writes it lives, dies and recovers.
+"""Logs as a stream: each message once, or each entry of a queue, while the stores that write them live and recover.
 
     spark.readStream.format("rocketmq").load(directory)
+    spark.readStream.format("rocketmq").option("paths", '["/broker-a/store", "/broker-b/store"]').load()
 
-A batch is a range of the log, and its offset says all that is needed to read it again: where the range begins and ends,
-and what the last records in front of its end were. A record counts as soon as all of it is there; a live log is read no
-further than it is written. When a store has recovered, its log may end earlier than the stream has read, and go on from
-there with other records: then the last record that is still what it was is looked for among those the offset knows, and
-the stream goes on behind it. A process that is killed loses no whole record; a power cut may lose more than the offset
-knows of, and that ends the stream with a LogCutError. With `upTo` = `durable` only what the checkpoint or a clean
-stop vouches for is read: nothing of it is ever cut.
+A batch has a part of each log, which followed_log plans, and its offset has that of each. Of one log that is named by
+`path` the offset is the log's own; those of `paths` stand below `logs`, by their names. A log that is added is read
+from its beginning. One that is left out, and of which the offset knows, ends the stream: it may have what was not read.
 
-What retention removes before it was read ends the stream with an ExpiredError, and damage in a segment that is not the
-last comes as rows, as in the table `messages`, whose columns these are. A limit of a batch counts no damage.
+A limit is one of the batch. Logs share it: the one with the least to read comes first, and each may take the same part
+of what those before it have left. A log that has anything gives one record at least, so that none waits for others.
+
+Damage in a segment that is not the last comes as rows, as in the table `messages`. A limit counts no damage.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from isal.isal_zlib import crc32
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -28,18 +27,20 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
 from .columns import RowConditions
-from .directory import StoreDirectory
-from .known_records import KnownRecords, cut_in_front_of_all, head_at, old_marks_of
-from .log_ranges import LogRange, log_ranges
-from .log_walk import BatchLimits, LogEnd, LogWalk
+from .followed_log import ExpiredError, FollowedLog
+from .known_records import LogCutError
+from .log_ranges import log_ranges
+from .log_walk import BatchLimits
 from .messages import Messages
+from .record_entries import RecordEntries
 from .source_options import SourceOptions
+from .stores import StorePart, StoreRows, TableRows
 
+STREAMED: dict[str, Callable[[SourceOptions], TableRows]] = {"messages": Messages, "queue_entries": RecordEntries}
+"""What makes rows of a range of the log, by table."""
 
-class ExpiredError(Exception):
-    """Retention has removed what the stream has not read."""
+_Offset = dict[str, Any]
 
 
 class StreamPartition(InputPartition):
@@ -47,24 +48,19 @@ class StreamPartition(InputPartition):
 
 
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows the log of one directory."""
+    """Follows the logs of some directories."""
 
     def __init__(self, options: SourceOptions) -> None:
-        if options.table != "messages":
-            raise ValueError(f"only messages can be streamed, not {options.table}")
+        if options.table not in STREAMED:
+            raise ValueError(f"only {' and '.join(STREAMED)} can be streamed, not {options.table}")
         self._options = options
-        self._directory = StoreDirectory(options.path, options.commit_log)
-        self._log_end = LogEnd()
-        self._planned: tuple[int, int] | None = None
-        """Where the batch ends that was planned last, and the store time of its last records."""
-        self._target: int | None = None
-        """Log offset at which a query ends that is to read what there is, and no more."""
+        self._rows = StoreRows(options, STREAMED[options.table])
+        durable = options.up_to == "durable"
+        self._logs = {one: FollowedLog(self._rows.directory(one), durable=durable) for one in options.stores}
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return the beginning of the log as it is now."""
-        segments = self._directory.segments()
-        begin = segments[0].base_offset if segments else 0
-        return _offset(begin, begin, KnownRecords())
+    def initialOffset(self) -> _Offset:  # noqa: N802
+        """Return the beginning of each log as it is now."""
+        return self._offset_of({store: log.begin() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return how much a batch may hold; of two limits that of rows, for Spark takes one."""
@@ -73,103 +69,103 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         size_bytes = self._options.max_bytes
         return ReadAllAvailable() if size_bytes is None else ReadMaxBytes(size_bytes)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return where the batch behind start ends."""
-        walk = LogWalk(self._directory)
-        begin, oldest = self._resume(walk, start)
-        if walk.segments and begin < walk.segments[0].base_offset:
-            raise ExpiredError(
-                f"the log begins at {walk.segments[0].base_offset}, behind {begin} where the stream is: what is between"
-                " was removed before it was read. A stream with a new checkpointLocation begins where the log does"
-            )
-        end = walk.end_of_batch(begin, self._limits(limit))
-        if end == begin == start["to"]:
-            self._planned = end, start.get("latest_ms", 0)
+    def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:  # noqa: N802
+        """Return where the batch behind start ends; start itself if there is nothing new."""
+        starts = self._offsets_in(start)
+        begins = {store: starts.get(store) or log.begin() for store, log in self._logs.items()}
+        limits = self._limits(limit)
+        ends = dict[str, _Offset]()
+        for waiting, store in _countdown(self._least_first(begins, limits)):
+            with _named(store):
+                part = self._logs[store].plan(begins[store], limits.share_of(waiting))
+            ends[store] = part.offset
+            limits = limits.less(part.rows, part.size_bytes)
+        if len(starts) == len(ends) and all(end is starts[store] for store, end in ends.items()):
             return start
-        known = KnownRecords.in_front_of(walk, end, oldest)
-        self._planned = end, known.latest_ms
-        return _offset(begin, end, known)
+        return self._offset_of({store: ends[store] for store in self._logs})
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where the log ends, and how far behind it the batch is that was planned last.
+    def reportLatestOffset(self) -> _Offset:  # noqa: N802
+        """Return where each log ends, and how far behind it the batch is that was planned last, see FollowedLog.lag.
 
-        lag_bytes counts the log's bytes; lag_ms is what lies between the store times of the last records of both. It is
-        absent if nothing is known of one of them.
+        Of several logs lag_bytes is that of all together, and lag_ms the longest.
         """
-        walk = LogWalk(self._directory)
-        end, stored_ms = self._log_end.look(walk)
-        lag: dict[str, Any] = {"to": end}
-        if self._planned is not None:
-            to, latest_ms = self._planned
-            lag["lag_bytes"] = max(end - to, 0)
-            if latest_ms and stored_ms:
-                lag["lag_ms"] = max(stored_ms - latest_ms, 0)
-        return lag
+        lags = {store: log.lag() for store, log in self._logs.items()}
+        if not self._options.paths:
+            return dict(lags[self._options.path])
+        found: _Offset = {"logs": lags}
+        for name, of_all in (("lag_bytes", sum), ("lag_ms", max)):
+            known = [lag[name] for lag in lags.values() if name in lag]
+            if known:
+                found[name] = of_all(known)
+        return found
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on take the log to end where it does at this moment."""
-        walk = LogWalk(self._directory)
-        self._target = walk.end_of_batch(walk.last_begun, BatchLimits())
+        """From now on take each log to end where it does at this moment."""
+        for log in self._logs.values():
+            log.end_here()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the ranges of a batch; its own offset says where it begins, for that may be in front of start."""
-        if start == end:
-            return []
-        ranges = log_ranges(self._directory, self._options.split_bytes, end["from"], end["to"])
-        return [StreamPartition(one) for one in ranges]
+    def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
+        """Return the ranges of a batch; its own offset says where they begin, for that may be in front of start."""
+        starts, ends = self._offsets_in(start), self._offsets_in(end)
+        return [
+            StreamPartition(StorePart(store, one))
+            for store, to in ends.items()
+            if to != starts.get(store)
+            for one in log_ranges(self._logs[store].directory, self._options.split_bytes, to["from"], to["to"])
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one range."""
-        log_range: LogRange | None = partition.value
-        if log_range is None:
+        if partition.value is None:
             return  # Spark's own, where there are none
-        yield from Messages(self._options).batches(self._directory, log_range, RowConditions())
+        yield from self._rows.batches(partition.value, RowConditions())
+
+    def _offset_of(self, offsets: dict[str, _Offset]) -> _Offset:
+        return {"logs": offsets} if self._options.paths else offsets[self._options.path]
+
+    def _offsets_in(self, offset: _Offset) -> dict[str, _Offset]:
+        """Return the offset of each log; one of a single log without a name is that of the log named first.
+
+        Raises ValueError if it knows of a log that is not named.
+        """
+        if not offset:
+            return {}
+        found: dict[str, _Offset] = offset.get("logs") or {self._options.stores[0]: offset}
+        missing = [store for store in found if store not in self._logs]
+        if missing:
+            raise ValueError(
+                f"{', '.join(missing)}: the stream has read this log too, and it is not named any more, though it may"
+                " have what was not read. A stream without it needs a new checkpointLocation"
+            )
+        return found
+
+    def _least_first(self, begins: dict[str, _Offset], limits: BatchLimits) -> list[str]:
+        """Return the stores, those first whose logs have the least to read, if they share a limit."""
+        if len(begins) == 1 or (limits.rows is None and limits.size_bytes is None):
+            return list(begins)
+        return sorted(begins, key=lambda store: self._logs[store].backlog_bytes(begins[store]))
 
     def _limits(self, limit: ReadLimit) -> BatchLimits:
-        """Return what ends a batch: all options do, unless Spark wants all there is."""
-        before_ms = self._durable_before_ms()
+        """Return what a batch may hold: all options count, unless Spark wants all there is."""
         if isinstance(limit, ReadAllAvailable):
-            return BatchLimits(before_ms=before_ms, target=self._target)
+            return BatchLimits()
         rows, size_bytes = self._options.max_rows, self._options.max_bytes
         if isinstance(limit, ReadMaxRows):
             rows = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
             size_bytes = limit.max_bytes
-        return BatchLimits(rows, size_bytes, before_ms, self._target)
-
-    def _durable_before_ms(self) -> int | None:
-        """Return the store time from which on nothing is known to be durable; None if all is, or does not matter."""
-        if self._options.up_to == "whole" or self._directory.file("abort") is None:
-            return None
-        file = self._directory.file("checkpoint")
-        if file is None:
-            return 0
-        raw = bytes(self._directory.content(file)[:CHECKPOINT_BYTES])
-        return decode_checkpoint(raw, file=file.path).physic_msg_timestamp_ms
-
-    def _resume(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
-        """Return where to go on, and from where on the log is what the stream has read."""
-        to, oldest = start["to"], walk.segments[0].base_offset if walk.segments else 0
-        if old_marks_of(start):
-            return self._resume_by_old_marks(walk, start)
-        known = KnownRecords.of(start)
-        if not known.marks or known.last < oldest:
-            return to, to  # nothing to hold it against, or not any more
-        if known.are_there(self._directory, walk):
-            return to, max(known.first, oldest)
-        return known.end_of_kept(walk, to), known.first
-
-    def _resume_by_old_marks(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
-        marks, to = old_marks_of(start), start["to"]
-        first = walk.segments[0].base_offset if walk.segments else 0
-        for place, checksum in reversed(marks):
-            found = head_at(self._directory, walk, place)
-            if found is not None and crc32(found[0]) == checksum:
-                return (to if place == marks[-1][0] else found[1]), max(marks[0][0], first)
-            if place < first:
-                return to, to
-        raise cut_in_front_of_all(to)
+        return BatchLimits(rows, size_bytes)
 
 
-def _offset(begin: int, to: int, known: KnownRecords) -> dict[str, Any]:
-    return {"from": begin, "to": to, **known.fields()}
+def _countdown(stores: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield the stores, each with the number of those that are left with it."""
+    return zip(range(len(stores), 0, -1), stores, strict=True)
+
+
+@contextmanager
+def _named(store: str) -> Iterator[None]:
+    """Have an error say which log ends the stream."""
+    try:
+        yield
+    except (ExpiredError, LogCutError) as error:
+        raise type(error)(f"{store}: {error}") from error

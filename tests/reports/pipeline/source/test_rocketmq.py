@@ -1,5 +1,6 @@
 """The source as Spark has it: tables, options, filters, several tasks."""
 
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -172,6 +173,19 @@ def test_a_table_and_a_view_are_made_by_a_statement_and_dropping_the_table_leave
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == files
 
 
+def test_stores_of_several_brokers_are_one_table(spark: SparkSession, written: Callable[..., Path]) -> None:
+    roots = [str(written(messages, name)) for name, messages in (("a", 30), ("b", 6))]
+    both = spark.read.format("rocketmq").load(roots)
+    assert {row.store: row["count"] for row in both.groupBy("store").count().collect()} == {roots[0]: 30, roots[1]: 6}
+    assert both.where(both.store == roots[1]).count() == 6
+    spark.sql(f"CREATE TABLE made USING rocketmq OPTIONS (paths '{json.dumps(roots)}', `table` 'queue_entries')")
+    try:
+        rows = spark.sql("SELECT store, count(*) AS entries FROM made WHERE topic = 'T1' GROUP BY store").collect()
+        assert {row.store: row.entries for row in rows} == {roots[0]: 15, roots[1]: 3}
+    finally:
+        spark.sql("DROP TABLE made")
+
+
 def test_a_table_without_a_place_or_with_what_is_no_option_is_not_made(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="no option colums"):
         spark.sql(f"CREATE TABLE made USING rocketmq OPTIONS (path '{tmp_path}', colums 'topic')")
@@ -180,6 +194,7 @@ def test_a_table_without_a_place_or_with_what_is_no_option_is_not_made(spark: Sp
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_has_a_comment(table: Callable[..., DataFrame], tmp_path: Path, name: str) -> None:
     derived = ["tags_code", "key_hashes", "light_places"] if name == "messages" else []
+    derived.append("store")
     columns = [*table(tmp_path, name).columns, *derived]
     assert set(columns) == set(COMMENTS[name]), "and no comment is without its column"
     shown = table(tmp_path, name, columns=",".join(columns))

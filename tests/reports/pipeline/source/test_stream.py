@@ -1,5 +1,6 @@
 """The log as a stream, against the log as a table."""
 
+import json
 import subprocess
 import sys
 import time
@@ -11,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from tornlog.reports.pipeline.source.followed_log import ExpiredError
 from tornlog.reports.pipeline.source.known_records import KNOWN_MAX, LogCutError
 from tornlog.reports.pipeline.source.source_options import SourceOptions
-from tornlog.reports.pipeline.source.stream import ExpiredError, LogStream, StreamPartition
+from tornlog.reports.pipeline.source.stream import LogStream, StreamPartition
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10
@@ -31,7 +33,7 @@ number = 0
 while True:
     here["put_numbers"](store, range(number, number + 5))
     number += 5
-    time.sleep(0.01)
+    time.sleep({pause_seconds})
 """
 
 
@@ -211,9 +213,10 @@ def test_a_query_for_what_is_available_now_ends_there(
     assert sum(len(batch) for batch, _ in batches_of(stream, stream.initialOffset(), 15)) == 140
 
 
-def test_only_messages_can_be_streamed() -> None:
-    with pytest.raises(ValueError, match="only messages"):
-        stream_of(Path("/nowhere"), table="checkpoint")
+@pytest.mark.parametrize("table", ["index_entries", "checkpoint", "letters"])
+def test_messages_and_entries_of_queues_can_be_streamed_and_nothing_else(table: str) -> None:
+    with pytest.raises(ValueError, match=f"only messages and queue_entries can be streamed, not {table}"):
+        stream_of(Path("/nowhere"), table=table)
 
 
 @pytest.mark.slow
@@ -251,6 +254,44 @@ def test_a_query_sees_each_surviving_message_once_though_it_and_the_writer_are_s
     assert len(list((root / "commitlog").iterdir())) > 5
 
 
+@pytest.mark.slow
+def test_a_query_sees_each_entry_of_two_stores_once_though_it_and_one_writer_are_stopped_and_killed(
+    spark: SparkSession, tmp_path: Path, opened: Callable[[Path], MessageStore]
+) -> None:
+    roots, sink, checkpoints = [tmp_path / "a", tmp_path / "b"], str(tmp_path / "sink"), str(tmp_path / "checkpoints")
+    entries = spark.readStream.format("rocketmq").option("table", "queue_entries")
+    writers = [_start_writer(root, pause_seconds=0.1) for root in roots]
+    try:
+        for named in ([roots[0]], roots, roots[::-1]):
+            query = (
+                entries.options(paths=json.dumps([str(root) for root in named]), maxRows=1000)
+                .load()
+                .writeStream.format("parquet")
+                .option("checkpointLocation", checkpoints)
+                .trigger(processingTime="100 milliseconds")
+                .start(sink)
+            )
+            _wait_for_rows(query, 100)
+            _kill(writers[1])
+            writers[1] = _start_writer(roots[1], pause_seconds=0.1)
+            _wait_for_rows(query, _rows_done(query) + 100)
+            query.stop()
+    finally:
+        for writer in writers:
+            _kill(writer)
+    for root in roots:
+        opened(root).shutdown()
+    everything = entries.options(paths=json.dumps([str(root) for root in roots]), maxRows=1_000_000).load()
+    last = everything.writeStream.format("parquet").option("checkpointLocation", checkpoints)
+    last.trigger(availableNow=True).start(sink).awaitTermination()
+    of_the_file = "file", "position"
+    table = spark.read.format("rocketmq").option("table", "queue_entries").load([str(root) for root in roots])
+    streamed = spark.read.parquet(sink).drop(*of_the_file)
+    assert streamed.count() == table.count() > 500
+    assert streamed.exceptAll(table.drop(*of_the_file)).count() == 0
+    assert streamed.select("store").distinct().count() == 2
+
+
 def _begin() -> dict[str, Any]:
     return {"from": 0, "to": 0, "known": ""}
 
@@ -265,8 +306,9 @@ def _cut(root: Path, row: dict[str, Any]) -> None:
             segment.write_bytes(segment.read_bytes()[:keep] + bytes(SEGMENT_BYTES - keep))
 
 
-def _start_writer(root: Path) -> "subprocess.Popen[str]":
-    code = _WRITER.format(conftest=str(Path(__file__).with_name("conftest.py")), root=str(root))
+def _start_writer(root: Path, pause_seconds: float = 0.01) -> "subprocess.Popen[str]":
+    conftest = str(Path(__file__).with_name("conftest.py"))
+    code = _WRITER.format(conftest=conftest, root=str(root), pause_seconds=pause_seconds)
     writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     assert writer.stdout.readline() == "ready\n"

@@ -95,7 +95,7 @@ def test_planning_reads_nothing_of_a_segment_that_is_full(
     root = written(4000)
     stream = stream_of(root)
     directory = counting_directory(str(root))
-    monkeypatch.setattr(stream, "_directory", directory)
+    monkeypatch.setattr(stream._logs[str(root)], "directory", directory)
     log_bytes = sum(one.size_bytes for one in directory.segments())
     end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
     heads_bytes = 88 * len(directory.segments())

@@ -1,0 +1,114 @@
+"""Entries of queues as a stream has them: those that dispatch makes of each record, in the log's order.
+
+They have the columns of the table `queue_entries`. Each comes once, whatever becomes of queues: it is there before, or
+though, the queue's own file does not have it. Blank entries have no record and do not come. file and position say where
+the record is: the segment, and the place in it. tags_code is that of the record, also where a queue has an extension
+and its entry an address. Of the queues that INNER_MULTI_DISPATCH names those that begin with %LMQ% have the number 0,
+as with `enableLmq`. Records with a damaged body have entries, as dispatch looks at no checksum, and a `damage`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ....store.formats.consume_queue import tags_code
+from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels, record_tags_code
+from ....store.formats.message import TRANSACTION_MASK
+from ....store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, PROPERTY_TAGS
+from ....store.formats.scan import ScannedRecord
+from ....store.message import is_storable_topic
+from ....store.queues.dispatch import UNDISPATCHED
+from ....store.queues.light_queues import light_records
+from .columns import RowConditions, batch_of, damage_array, damage_batch
+from .directory import StoreDirectory
+from .log_ranges import LogRange
+from .queue_entries import FIELDS
+from .records import RangeReader
+from .segment_slice import Array, SegmentSlice
+from .source_options import SourceOptions
+
+_NOT_UTF8 = "\ufffd"
+"""Stands in a property for bytes that are not UTF-8, of which a tag has another code."""
+
+
+class RecordEntries:
+    """Entries of the records in ranges of the log."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._delays_ms = parse_delay_levels(options.delay_levels or DEFAULT_DELAY_LEVELS)
+        self.schema = pa.schema(options.chosen(FIELDS))
+
+    def batches(
+        self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of the records of a range, and damage in it. Conditions are Spark's, in a stream."""
+        for piece in RangeReader(directory, partition).pieces():
+            if not isinstance(piece, SegmentSlice):
+                yield damage_batch(self.schema, piece.reason, file=piece.segment.path, position=piece.position)
+                continue
+            queued = piece.where(_are_queued(piece))
+            if len(queued):
+                yield self._batch(queued)
+
+    def _batch(self, piece: SegmentSlice) -> pa.RecordBatch:
+        """Return the entries of records that have some, by columns; but record by record those of odd ones."""
+        codes = _codes_of_tags(piece)
+        odd = np.flatnonzero(_are_odd(piece))
+        light, light_rows = list[ScannedRecord](), list[int]()
+        for row, record in zip(odd.tolist(), piece.where(odd).records, strict=True):
+            codes[row] = record_tags_code(record, self._delays_ms)
+            found = light_records(record, lmq=True)
+            light += found
+            light_rows += [row] * len(found)
+        rows = np.append(np.arange(len(piece)), np.array(light_rows, np.int64))
+        order = np.argsort(rows, kind="stable")  # a record's own entry comes in front of its others
+        rows = rows[order]
+        light_ids = np.array([one.queue_id for one in light], np.int64)
+        light_places = np.array([one.queue_offset for one in light], np.int64)
+        topics = pa.concat_arrays(
+            [piece.topics.dictionary_decode(), pa.array([one.topic for one in light], pa.string())]
+        )
+        columns: dict[str, Any] = {
+            "file": pa.repeat(piece.segment.path, len(rows)),
+            "position": (piece.starts + piece.origin)[rows],
+            "topic": topics.take(pa.array(order)),
+            "queue_id": np.append(piece.number("queueId"), light_ids)[order].astype(np.int32),
+            "queue_offset": np.append(piece.number("queueOffset"), light_places)[order],
+            "physical_offset": piece.number("physicalOffset")[rows],
+            "size": piece.number("totalSize")[rows].astype(np.int32),
+            "tags_code": codes[rows],
+            "is_blank": pa.repeat(False, len(rows)),
+            "damage": damage_array([piece.damage]).take(pa.repeat(0, len(rows))),
+        }
+        return batch_of(self.schema, columns)
+
+
+def _are_queued(piece: SegmentSlice) -> Array:
+    """Return which records dispatch enters into a queue, by `is_queued`."""
+    topics = piece.topics
+    is_storable = np.array([is_storable_topic(one) for one in topics.dictionary.to_pylist()], bool)
+    is_undispatched = np.isin(piece.number("sysFlag") & TRANSACTION_MASK, UNDISPATCHED)
+    queued: Array = ~is_undispatched & (piece.number("queueId") >= 0) & is_storable[topics.indices.to_numpy()]
+    return queued
+
+
+def _are_odd(piece: SegmentSlice) -> Array:
+    """Return which records may have entries in other queues, or a code that is not that of their tag as it is read."""
+    topics, entries, tags = piece.topics, piece.properties, piece.property(PROPERTY_TAGS)
+    is_odd = pc.equal(topics.dictionary_decode(), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)
+    is_odd |= pc.fill_null(pc.match_substring(tags, _NOT_UTF8), False).to_numpy(zero_copy_only=False)
+    is_light = pc.equal(entries.names, PROPERTY_INNER_MULTI_DISPATCH).to_numpy(zero_copy_only=False)
+    is_odd[entries.rows[is_light]] = True
+    odd: Array = is_odd
+    return odd
+
+
+def _codes_of_tags(piece: SegmentSlice) -> Array:
+    """Return the code of each record's tag; each distinct one is hashed once."""
+    tags = pc.fill_null(piece.property(PROPERTY_TAGS), "").dictionary_encode()
+    codes = np.array([tags_code(one) for one in tags.dictionary.to_pylist()], np.int64)
+    found: Array = codes[tags.indices.to_numpy()]
+    return found

@@ -1,0 +1,92 @@
+"""Tables of several stores, and the column that says which store a row is of."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual
+
+from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.rocketmq import TABLES
+from tornlog.reports.pipeline.source.source_options import SourceOptions
+from tornlog.reports.pipeline.source.stores import StoresTable
+
+Row = dict[str, Any]
+
+
+def table_of(options: dict[str, str], name: str = "messages") -> StoresTable:
+    return StoresTable(SourceOptions.of({**options, "table": name}), TABLES[name])
+
+
+def rows_of(table: StoresTable, *filters: Filter) -> list[Row]:
+    conditions = RowConditions(filter(None, (condition_of(one, table.pushed_columns) for one in filters)))
+    parts = table.partitions(conditions)
+    return [row for part in parts for batch in table.batches(part, conditions) for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def two(template: Path, tmp_path: Path) -> list[str]:
+    """Return two stores, the second with damage."""
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for root in roots:
+        shutil.copytree(template, root)
+    with min((roots[1] / "commitlog").iterdir()).open("r+b") as segment:
+        segment.seek(4)
+        segment.write(bytes(4))
+    return [str(root) for root in roots]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_row_of_each_store_says_which_it_is_of(two: list[str], name: str) -> None:
+    both = rows_of(table_of({"paths": json.dumps(two)}, name))
+    assert both == [{"store": root, **row} for root in two for row in rows_of(table_of({"path": root}, name))]
+    assert {row["store"] for row in both} == set(two)
+
+
+def test_the_column_is_there_where_stores_are_listed_or_where_it_is_asked_for(two: list[str]) -> None:
+    (one, _), both = two, json.dumps(two)
+    assert table_of({"path": one}).schema.names[0] == "file"
+    assert table_of({"paths": json.dumps([one])}).schema.names[:2] == ["store", "file"]
+    assert table_of({"paths": both, "columns": "size"}).schema.names == ["size"]
+    assert table_of({"path": one, "columns": "size,store"}).schema.names == ["store", "size"]
+    assert rows_of(table_of({"path": one, "columns": "store"})) == [{"store": one}] * 200
+    with pytest.raises(ValueError, match=r"no column shop in messages; there are file, .*, store$"):
+        table_of({"path": one, "columns": "store,shop"})
+
+
+def test_nothing_is_read_of_a_store_that_a_filter_leaves_out_and_damage_of_the_other_stays(two: list[str]) -> None:
+    table = table_of({"paths": json.dumps(two)})
+    everything = rows_of(table)
+    found = rows_of(table, EqualTo(("store",), two[1]))
+    assert found == [row for row in everything if row["store"] == two[1]]
+    assert [row for row in found if row["damage"] is not None]
+    some = rows_of(table, EqualTo(("store",), two[0]), GreaterThanOrEqual(("queue_offset",), 40))
+    assert some == [row for row in everything if row["store"] == two[0] and row["queue_offset"] >= 40]
+    shutil.rmtree(Path(two[0]) / "commitlog")
+    (Path(two[0]) / "commitlog").write_text("nothing of it can be listed")
+    assert rows_of(table, EqualTo(("store",), two[1])) == found
+
+
+def test_a_store_that_is_not_there_is_named(two: list[str], tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=f"^{nowhere}: no such directory"):
+        rows_of(table_of({"paths": json.dumps([two[0], nowhere])}))
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"paths": "/a,/b"}, "paths: expected a list of directories in JSON, found '/a,/b'"),
+        ({"paths": "[]"}, "paths: expected a list of directories"),
+        ({"paths": '["/a", 7]'}, "paths: expected a list of directories"),
+        ({"paths": '["/a", "/a/"]'}, "paths: expected each directory once"),
+        ({"paths": '["/a"]', "path": "/b"}, "path and paths: expected one of them"),
+        ({"paths": '["/a"]', "commitLog": "/b"}, "commitlog: one store's log"),
+        ({}, "no directory"),
+    ],
+)
+def test_what_is_no_list_of_stores_is_refused(options: dict[str, str], wanted: str) -> None:
+    with pytest.raises(ValueError, match=wanted):
+        SourceOptions.of(options)
