@@ -5,12 +5,13 @@ shows damage only where it passes, so it is done in files that are known to be d
 has anything at all.
 
 By entries: all of them, 20 bytes each, and each link is held against what it must be. Any page or sector of another
-moment shows, as a power cut leaves them, and so does a file that was copied while it was written. Slots are not read.
+moment shows, as a power cut leaves them, and so does a file that was copied while it was written. A slot may be older
+than the entries, and not younger.
 
 Either way the first and the last entry are those that the header has. Nothing says of which key a hash is: records do.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +94,7 @@ class IndexLookup:
         else:
             if self._is_durable:
                 return sorted(found)
-        return sorted({offset for some in self._by_entries(hashes) for offset in some.tolist()})
+        return sorted(self._by_entries(hashes))
 
     def _ends(self) -> tuple[IndexEntry, IndexEntry]:
         """Return the first entry and the last.
@@ -141,24 +142,29 @@ class IndexLookup:
             newest, above, number = offset, number, entry.previous
         return [offset for offset in found if offset < header.end_physical_offset]
 
-    def _by_entries(self, hashes: Sequence[int]) -> Iterator[_Array]:
-        """Yield the offsets of entries with some hashes, and look at all entries."""
+    def _by_entries(self, hashes: Sequence[int]) -> set[int]:
+        """Return the offsets of entries with some hashes, and look at all entries."""
         begin, end = self._header.begin_physical_offset, self._header.end_physical_offset
+        behind_all, found = self._header.next_entry, set[int]()
         newest = np.zeros(self._slots, np.int32)
-        for first in range(1, self._header.next_entry, _ENTRIES_AT_ONCE):
-            behind = min(first + _ENTRIES_AT_ONCE, self._header.next_entry)
+        for first in range(1, behind_all, _ENTRIES_AT_ONCE):
+            behind = min(first + _ENTRIES_AT_ONCE, behind_all)
             at = self._entries_at + ENTRY_BYTES * first
             raw = np.frombuffer(self._bytes(at, self._entries_at + ENTRY_BYTES * behind), ENTRY)
             key_hashes, offsets = raw["key_hash"].astype(np.int32), raw["physical_offset"].astype(np.int64)
-            past_the_end = np.flatnonzero(offsets > end)
-            if offsets[0] < begin or (offsets[1:] < offsets[:-1]).any() or (key_hashes < 0).any():
-                raise OddIndexError
-            if len(past_the_end) and past_the_end[0] + first < self._header.next_entry - 1:
+            past_the_end = np.flatnonzero(offsets > end) + first
+            is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # than the header's other fields
+            if (len(past_the_end) and not is_younger) or offsets.min() < begin or key_hashes.min() < 0:
                 raise OddIndexError
             if (raw["previous"] != _previous(key_hashes % self._slots, first, newest)).any():
                 raise OddIndexError
-            yield offsets[np.isin(key_hashes, hashes) & (offsets < end)]
-            begin = int(offsets[-1])
+            found.update(offsets[np.isin(key_hashes, hashes) & (offsets < end)].tolist())
+        for slot in sorted({key_hash % self._slots for key_hash in hashes}):
+            slot_at = HEADER_BYTES + SLOT_BYTES * slot
+            (number,) = SLOT.unpack(self._bytes(slot_at, slot_at + SLOT_BYTES))
+            if newest[slot] < number < behind_all:  # that one says it is another slot's
+                raise OddIndexError
+        return found
 
     def _entry(self, number: int) -> IndexEntry:
         at = self._entries_at + ENTRY_BYTES * number

@@ -299,6 +299,8 @@ def damaged_in(path: Path, kind: str) -> None:
         raw[entry_at + 16 : entry_at + 20] = newest.to_bytes(4, "big")
     elif kind == "an entry of another slot":
         raw[entry_at + 3] ^= 1
+    elif kind == "an entry behind the file's last":
+        raw[entry_at + 4] = 1
     elif kind == "an entry in front of the file's first":
         raw[entry_at + 4 : entry_at + 12] = bytes(8)
     path.write_bytes(raw)
@@ -310,10 +312,15 @@ def damaged_in(path: Path, kind: str) -> None:
         "a slot behind the file",
         "a link to itself",
         "an entry of another slot",
+        "an entry behind the file's last",
         "an entry in front of the file's first",
     ],
 )
-def test_a_file_that_does_not_agree_with_itself_has_its_part_read(store: Path, kind: str) -> None:
+@pytest.mark.parametrize("asking_bytes", [1, 1 << 20])
+def test_a_file_that_does_not_agree_with_itself_has_its_part_read(
+    store: Path, monkeypatch: pytest.MonkeyPatch, kind: str, asking_bytes: int
+) -> None:
+    monkeypatch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
     path = index_files(store)[2]
     hashed = entries_of(path)
     raw = path.read_bytes()
