@@ -55,6 +55,8 @@ def wanted_pieces(
     if not (conditions.on("topic") or conditions.on("queue_id")):
         return None
     room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
+    if room_bytes < SEARCH_BYTES:
+        return None
     spans = _spans(directory, log_range, conditions, room_bytes)
     if spans is None:
         return None

@@ -16,7 +16,7 @@ defaults if they fit its length, or else the file itself, by its last entry. Fil
 seen to here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ FIELDS = (
 )
 DEFAULT_HASH_SLOTS = 5_000_000
 DEFAULT_INDEX_ENTRIES = 20_000_000
-_ENTRY = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")])
+ENTRY = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")])
+"""An entry as numpy has it."""
 _ROWS_MAX = 1 << 16
 _Array = Any
 """Of numpy."""
@@ -70,10 +71,10 @@ class IndexEntries:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file."""
         view = directory.content(partition)
-        slots = self._slots(view)
+        slots = slots_in(self._options, len(view), lambda: view)
         if slots is None and _is_used(view):
             pause()  # its first entry may be under way, which the header counts last
-            slots = self._slots(view)
+            slots = slots_in(self._options, len(view), lambda: view)
         if slots is None:
             if not conditions and _is_used(view):
                 reason = Reason("size", "that of an index file with an entry", f"{len(view)} bytes")
@@ -82,8 +83,8 @@ class IndexEntries:
         header = decode_header(view)
         room = (len(view) - entries_at(slots)) // ENTRY_BYTES
         count = max(min(header.next_entry, room) - 1, 0)
-        entries = np.frombuffer(view, _ENTRY, count=count, offset=entries_at(slots) + ENTRY_BYTES)
-        found = {name: entries[name].astype(entries[name].dtype.newbyteorder("=")) for name in _ENTRY.names or ()}
+        entries = np.frombuffer(view, ENTRY, count=count, offset=entries_at(slots) + ENTRY_BYTES)
+        found = {name: entries[name].astype(entries[name].dtype.newbyteorder("=")) for name in ENTRY.names or ()}
         links = _links(found["key_hash"], slots)
         for start in range(0, count, _ROWS_MAX):
             end = min(start + _ROWS_MAX, count)
@@ -100,18 +101,6 @@ class IndexEntries:
             if odd:
                 rows = [{"file": partition.path, "position": at, "damage": reason._asdict()} for at, reason in odd]
                 yield pa.RecordBatch.from_pylist(rows, self.schema)
-
-    def _slots(self, view: memoryview) -> int | None:
-        """Return how many slots a file has, None if that is unknown."""
-        slots, entries = self._options.hash_slots, self._options.index_entries
-        if slots is None and entries is not None:
-            slots, odd_bytes = divmod(len(view) - index_file_bytes(0, entries), SLOT_BYTES)
-            return slots if slots > 0 and not odd_bytes else None
-        if slots is None and len(view) == index_file_bytes(DEFAULT_HASH_SLOTS, DEFAULT_INDEX_ENTRIES):
-            slots = DEFAULT_HASH_SLOTS
-        if slots is None:
-            return slots_of(view) if len(view) > HEADER_BYTES else None
-        return slots if len(view) > entries_at(slots) else None
 
     def _batch(
         self,
@@ -140,6 +129,19 @@ class IndexEntries:
         columns["file"] = pa.repeat(file.path, rows)
         columns["begin_timestamp_ms"] = pa.repeat(pa.scalar(header.begin_timestamp_ms, pa.int64()), rows)
         return batch_of(self.schema, columns)
+
+
+def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
+    """Return how many slots a file of so many bytes has, None if that is unknown; content: if nothing else says."""
+    slots, entries = options.hash_slots, options.index_entries
+    if slots is None and entries is not None:
+        slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
+        return slots if slots > 0 and not odd_bytes else None
+    if slots is None and size_bytes == index_file_bytes(DEFAULT_HASH_SLOTS, DEFAULT_INDEX_ENTRIES):
+        slots = DEFAULT_HASH_SLOTS
+    if slots is None:
+        return slots_of(content()) if size_bytes > HEADER_BYTES else None
+    return slots if size_bytes > entries_at(slots) else None
 
 
 def _is_used(view: memoryview) -> bool:

@@ -35,6 +35,24 @@ class LogRange:
     """Whether nothing has been written to later segments: what has not been written to this one is no damage."""
     known: int = 0
     """Where a record is known to begin: at start, or in front of it."""
+    zeros_max: int | None = None
+    """How many zeros behind the log's end are looked at, if not all of them."""
+
+    @property
+    def log_start(self) -> int:
+        """Return the log offset of its first byte."""
+        return self.segment.base_offset + self.start
+
+    @property
+    def log_end(self) -> int:
+        """Return the log offset behind its last byte."""
+        return self.segment.base_offset + self.end
+
+    def within(self, low: int, high: int) -> "LogRange | None":
+        """Return what of it is between two log offsets, None if nothing is."""
+        start, end = max(self.log_start, low), min(self.log_end, high)
+        base_offset = self.segment.base_offset
+        return replace(self, start=start - base_offset, end=end - base_offset) if start < end else None
 
 
 def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:

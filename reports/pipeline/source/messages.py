@@ -30,11 +30,11 @@ The last three are there only if the option `columns` names them.
 
 Filters on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are seen to here,
 before anything else of a record is decoded. physical_offset says where to begin and to end; queue_places and dispatched
-have what is not read because of the topic and the queue. Damage passes no filter.
+have what is not read because of the topic and the queue. The option `key` is a filter too; indexed has what is not
+read because of it. Damage passes no filter.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -51,6 +51,8 @@ from ....store.formats.scan import ScannedRecord
 from .columns import DAMAGE, RowConditions, damage_array, damage_batch, fields_of
 from .directory import StoreDirectory
 from .dispatched import wanted_pieces
+from .index_lookup import IndexedPart
+from .indexed import hashes_of, parts_of, ranges_of_part, with_key
 from .log_ranges import LogRange, log_ranges
 from .queue_places import ranges_of_places
 from .records import RangeReader
@@ -147,42 +149,55 @@ class Messages:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._key = None if options.key is None else options.key.encode()
         self._delays_ms = parse_delay_levels(options.delay_levels or DEFAULT_DELAY_LEVELS)
         self.schema = pa.schema(options.chosen(MESSAGE_FIELDS, DERIVED_FIELDS))
 
-    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange]:
-        """Return the ranges of the log that may hold what is asked for."""
+    def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange | IndexedPart]:
+        """Return the ranges of the log that may hold what is asked for, and parts that the index has."""
         if self._options.use_queues:
             named = ranges_of_places(directory, conditions)
             if named is not None:
                 return named
-        found = log_ranges(directory, self._options.split_bytes)
+        ranges = log_ranges(directory, self._options.split_bytes)
+        parts = parts_of(directory, ranges) if self._hashes(conditions) else None
         low, high = conditions.bounds("physical_offset")
         if not directory.has_queues:
             low = 0  # a range that begins in the midst would look for its first record as far back as it goes
-        narrow = [
-            replace(
-                one,
-                start=max(one.start, low - one.segment.base_offset),
-                end=min(one.end, high + 1 - one.segment.base_offset),
-            )
-            for one in found
-        ]
-        return [one for one in narrow if one.start < one.end]
+        narrow = (one.within(low, high + 1) for one in (ranges if parts is None else parts))
+        return [one for one in narrow if one is not None]
 
     def batches(
-        self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
+        self, directory: StoreDirectory, partition: LogRange | IndexedPart, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a range."""
+        """Yield the rows of a range, or of the part of an index file."""
+        if isinstance(partition, LogRange):
+            use_queues = self._options.use_queues and partition.zeros_max is None
+            yield from self._rows(directory, partition, conditions, use_queues=use_queues)
+            return
+        found = ranges_of_part(directory, partition, self._hashes(conditions), self._options)
+        for one in found.ranges:
+            use_queues = self._options.use_queues and not found.are_records
+            yield from self._rows(directory, one, conditions, use_queues=use_queues)
+
+    def _hashes(self, conditions: RowConditions) -> list[int]:
+        """Return the hashes that the index is to be asked for, none if it cannot say what is asked for."""
+        return hashes_of(conditions, self._key) if self._key is not None and self._options.use_index else []
+
+    def _rows(
+        self, directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, *, use_queues: bool
+    ) -> Iterator[pa.RecordBatch]:
         makers = [self._maker(field) for field in self.schema]
-        wanted = wanted_pieces(directory, partition, conditions) if self._options.use_queues else None
-        for piece in RangeReader(directory, partition).pieces() if wanted is None else wanted:
+        wanted = wanted_pieces(directory, log_range, conditions) if use_queues else None
+        for piece in RangeReader(directory, log_range).pieces() if wanted is None else wanted:
             if not isinstance(piece, SegmentSlice):
-                if not conditions:
+                if not conditions and self._key is None:
                     file, position = piece.segment.path, piece.position
                     yield damage_batch(self.schema, piece.reason, file=file, position=position)
                 continue
             some = _allowed(piece, conditions)
+            if self._key is not None and len(some):
+                some = with_key(some, self._key)
             if len(some):
                 yield pa.RecordBatch.from_arrays([make(some) for make in makers], schema=self.schema)
 

@@ -31,12 +31,9 @@ class RecordScanner:
         found, rows, error = list[Array](), 0, None
         while at < stop and rows < ROWS_MAX and error is None:
             plain = self._plain
-            if plain is not None and plain.scan(view, at, base_offset, check_crc=True):
+            if plain is not None and plain.scan(view[:stop], at, base_offset, check_crc=True):
                 some = np.array(plain.column("physical_offset")) - base_offset
                 behind = plain.end
-                inside = int(np.searchsorted(some, stop))
-                if inside < len(some):
-                    some, behind = some[:inside], int(some[inside])
             else:
                 some, behind, error = self._scan_odd(view, at, stop, base_offset)
                 if not len(some):

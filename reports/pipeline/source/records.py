@@ -13,7 +13,7 @@ from ....store.errors import CorruptFileError
 from ....store.formats.message import RECORD_BYTES_MIN
 from ....store.formats.scan import is_closed_at, scan_records
 from .columns import LOOKS_MAX, Reason, pause
-from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
+from .directory import NEAR_BYTES, WINDOW_BYTES, StoreDirectory, StoreFile
 from .log_ranges import LogRange, RangeStart, next_candidate, whole_record_at
 from .record_scanner import RecordScanner
 from .segment_slice import SegmentSlice, pieces_of
@@ -38,6 +38,10 @@ class RangeReader:
         self._directory = directory
         self._range = log_range
         self._segment = log_range.segment
+        zeros_max = log_range.zeros_max
+        self._zeros_max = log_range.end if zeros_max is None else zeros_max
+        self._window_bytes = WINDOW_BYTES if zeros_max is None else NEAR_BYTES
+        """How much is read at once; where the log's end may be near it is twice as much each time."""
         self._scanner = RecordScanner(self._segment.path)
         self._start = RangeStart(directory)
         first = self._start.find(log_range)
@@ -51,12 +55,13 @@ class RangeReader:
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield what the range holds, in order."""
         while self.position < self._range.end:
-            window_bytes = min(WINDOW_BYTES, self._range.end - self.position)
+            window_bytes = min(self._window_bytes, self._range.end - self.position)
             view, origin = whole_record_at(self._directory, self._segment, self.position, window_bytes)
             stop, base_offset = self._range.end - origin, self._segment.base_offset + origin
             starts, behind, error = self._scanner.scan(view, self.position - origin, stop, base_offset)
             if len(starts):
                 self.position = origin + behind
+                self._window_bytes = min(2 * self._window_bytes, WINDOW_BYTES)
                 for some in pieces_of(starts, _PIECE_BYTES):
                     yield SegmentSlice(self._segment, view, origin, some, self._is_proven)
             elif error is not None:
@@ -115,10 +120,11 @@ class RangeReader:
         return CorruptBytes(self._segment, position, reason)
 
     def _is_zero_from(self, position: int) -> bool:
-        """Return whether nothing but zeros follows in the range."""
-        while position < self._range.end:
-            view, origin = self._directory.window(self._segment, position)
-            stop = min(len(view), self._range.end - origin)
+        """Return whether nothing but zeros follows in the range, as far as it is looked at."""
+        end = min(position + self._zeros_max, self._range.end)
+        while position < end:
+            view, origin = self._directory.window(self._segment, position, min(WINDOW_BYTES, end - position))
+            stop = min(len(view), end - origin)
             for at in range(position - origin, stop, len(_ZEROS)):
                 some = view[at : min(at + len(_ZEROS), stop)].tobytes()
                 if some != _ZEROS[: len(some)]:

@@ -115,10 +115,15 @@ class SegmentSlice:
         return self.bytes_of(self._topic_spans).cast(pa.string()).dictionary_encode()
 
     @cached_property
+    def joined_properties(self) -> pa.Array:
+        """Return the properties of each record as they are in the log, in one piece."""
+        ends = self.starts + self.number("totalSize")
+        return self.bytes_of(Spans(self._topic_spans.ends + _PROPERTIES_LENGTH_BYTES, ends))
+
+    @cached_property
     def properties(self) -> PropertyEntries:
         """Return the properties that readers keep: of entries with one name the last, in the place of the first."""
-        ends = self.starts + self.number("totalSize")
-        joined = self.bytes_of(Spans(self._topic_spans.ends + _PROPERTIES_LENGTH_BYTES, ends))
+        joined = self.joined_properties
         found = _split(joined)
         return _decoded(joined) if found is None else found
 

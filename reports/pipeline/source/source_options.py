@@ -9,6 +9,8 @@ columns        those to have, separated by commas; all but derived ones without 
 body           false: without the column body
 splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
 useQueues      false: consume queues say nothing of where to look for what filters ask for; the log is read instead
+key            of messages: only those with this key, as the index has it; with a filter on the topic the index is used
+useIndex       false: the index says nothing of where a key is; the log is read instead
 commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
 delayLevels    messageDelayLevel, if it is not RocketMQ's own
 hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not say
@@ -37,6 +39,8 @@ class SourceOptions:
     body: bool = True
     split_bytes: int = _SPLIT_BYTES
     use_queues: bool = True
+    key: str | None = None
+    use_index: bool = True
     commit_log: str = ""
     delay_levels: str = ""
     hash_slots: int | None = None
@@ -72,6 +76,8 @@ class SourceOptions:
             _choice(given, "body", ("true", "false")) == "true",
             _whole(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
             _choice(given, "usequeues", ("true", "false")) == "true",
+            _key(given),
+            _choice(given, "useindex", ("true", "false")) == "true",
             given.get("commitlog", ""),
             given.get("delaylevels", ""),
             _whole(given, "hashslots", 1),
@@ -104,6 +110,15 @@ class SourceOptions:
             raise ValueError(f"no column {', '.join(unknown)} in {self.table}; there are {', '.join(known)}, store")
         names = self.columns or tuple(field.name for field in fields)
         return [field for name, field in known.items() if name in names and (self.body or name != "body")]
+
+
+def _key(given: Mapping[str, str]) -> str | None:
+    table = given.get("table", "messages")
+    if "key" in given and table != "messages":
+        raise ValueError(f"key: only messages have keys, not the table {table}; index_entries are found by key_hash")
+    if given.get("key") == "":
+        raise ValueError("key: expected one, found nothing")
+    return given.get("key")
 
 
 def _whole(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:

@@ -38,6 +38,16 @@ def counting_directory() -> Callable[[str], Any]:
     return CountingDirectory
 
 
+@pytest.fixture(scope="session")
+def opened_directory() -> Callable[..., StoreDirectory]:
+    """Open a store's directory as it is here, or as a CountingDirectory."""
+
+    def open_directory(root: Path, *, is_local: bool) -> StoreDirectory:
+        return StoreDirectory(str(root)) if is_local else CountingDirectory(str(root))
+
+    return open_directory
+
+
 def config_at(root: Path) -> StoreConfig:
     return StoreConfig(
         str(root),

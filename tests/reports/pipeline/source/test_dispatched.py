@@ -110,14 +110,6 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
 
 
-@pytest.fixture(scope="module")
-def opened(counting_directory: Callable[[str], Any]) -> Callable[..., StoreDirectory]:
-    def open_directory(root: Path, *, is_local: bool) -> StoreDirectory:
-        return StoreDirectory(str(root)) if is_local else counting_directory(str(root))
-
-    return open_directory
-
-
 def queue_files(root: Path) -> list[Path]:
     return sorted((root / "consumequeue").glob("*/*/*"))
 
@@ -232,9 +224,9 @@ def assert_same(root: Path, directory: StoreDirectory, wanted: list[Filter], **o
 @given(filters | places, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=60, deadline=None)
 def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
-    base: Path, opened: Callable[..., StoreDirectory], wanted: list[Filter], is_local: bool, split_bytes: str
+    base: Path, opened_directory: Callable[..., StoreDirectory], wanted: list[Filter], is_local: bool, split_bytes: str
 ) -> None:
-    directory = opened(base, is_local=is_local)
+    directory = opened_directory(base, is_local=is_local)
     everything = rows_of(directory, [], useQueues="false")
     assert rows_of(directory, wanted, splitBytes=split_bytes) == filtered(everything, wanted)
 
@@ -244,7 +236,7 @@ def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
 @settings(max_examples=120, deadline=None)
 def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
     base: Path,
-    opened: Callable[..., StoreDirectory],
+    opened_directory: Callable[..., StoreDirectory],
     wanted: list[Filter],
     harms: list[tuple[str, int, int]],
     is_local: bool,
@@ -255,13 +247,15 @@ def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
         shutil.copytree(base, root)
         for one in harms:
             harm(root, *one)
-        assert_same(root, opened(root, is_local=is_local), wanted, splitBytes=split_bytes)
+        assert_same(root, opened_directory(root, is_local=is_local), wanted, splitBytes=split_bytes)
 
 
-def test_queues_account_for_every_range_of_a_sound_store(base: Path, opened: Callable[..., StoreDirectory]) -> None:
+def test_queues_account_for_every_range_of_a_sound_store(
+    base: Path, opened_directory: Callable[..., StoreDirectory]
+) -> None:
     conditions = conditions_of([EqualTo(("topic",), "Rare")])
     for is_local in (True, False):
-        directory = opened(base, is_local=is_local)
+        directory = opened_directory(base, is_local=is_local)
         parts = Messages(SourceOptions.of({"path": str(base), "splitBytes": "3000"})).partitions(directory, conditions)
         found = [wanted_pieces(directory, part, conditions) for part in parts]
         assert len(found) > 10
@@ -271,14 +265,14 @@ def test_queues_account_for_every_range_of_a_sound_store(base: Path, opened: Cal
 
 
 def test_an_entry_that_contradicts_the_log_has_its_range_read(
-    base: Path, tmp_path: Path, opened: Callable[..., StoreDirectory]
+    base: Path, tmp_path: Path, opened_directory: Callable[..., StoreDirectory]
 ) -> None:
     shutil.copytree(base, tmp_path / "store")
     path = tmp_path / f"store/consumequeue/T0/1/{0:020}"
     raw = bytearray(path.read_bytes())
     raw[11] ^= 1  # a size
     path.write_bytes(raw)
-    directory = opened(tmp_path / "store", is_local=True)
+    directory = opened_directory(tmp_path / "store", is_local=True)
     conditions = conditions_of([EqualTo(("topic",), "Rare")])
     first, *others = Messages(SourceOptions.of({"path": str(base)})).partitions(directory, conditions)
     assert wanted_pieces(directory, first, conditions) is None
@@ -287,14 +281,14 @@ def test_an_entry_that_contradicts_the_log_has_its_range_read(
 
 @pytest.mark.parametrize("kind", ["without queues", "without one topic's", "useQueues=false"])
 def test_what_queues_cannot_answer_is_read(
-    base: Path, tmp_path: Path, opened: Callable[..., StoreDirectory], kind: str
+    base: Path, tmp_path: Path, opened_directory: Callable[..., StoreDirectory], kind: str
 ) -> None:
     root = tmp_path / "store"
     shutil.copytree(base, root)
     if kind != "useQueues=false":
         shutil.rmtree(root / "consumequeue" / ("" if kind == "without queues" else "Rare"))
     options = {"useQueues": "false"} if kind == "useQueues=false" else {}
-    directory = opened(root, is_local=True)
+    directory = opened_directory(root, is_local=True)
     wanted: list[Filter] = [EqualTo(("topic",), "Rare"), GreaterThan(("queue_offset",), 2)]
     expected = filtered(rows_of(directory, [], useQueues="false"), wanted)
     assert expected
@@ -302,11 +296,11 @@ def test_what_queues_cannot_answer_is_read(
 
 
 def test_of_two_records_of_one_place_the_one_that_the_queue_has_is_given(
-    base: Path, tmp_path: Path, opened: Callable[..., StoreDirectory]
+    base: Path, tmp_path: Path, opened_directory: Callable[..., StoreDirectory]
 ) -> None:
     root = tmp_path / "store"
     shutil.copytree(base, root)
-    directory = opened(root, is_local=True)
+    directory = opened_directory(root, is_local=True)
     first, second = filtered(rows_of(directory, []), [EqualTo(("topic",), "T0"), EqualTo(("queue_id",), 0)])[3:5]
     segment = root / "commitlog" / second["file"]
     raw = bytearray(segment.read_bytes())

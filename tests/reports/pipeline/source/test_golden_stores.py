@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThan
 
-from tornlog.reports.pipeline.source import dispatched
+from tornlog.reports.pipeline.source import dispatched, index_lookup, indexed
 from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
+from tornlog.store.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
 pytestmark = pytest.mark.slow
 
@@ -74,3 +75,25 @@ def test_a_golden_store_has_the_same_rows_however_it_is_cut_and_by_filters_those
             assert rows_of(root, *some) == [
                 row for row in sound if row["topic"] == topic and row["queue_offset"] > place and row["queue_id"] < 3
             ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_key_in_a_golden_store_has_the_rows_that_have_it(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexed, "SHARE_MAX", 100.0)
+    for root in stores_in(tmp_path, name):
+        sound = [row for row in rows_of(root) if row["topic"] is not None]
+        by_key: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in sound:
+            if row["sys_flag"] & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+                continue  # which no index has
+            unique = dict(row["properties"]).get("UNIQ_KEY")
+            for key in {*(row["keys"] or ()), *([unique] if unique else ())}:
+                by_key.setdefault((row["topic"], key), []).append(row)
+        some = sorted(by_key)
+        for topic, key in {*some[:1], *some[len(some) // 2 :][:1], *some[-1:], *some[:: len(some) // 9 + 1]}:
+            for asking_bytes in (1, 1 << 20):  # by slots, by all entries
+                monkeypatch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
+                assert rows_of(root, EqualTo(("topic",), topic), key=key) == by_key[topic, key]
+        assert rows_of(root, In(("topic",), tuple({row["topic"] for row in sound})), key="no such key") == []

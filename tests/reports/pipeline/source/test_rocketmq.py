@@ -70,9 +70,21 @@ def test_conditions_are_seen_to_by_the_source(table: Callable[..., DataFrame], w
     )
 
 
+@pytest.mark.slow
+def test_a_key_has_the_rows_that_have_it_among_their_keys(
+    table: Callable[..., DataFrame], written: Callable[..., Path]
+) -> None:
+    root = written()
+    expected = table(root).where("topic = 'T1' and array_contains(keys, 'k63')").collect()
+    assert len(expected) == 1
+    assert table(root, key="k63", hashSlots=str(SLOTS)).where("topic = 'T1'").collect() == expected
+    assert table(root, key="k63").collect() == expected
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
+        ({"table": "checkpoint", "key": "k1"}, "key: only messages have keys, not the table checkpoint"),
         ({"table": "letters"}, "no table letters; there are messages, queue_entries"),
         ({"colums": "topic"}, "no option colums"),
         ({"columns": "bodies"}, "no column bodies in messages"),
