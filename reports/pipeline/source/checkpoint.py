@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ....store.errors import CorruptFileError
-from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
+from ....store.formats.checkpoint import CHECKPOINT_BYTES, CheckpointValues, decode_checkpoint
 from .columns import DAMAGE, Reason, RowConditions, fields_of
 from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
@@ -33,8 +33,22 @@ class Checkpoint:
         """Yield the one row."""
         row: dict[str, object] = {"file": partition.path}
         try:
-            raw = directory.content(partition)[:CHECKPOINT_BYTES]
-            row |= decode_checkpoint(bytes(raw), file=partition.path)._asdict()
+            row |= _values(directory, partition)._asdict()
         except CorruptFileError as error:
             row["damage"] = Reason.of(error)._asdict()
         yield pa.RecordBatch.from_pylist([row], self.schema)
+
+
+def vouched_for(directory: StoreDirectory) -> CheckpointValues | None:
+    """Return up to which times a store's files are known to be durable; None if it was stopped, so that all are.
+
+    Raises CorruptFileError if the checkpoint cannot be read.
+    """
+    if directory.file("abort") is None:
+        return None
+    file = directory.file("checkpoint")
+    return CheckpointValues(0, 0, 0) if file is None else _values(directory, file)
+
+
+def _values(directory: StoreDirectory, file: StoreFile) -> CheckpointValues:
+    return decode_checkpoint(bytes(directory.content(file)[:CHECKPOINT_BYTES]), file=file.path)

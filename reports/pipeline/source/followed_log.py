@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from isal.isal_zlib import crc32
 
-from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
+from .checkpoint import vouched_for
 from .directory import StoreDirectory
 from .known_records import KnownRecords, cut_in_front_of_all, head_at, old_marks_of
 from .log_walk import BatchLimits, LogEnd, LogWalk
@@ -98,13 +98,8 @@ class FollowedLog:
 
     def _durable_before_ms(self) -> int | None:
         """Return the store time from which on nothing is known to be durable; None if all is, or does not matter."""
-        if not self._durable or self.directory.file("abort") is None:
-            return None
-        file = self.directory.file("checkpoint")
-        if file is None:
-            return 0
-        raw = bytes(self.directory.content(file)[:CHECKPOINT_BYTES])
-        return decode_checkpoint(raw, file=file.path).physic_msg_timestamp_ms
+        vouched = vouched_for(self.directory) if self._durable else None
+        return None if vouched is None else vouched.physic_msg_timestamp_ms
 
     def _resume(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
         """Return where to go on, and from where on the log is what the stream has read."""

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ....store.errors import CorruptFileError
-from ....store.formats.checkpoint import CHECKPOINT_BYTES, decode_checkpoint
 from ....store.formats.index import HEADER_BYTES, IndexHeader, decode_header
 from ....store.formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
 from ....store.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from .checkpoint import vouched_for
 from .columns import RowConditions
 from .directory import NEAR_BYTES, StoreDirectory, StoreFile
 from .index_lookup import IndexedPart, IndexLookup, OddIndexError
@@ -120,16 +120,11 @@ def _headers(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader
 
 def _durable_before_ms(directory: StoreDirectory) -> int | None:
     """Return up to which store time index files are known to be durable; None if all are."""
-    if directory.file("abort") is None:
-        return None
-    file = directory.file("checkpoint")
-    if file is None:
-        return 0
     try:
-        raw = bytes(directory.content(file)[:CHECKPOINT_BYTES])
-        return decode_checkpoint(raw, file=file.path).index_msg_timestamp_ms
+        vouched = vouched_for(directory)
     except CorruptFileError:
         return 0
+    return None if vouched is None else vouched.index_msg_timestamp_ms
 
 
 def _between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
