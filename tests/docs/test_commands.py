@@ -55,6 +55,7 @@ ELSEWHERE = {
     "make run": ".ci/run",
     "make test": ".ci/run",
     "make lint": ".ci/run",
+    "make sanitize": ".ci/run",
     "make bench": "Makefile",
     "make mutation": "tests/mutation",
     "make soak": "tests/soak",
@@ -138,6 +139,13 @@ def test_whatever_is_made_smaller_or_run_elsewhere_is_on_a_page() -> None:
     assert [part for part in (*SMALLER, *ELSEWHERE) if part not in commands] == []
     for part, place in ELSEWHERE.items():
         assert (ROOT / place).exists(), (part, place)
+
+
+def test_what_is_no_command_of_tornlog_is_run_elsewhere() -> None:
+    others = [command for path in PAGES for command in commands_of(path) if not command.startswith(("tornlog", "pip"))]
+
+    assert others
+    assert [command for command in others if not any(part in command for part in ELSEWHERE)] == []
 
 
 def test_what_pip_is_asked_for_exists() -> None:
