@@ -32,7 +32,7 @@ from ...store.tools.inspect import as_finding, inspect_directory
 from ...store.tools.rebuild import Rebuilt, rebuild_directory
 from ...store.tools.verify import verify_directory
 from ...store.tools.violation import relative_to
-from ..pipeline.spark.options import IN_PROCESS, Conf, Ship, absolute, engine_for
+from ..pipeline.spark.options import IN_PROCESS, Conf, Ship, absolute, engine_for, place_of
 from .options import open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
 from .spreading import spread_over
@@ -216,11 +216,12 @@ def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> Rebuilt:
     """Have the parts made by an engine; end with 1 if the store is not sound, with 3 if a file fails."""
+    old, new = place_of(root, "DIR"), place_of(new, "--to")
     with engine_for(master, ship, conf) as engine:
         from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
 
         try:
-            return rebuild_with(engine, root, new, geometry)
+            return rebuild_with(engine, old, new, geometry)
         except FileExistsError as error:
             raise typer.BadParameter(str(error), param_hint="--to") from error
         except (CorruptFileError, UnsoundStoreError) as error:

@@ -1,4 +1,4 @@
-"""Places: a path of this machine, or a URI that pyarrow.fs knows, as in hdfs://host/dir or s3://bucket/dir.
+"""Places: a path of this machine, or a URI: of HDFS, or one that pyarrow.fs knows, as in s3://bucket/dir.
 
 What is written through `whole_file` is there whole or not at all, by what each kind of file system promises:
 
@@ -6,8 +6,8 @@ What is written through `whole_file` is there whole or not at all, by what each 
                     durable when the call returns
     object stores   one call hands over all bytes, and the object appears when they are all there. Nothing is moved: it
                     would be copied, and a stream that is closed because of an error would leave half an object
-    others (HDFS)   a file is closed and then renamed. HDFS renames onto no name that is there, so what had it is
-                    deleted first: for a moment neither is there. How durable that is, is up to the file system
+    HDFS            a file is closed, then given the name in place of what has it, in one step of the name node. How
+                    durable that is, is up to the file system
 """
 
 import os
@@ -26,6 +26,10 @@ _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
     """Return the file system a place is in, and its path there. Raises what pyarrow does for a URI it cannot open."""
+    if place.startswith("hdfs://"):
+        from .hdfs import open_hdfs
+
+        return open_hdfs(place)
     if "://" in place:
         system, path = fs.FileSystem.from_uri(place)
         return system, path
@@ -78,8 +82,6 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
         else:
             with system.open_output_stream(aside) as stream:
                 yield stream
-            if system.get_file_info(path).type == fs.FileType.File:
-                system.delete_file(path)
             system.move(aside, path)
     except BaseException:
         if system.get_file_info(aside).type == fs.FileType.File:

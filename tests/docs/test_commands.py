@@ -67,7 +67,7 @@ ELSEWHERE = {
     "tornlog compare": "tests/scenarios/conformance",
     "spark://head:7077": "tests/reports/pipeline/spark/test_cluster.py",
     "--engine atheris": "tests/scenarios/fuzz/test_command.py",
-    "s3://": "tests/reports/pipeline/test_object_store.py",
+    "s3://": "tests/reports/pipeline/test_other_places.py",
     "tornlog probe": "tests/docs/test_your_python_program.py",
 }
 """What is run elsewhere, by a part of it, and where."""

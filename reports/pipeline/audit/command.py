@@ -12,7 +12,7 @@ import typer
 
 from ...cli.console import OUT, progress_shown
 from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
-from ..spark.options import Conf, Master, Ship, absolute, engine_for
+from ..spark.options import Conf, Master, Ship, engine_for, place_of
 
 _EXIT_UNREADABLE = 3
 
@@ -41,7 +41,8 @@ def audit(
         hash_slots=hash_slots,
         index_entries=index_entries,
     )
-    began, place = perf_counter(), absolute(place)
+    began, place = perf_counter(), place_of(place, "DIR")
+    out = None if out is None else place_of(out, "--out")
     with engine_for(master, ship, conf) as engine:
         from .audit import audit as run_audit
         from .audit import fields_of_violation, leave_all, some_of
@@ -56,7 +57,7 @@ def audit(
                 raise typer.Exit(_EXIT_UNREADABLE) from None
             violations = found.findings.violations
             if out is not None:
-                leave_all(violations, absolute(out))
+                leave_all(violations, out)
     by_promise: dict[str, int] = {}
     for violation in violations:
         by_promise[violation.promise.value] = by_promise.get(violation.promise.value, 0) + 1

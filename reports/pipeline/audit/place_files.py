@@ -33,7 +33,7 @@ def _named(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno or errno.EIO, error.strerror or str(error), path) from error
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), error.filename or path) from error
 
 
 class PlaceFiles:

@@ -90,3 +90,18 @@ def absolute(place: str) -> str:
     Spark's processes need not stand in the directory in which the program was called.
     """
     return place if "://" in place else os.path.abspath(place)
+
+
+def place_of(text: str, option: str) -> str:
+    """Return a place that an option names, absolute. Raises BadParameter for a URI of no file system."""
+    place = absolute(text)
+    if "://" in place:
+        try:
+            from ..place import open_place
+
+            open_place(place)
+        except ImportError as error:
+            raise typer.BadParameter(f"{error}, which {brings('spark')} has", param_hint=option) from error
+        except (ValueError, OSError) as error:
+            raise typer.BadParameter(str(error), param_hint=option) from error
+    return place

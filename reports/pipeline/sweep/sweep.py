@@ -6,6 +6,7 @@ goes on behind it. A fork is used, for it is cheap, and safe where there is one 
 in the in-process runner.
 """
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -111,6 +112,7 @@ def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
 def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
     """Be the child: send a row for each seed. receiver is the parent's, whose death ends this process, too."""
     receiver.close()
+    gc.freeze()  # what the parent has may own threads, which no fork takes along, and wait for them where it is let go
     try:
         for row in rows_of(batch):
             sender.send(row)

@@ -27,7 +27,7 @@ from ...cli.pages import write_page
 from ...cli.reporting import leave_timelines, replay_command
 from ...html.results import FailureLinks, SweepResults
 from ..spark.masters import is_in_this_environment
-from ..spark.options import IN_PROCESS, absolute, engine_for
+from ..spark.options import IN_PROCESS, engine_for, place_of
 
 if TYPE_CHECKING:
     from .sweep import SweepProgress
@@ -68,7 +68,7 @@ def sweep_seeds(
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     request = SweepRequest(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
-    table, began = Table(absolute(out)), perf_counter()
+    table, began = Table(place_of(out, "--out")), perf_counter()
     latest: list[SweepProgress] = []
 
     def work() -> tuple["SweepProgress", list[Failure], int | None]:
@@ -88,6 +88,9 @@ def sweep_seeds(
                 raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
             except MergeError as error:
                 raise typer.BadParameter(f"{out}: {error}", param_hint="--compact") from error
+            except OSError as error:
+                typer.echo(f"{error.filename or out}: {error.strerror or error}", err=True)
+                raise typer.Exit(EXIT_HARNESS) from None
             small = shrunk_failures(smallest_failures(table), engine, seconds)
             return done, sorted(small, key=lambda failure: failure.signature), files
 

@@ -1,4 +1,4 @@
-"""A sweep, an audit and a rebuild on an object store: a server on loopback that speaks S3's protocol."""
+"""A sweep, an audit and a rebuild where others keep files: a server on loopback that speaks S3's protocol, and HDFS."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,20 @@ from pyarrow import fs
 
 from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
 from tornlog.reports.pipeline.audit.audit import audit
-from tornlog.reports.pipeline.place import open_place, whole_file
+from tornlog.reports.pipeline.place import is_aside, make_directory, open_place, whole_file
 from tornlog.reports.pipeline.rebuild.rebuilding import rebuild_with
 from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
+from tornlog.scenarios.conformance.maven import JavaProgram, java_program
 
 pytestmark = pytest.mark.slow
 
 NAME = "clean-stop-loses-nothing"
 SECONDS_MAX = 120.0
+HADOOP = [f"org.apache.hadoop:hadoop-client-{part}:3.4.1" for part in ("minicluster", "api", "runtime")]
 OF_A_USER = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
@@ -44,8 +46,8 @@ def until_heard(port: int, server: "subprocess.Popen[bytes]") -> None:
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """Where the server listens, as part of a URI."""
+def s3_options() -> Iterator[str]:
+    """Where S3's server listens, as part of a URI."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -58,37 +60,68 @@ def endpoint() -> Iterator[str]:
             server.kill()
 
 
-@pytest.fixture
-def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A new bucket's name."""
-    for name, value in OF_A_USER.items():
+@pytest.fixture(scope="module")
+def hdfs(
+    fetched: Callable[[Callable[[], JavaProgram]], JavaProgram], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URI of a small HDFS."""
+    text = Path(__file__).with_name("SmallCluster.java").read_text("utf-8")
+    made = fetched(lambda: java_program("hdfs", HADOOP, {"SmallCluster.java": text}))
+    command = [made.java, "-cp", made.class_path, "SmallCluster", str(tmp_path_factory.mktemp("hdfs"))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **pipes) as server:  # type: ignore[call-overload]
+        uri = server.stdout.readline().strip()
+        assert uri.startswith("hdfs://"), f"HDFS did not start: {uri}"
+        yield uri
+        server.stdin.close()
+
+
+@pytest.fixture(params=["S3", "HDFS"])
+def place_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], str]:
+    """Gives places by name, each in a directory or bucket that is new."""
+    directory = f"of-{tmp_path.name.replace('_', '-')}".lower()[:60].rstrip("-")
+    for name, value in OF_A_USER.items():  # of every test: Spark's Java keeps what it was started with
         monkeypatch.setenv(name, value)
-    made = f"of-{tmp_path.name.replace('_', '-')}".lower()[:60].rstrip("-")
-    system, path = open_place(f"s3://{made}?{endpoint}")
+    if request.param == "HDFS":
+        uri = request.getfixturevalue("hdfs")
+        return lambda name: f"{uri}/{directory}/{name}"
+    options = request.getfixturevalue("s3_options")
+    system, path = open_place(f"s3://{directory}?{options}")
     system.create_dir(path)
-    return made
+    return lambda name: f"s3://{directory}/{name}?{options}"
 
 
-def objects(place: str, under: str) -> list[str]:
-    """Return the names of what is under a place."""
+def put(place: str, files: Path) -> None:
+    """Put all files below a directory of this machine into a place."""
+    system, root = open_place(place)
+    for path in files.rglob("*"):
+        if path.is_file():
+            target = f"{root}/{path.relative_to(files)}"
+            make_directory(system, target.rpartition("/")[0])
+            with whole_file(system, target) as stream:
+                stream.write(path.read_bytes())
+
+
+def names(place: str, under: str) -> list[str]:
+    """Return the names of what is whole under a place."""
     system, root = open_place(place)
     found = system.get_file_info(fs.FileSelector(f"{root}/{under}", allow_not_found=True))
-    return sorted(one.base_name for one in found)
+    return sorted(one.base_name for one in found if not is_aside(one.base_name))
 
 
 def test_a_sweep_that_is_killed_goes_on_is_merged_and_reads_as_one_on_disk(
-    bucket: str, endpoint: str, tmp_path: Path
+    place_of: Callable[[str], str], tmp_path: Path
 ) -> None:
-    place = f"s3://{bucket}/sweep?{endpoint}"
+    place = place_of("sweep")
     command = [sys.executable, "-m", "tornlog", "sweep", "--scenario", NAME, "--seeds", "400", "--out", place]
     command += ["--master", "in-process"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         deadline = time.monotonic() + SECONDS_MAX
-        while not objects(place, "rows") and running.poll() is None:
+        while not names(place, "rows") and running.poll() is None:
             assert time.monotonic() < deadline, "no block was done"
             time.sleep(0.02)
         os.kill(running.pid, signal.SIGKILL)
-    done = len(objects(place, "rows"))
+    done = len(names(place, "rows"))
     assert done
     assert Table(place).read(["seed"]).num_rows < 400, "it was killed too late"
 
@@ -96,15 +129,15 @@ def test_a_sweep_that_is_killed_goes_on_is_merged_and_reads_as_one_on_disk(
     assert ended.returncode == 0, ended.stderr
     assert "all rows are in 1 file" in ended.stdout
     assert " were there" in ended.stdout
-    assert objects(place, "rows") == [f"{NAME}-0000000000-400.parquet"]
+    assert names(place, "rows") == [f"{NAME}-0000000000-400.parquet"]
     here = Table(str(tmp_path / "here"))
     sweep(SweepRequest((NAME,), 0, 400), here, InProcess())
     rows = [table.read().drop(["wall_seconds"]) for table in (Table(place), here)]
     assert rows[0].equals(rows[1])
 
 
-def test_a_sweep_there_is_analysed_as_one_on_disk(bucket: str, endpoint: str, tmp_path: Path) -> None:
-    places = [f"s3://{bucket}/sweep?{endpoint}", str(tmp_path / "here")]
+def test_a_sweep_there_is_analysed_as_one_on_disk(place_of: Callable[[str], str], tmp_path: Path) -> None:
+    places = [place_of("sweep"), str(tmp_path / "here")]
     for place in places:
         sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcess())
     with session("local[2]") as spark:
@@ -114,23 +147,23 @@ def test_a_sweep_there_is_analysed_as_one_on_disk(bucket: str, endpoint: str, tm
     assert there["pass_rates"].column("seeds").to_pylist()
 
 
-def test_an_object_whose_writer_fails_is_not_there(bucket: str, endpoint: str) -> None:
-    place = f"s3://{bucket}/half?{endpoint}"
+def test_a_file_whose_writer_fails_is_not_there(place_of: Callable[[str], str]) -> None:
+    place = place_of("half")
     system, root = open_place(place)
     with pytest.raises(ValueError, match="on the way"), whole_file(system, f"{root}/rows/name") as stream:  # noqa: PT012
         stream.write(b"half of it")
         raise ValueError("on the way")
 
-    assert objects(place, "rows") == []
+    assert names(place, "rows") == []
 
 
-def test_a_damaged_object_is_named_and_made_again(bucket: str, endpoint: str) -> None:
-    place = f"s3://{bucket}/damaged?{endpoint}"
+def test_a_damaged_file_is_named_and_made_again(place_of: Callable[[str], str]) -> None:
+    place = place_of("damaged")
     request, table = SweepRequest((NAME,), 0, 8, block_seeds=4), Table(place)
     sweep(request, table, InProcess())
     before = table.read().drop(["wall_seconds"])
     system, root = open_place(place)
-    (name, _) = objects(place, "rows")
+    (name, _) = names(place, "rows")
     with whole_file(system, f"{root}/rows/{name}") as stream:
         stream.write(b"PAR1")
 
@@ -139,18 +172,13 @@ def test_a_damaged_object_is_named_and_made_again(bucket: str, endpoint: str) ->
     assert table.read().drop(["wall_seconds"]).equals(before)
 
 
-def test_a_store_on_an_object_store_is_audited_as_one_on_disk(
-    bucket: str, endpoint: str, source: Path, tmp_path: Path
-) -> None:
+def test_a_store_there_is_audited_as_one_on_disk(place_of: Callable[[str], str], source: Path, tmp_path: Path) -> None:
     with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
-    place = f"s3://{bucket}/store?{endpoint}"
+    place = place_of("store")
     system, root = open_place(place)
     here = tmp_path / "before"
-    for path in here.rglob("*"):
-        if path.is_file():
-            with whole_file(system, f"{root}/{path.relative_to(here)}") as stream:
-                stream.write(path.read_bytes())
+    put(place, here)
 
     with session("local[2]") as spark:
         assert audit(OnSpark(spark.sparkContext), place).fields() == audit(InProcess(), str(here)).fields()
@@ -164,23 +192,37 @@ def test_a_store_on_an_object_store_is_audited_as_one_on_disk(
     assert found.findings.violations[0].file == str(entries.relative_to(here))
 
 
-def test_a_store_is_rebuilt_from_an_object_store_onto_it_as_on_disk(
-    bucket: str, endpoint: str, source: Path, tmp_path: Path
+def test_a_store_there_is_the_same_table_as_on_disk(
+    place_of: Callable[[str], str], source: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(source / "tests/golden/02-multi-rollover/store.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    here, there = tmp_path / "before", place_of("store")
+    put(there, here)
+
+    with session("local[2]") as spark:
+        for table in ("messages", "queue_entries", "index_entries", "checkpoint"):
+            reader = spark.read.format("rocketmq").option("table", table)
+            rows = [
+                sorted(str(row).replace(open_place(root)[1], "") for row in reader.load(root).collect())
+                for root in (there, str(here))
+            ]
+            assert rows[0] == rows[1] != []
+
+
+def test_a_store_is_rebuilt_from_there_to_there_as_on_disk(
+    place_of: Callable[[str], str], source: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(source / "tests/golden/12-index-roll/store.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
-    old, new = (f"s3://{bucket}/{name}?{endpoint}" for name in ("old", "new"))
-    system, root = open_place(old)
+    old, new = (place_of(name) for name in ("old", "new"))
     here = tmp_path / "before"
-    for path in here.rglob("*"):
-        if path.is_file():
-            with whole_file(system, f"{root}/{path.relative_to(here)}") as stream:
-                stream.write(path.read_bytes())
+    put(old, here)
 
     local = rebuild_with(InProcess(), str(here), str(tmp_path / "local")).fields()
     with session("local[2]") as spark:
         assert rebuild_with(OnSpark(spark.sparkContext), old, new).fields() == local
-    _, made = open_place(new)
+    system, made = open_place(new)
     found = [one for one in system.get_file_info(fs.FileSelector(made, recursive=True)) if one.type == fs.FileType.File]
     there = {one.path.removeprefix(f"{made}/"): system.open_input_file(one.path).read() for one in found}
     on_disk = {

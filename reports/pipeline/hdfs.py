@@ -1,0 +1,85 @@
+"""HDFS as a file system of pyarrow's: by a client that needs neither Java nor a `libhdfs` where it runs.
+
+Settings are Hadoop's: the files in the directory that HADOOP_CONF_DIR names.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from hdfs_native.fsspec import HdfsFileSystem
+from pyarrow import fs
+
+
+def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system that a URI of HDFS is in, and its path there. Raises ValueError for one of no use."""
+    parts = urlsplit(uri)
+    if parts.query:
+        raise ValueError(f"{uri}: HDFS is set up in HADOOP_CONF_DIR, not by ?{parts.query}")
+    try:
+        system = _connected(parts.netloc, os.getpid())
+    except RuntimeError as error:
+        raise ValueError(f"{uri}: needs a port, or HADOOP_CONF_DIR with that name service: {error}") from error
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), parts.path or "/"
+
+
+@cache
+def _connected(name_node: str, process: int) -> "_Hdfs":
+    """Return the one client of a process for a name node.
+
+    It has threads, which no fork takes along, and waits for them when it is let go: a child so keeps its parent's.
+    """
+    # Fifteen attempts, as is usual, take three minutes. They are for a second name node, which only a file can name.
+    settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
+    return _Hdfs(name_node, **settings)
+
+
+class _Hdfs(HdfsFileSystem):
+    """HDFS, with what pyarrow expects of a file system: times of files, and moves in place of what is there."""
+
+    cachable = False  # fsspec's own cache is emptied in every child
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.client = _NameNode(self.client, f"hdfs://{self.host}")  # type: ignore[assignment]
+
+    def mv(self, path1: str, path2: str, **_: Any) -> None:
+        """Give a file another name, in place of what has it, in one step."""
+        super().mv(path1, path2, overwrite=True)
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        """Return what is known of a file or directory."""
+        return _timed(super().info(path, **options))
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+        """Return what is in a directory."""
+        return [one if isinstance(one, str) else _timed(one) for one in super().ls(path, detail, **options)]
+
+
+def _timed(info: dict[str, Any]) -> dict[str, Any]:
+    return {**info, "mtime": info["modification_time"] / 1000}  # Hadoop counts milliseconds
+
+
+class _NameNode:
+    """The name node, with calls whose errors are those of any file system, and say where."""
+
+    def __init__(self, client: Any, place: str) -> None:
+        self._client = client
+        self._place = place
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        call = getattr(self._client, name)
+
+        def named(path: str, *args: Any, **options: Any) -> Any:
+            try:
+                return call(path, *args, **options)
+            except (FileNotFoundError, FileExistsError):
+                raise
+            except (OSError, RuntimeError) as error:
+                why = str(error).partition("\\n")[0]  # the stack of the name node follows
+                raise OSError(getattr(error, "errno", None) or errno.EIO, why, f"{self._place}{path}") from error
+
+        return named

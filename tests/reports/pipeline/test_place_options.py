@@ -1,0 +1,49 @@
+"""A place on the command line is told from the root on; one that cannot be opened is refused by the option's name."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tornlog.__main__ import application
+from tornlog.reports.pipeline.spark.options import IN_PROCESS, absolute
+
+SWEEP = ["sweep", "--scenario", "clean-stop-loses-nothing", "--seeds", "1", "--out"]
+REBUILD = ["rebuild", "store", "--to"]
+
+
+def test_a_path_is_told_from_the_root_on_and_a_uri_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert absolute("sweep") == f"{tmp_path}/sweep"
+    assert absolute("/store/") == "/store"
+    assert absolute("hdfs://name/store") == "hdfs://name/store"
+
+
+@pytest.mark.parametrize(
+    ("uri", "why"),
+    [
+        ("nowhere://name/store", "nowhere"),
+        ("hdfs://name:8020/store?user=me", "set up in HADOOP_CONF_DIR, not by ?user=me"),
+        ("hdfs://name/store", "needs a port"),
+    ],
+)
+@pytest.mark.parametrize("command", [SWEEP, ["audit"], REBUILD])
+def test_a_uri_that_opens_nothing_is_refused(
+    uri: str, why: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "store").mkdir()
+
+    ended = CliRunner().invoke(application(), [*command, uri, "--master", IN_PROCESS], env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2, ended.output
+    assert why in ended.output
+    assert ("DIR" if command == ["audit"] else command[-1]) in ended.output
+
+
+def test_a_sweep_into_a_place_that_cannot_be_written_says_which_it_is() -> None:
+    ended = CliRunner().invoke(application(), [*SWEEP, "/proc/sweep", "--master", IN_PROCESS])
+
+    assert ended.exit_code == 3, ended.output
+    assert ended.output.splitlines()[-1] == "/proc/sweep: No such file or directory"
