@@ -22,6 +22,9 @@ class CorruptFileError(StoreError):
         self.expected = str(expected)
         self.found = str(found)
 
+    def __reduce__(self) -> tuple[type["CorruptFileError"], tuple[str, int, str, str, str]]:
+        return type(self), (self.file, self.offset, self.field, self.expected, self.found)
+
 
 class StoreLockedError(StoreError):
     """Another live instance holds the directory."""

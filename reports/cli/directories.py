@@ -169,7 +169,7 @@ def rebuild(
     index_entries: IndexEntries = None,
     master: Annotated[
         str | None,
-        typer.Option(help=f"On Spark, its master as in local[2], or {IN_PROCESS}: part by part, of sound stores only."),
+        typer.Option(help=f"On Spark, its master as in local[2], or {IN_PROCESS}: part by part."),
     ] = None,
     ship: Ship = None,
     conf: Conf = None,
@@ -186,7 +186,7 @@ def rebuild(
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
     if master is not None:
         rebuilt = _rebuilt_by(master, ship, conf, root, new, geometry)
-        _finish(rebuilt, rebuilt.fields, show_rebuilt, [], json_file)
+        _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
     if ship or conf or not is_here or "://" in new:
         raise typer.BadParameter("needed for a URI, --ship and --conf", param_hint="--master")
     if os.path.isdir(new) and os.listdir(new):
@@ -215,7 +215,7 @@ def _is_in(root: str, new: str) -> bool:
 def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> Rebuilt:
-    """Have the parts made by an engine; end with 1 if the store is not sound, with 3 if a file fails."""
+    """Have the parts made by an engine; end with 1 if that is not for it to do, with 3 if a file fails."""
     old, new = place_of(root, "DIR"), place_of(new, "--to")
     with engine_for(master, ship, conf) as engine:
         from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
@@ -225,7 +225,7 @@ def _rebuilt_by(
         except FileExistsError as error:
             raise typer.BadParameter(str(error), param_hint="--to") from error
         except (CorruptFileError, UnsoundStoreError) as error:
-            typer.echo(f"{error}: not sound, which is for a rebuild without --master", err=True)
+            typer.echo(f"{error}: this is for a rebuild without --master", err=True)
             raise typer.Exit(1) from None
         except OSError as error:
             typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)

@@ -64,7 +64,7 @@ class StoreCheckpoint:
     @property
     def recovery_timestamp_ms(self) -> int:
         """Return the store time up to which both log and queues are durable, less the margin."""
-        return max(0, min(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) - SAFETY_MARGIN_MS)
+        return vouched_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
 
     @property
     def knows_queues(self) -> bool:
@@ -120,6 +120,11 @@ class StoreCheckpoint:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def vouched_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
+    """Return the store time up to which log and queues are durable, by a checkpoint's times, less the margin."""
+    return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:

@@ -5,7 +5,7 @@ and passed over, never cut. Behind it the first record that does not check ends 
 can be behind an unacknowledged one. Every step can be repeated after a crash inside it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -60,6 +60,24 @@ class RecoveryReport:
     """That of them which ended the log, if it was cut there."""
     strays: list[CorruptFileError] = field(default_factory=list)
     """What is among the store's files and not the store's: left alone."""
+
+
+def trusted_after_clean_exit(begun_segments: int) -> int:
+    """Return how many segments at the front a clean exit vouches for, of those up to the last that was put to."""
+    return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
+
+
+def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
+    """Return how many segments at the front a checkpoint vouches for, up to a store time; 0: for nothing yet.
+
+    first_times_ms: each segment's number and its first record's store time, None where there is none, the newest first.
+    """
+    if vouched_ms == 0:
+        return 0
+    for number, first_ms in first_times_ms:
+        if first_ms is not None and 0 < first_ms <= vouched_ms:
+            return number
+    return 0
 
 
 class Recovery:
@@ -126,15 +144,8 @@ class Recovery:
     def trusted_segments(self) -> int:
         """Return how many segments at the front are vouched for: durable, and their queue entries too."""
         if self._clean_exit:
-            return max(0, self._begun_segments() - _SEGMENTS_AFTER_CLEAN_EXIT)
-        limit_ms = self._checkpoint.vouched_timestamp_ms
-        if limit_ms == 0:
-            return 0  # it vouches for nothing yet
-        for index in reversed(range(len(self._log.segments))):
-            first = self._first_record(self._log.segments[index])
-            if first is not None and 0 < first.store_timestamp_ms <= limit_ms:
-                return index
-        return 0
+            return trusted_after_clean_exit(self._begun_segments())
+        return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
 
     def _begun_segments(self) -> int:
         """Return how many segments there are up to the last one that was put to.
@@ -146,11 +157,16 @@ class Recovery:
             count -= 1
         return count
 
-    def _first_record(self, segment: Segment) -> ScannedRecord | None:
+    def _first_times_ms(self) -> Iterator[tuple[int, int | None]]:
+        for number in reversed(range(len(self._log.segments))):
+            yield number, self._first_time_ms(self._log.segments[number])
+
+    def _first_time_ms(self, segment: Segment) -> int | None:
         try:
-            return next(self._records(segment), None)
+            first = next(self._records(segment), None)
         except CorruptFileError:
             return None
+        return None if first is None else first.store_timestamp_ms
 
     def _records(self, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
         return scan_records(

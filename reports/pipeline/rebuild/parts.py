@@ -24,7 +24,7 @@ from ....store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, deco
 from ....store.formats.delay_level import entry_tags_code, parse_delay_levels
 from ....store.formats.index import HEADER, index_file_bytes
 from ....store.formats.index_key import key_hashes, may_have_keys
-from ....store.formats.message import RECORD_BYTES_MIN
+from ....store.formats.message import BLANK_BYTES, RECORD_BYTES_MIN
 from ....store.formats.scan import ScannedRecord, store_timestamp_ms_at
 from ....store.index.index_file import IndexFile
 from ....store.log.segment import first_nonzero, segment_name
@@ -70,16 +70,19 @@ class QueueStretch(NamedTuple):
 class SegmentFacts:
     """What one segment holds."""
 
+    is_begun: bool = False
+    """Whether anything but zeros is where a first record has its head."""
     end: int = 0
     """Position behind its last record."""
-    is_through: bool = False
-    """Whether records, and a blank one, fill it: else zeros follow."""
+    stopped_by: CorruptFileError | None = None
+    """What follows there and is no record; None if records, and a blank one, fill the segment."""
+    is_dirty: bool = False
+    """Whether there is anything but zeros from there on."""
     records: int = 0
+    first_store_timestamp_ms: int | None = None
     last_store_timestamp_ms: int = 0
     keys: int = 0
     runs: dict[QueueKey, list[QueueStretch]] = field(default_factory=dict)
-    damage: str | None = None
-    """What is neither a record nor zeros up to the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +110,9 @@ class SegmentCopy:
         segment = RawSegment(item.path, item.base_offset, files.map(item.path, item.size_bytes))
         scan = _SegmentScan(segment, self.to.config, core)
         scan.read()
-        if scan.facts.damage is None:
-            self._leave(scan, segment.base_offset)
-            end = scan.facts.end if item.is_last else item.size_bytes
-            self._copy(segment, end, item.mtime_ms)
+        self._leave(scan, segment.base_offset)
+        is_whole = scan.facts.stopped_by is None and not item.is_last
+        self._copy(segment, item.size_bytes if is_whole else scan.facts.end, item.mtime_ms)
         return scan.facts
 
     def _leave(self, scan: "_SegmentScan", base_offset: int) -> None:
@@ -175,6 +177,7 @@ class _SegmentScan:
     def read(self) -> None:
         """Read from the first record on; note what is behind the last."""
         facts, segment = self.facts, self._segment
+        facts.is_begun = any(segment.bytes_at(0, BLANK_BYTES))
         try:
             more = True
             while more and facts.end < segment.size_bytes:
@@ -185,10 +188,9 @@ class _SegmentScan:
                 for record in islice(records, None if self._plain is None else 1):
                     self._take(record)
                 more = self._plain is not None and facts.records > before
-            facts.is_through = True
         except CorruptFileError as error:
-            if not segment.zeros_from(facts.end):
-                facts.damage = str(error)
+            facts.stopped_by = error
+            facts.is_dirty = not segment.zeros_from(facts.end)
 
     def _take_plain(self, plain: PlainRecords) -> None:
         """Take as many records as are plain."""
@@ -201,6 +203,8 @@ class _SegmentScan:
                 for key in zip(*map(plain.key_column, names), strict=True):
                     self.keys += KEY.pack(*key)
                 facts.keys += plain.key_count
+            if not facts.records:
+                facts.first_store_timestamp_ms = plain.column("store_timestamp_ms")[0]
             facts.records += plain.count
             facts.last_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
             segment.file.advise_dont_need(facts.end, plain.end)
@@ -218,6 +222,8 @@ class _SegmentScan:
             for hashed in key_hashes(record.topic, record.properties):
                 self.keys += KEY.pack(hashed, offset, stored_ms)
                 facts.keys += 1
+        if not facts.records:
+            facts.first_store_timestamp_ms = stored_ms
         facts.records += 1
         facts.last_store_timestamp_ms = stored_ms
         facts.end = offset - self._segment.base_offset + record.size_bytes

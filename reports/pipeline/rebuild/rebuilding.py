@@ -3,9 +3,10 @@
 First every segment is copied and read, each in a task; then every file of queues and index is written, each in a task.
 Here it is only seen how segments follow one another: for each queue of each segment there is one run to remember.
 
-Only a log in which nothing is wrong is rebuilt this way: it ends in zeros, or with a segment, and each queue's numbers
-rise by one. What is to become of any other only its whole scan can say, which is the local command's: it is refused,
-and what was found is named. Until all is there the new directory has an `abort` file.
+A log that a crash has torn is cut where recovery would cut it. What a clean exit or the checkpoint vouches for has to
+be sound, and each queue's numbers have to rise by one: what is to become of any other log only its whole scan can say,
+which is the local command's. It is refused, and what was found is named. Until all is there the new directory has an
+`abort` file.
 """
 
 import errno
@@ -14,11 +15,13 @@ from datetime import datetime
 
 from pyarrow import fs
 
+from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_BYTES, CHECKPOINT_FILE_BYTES, CheckpointValues, encode_checkpoint
 from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.formats.index import index_file_bytes, index_file_name
 from ....store.formats.message import records_in
-from ....store.log.checkpoint import read_checkpoint
+from ....store.log.checkpoint import read_checkpoint, vouched_timestamp_ms
+from ....store.log.recovery import trusted_after_clean_exit, trusted_by_checkpoint
 from ....store.log.segment import segment_name
 from ....store.log.segment_queue import name_of
 from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
@@ -47,7 +50,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class UnsoundStoreError(ValueError):
-    """Something is wrong in the store, or may be: only the local command knows what becomes of it."""
+    """Something is wrong in the store, and only the local command knows what becomes of it."""
 
 
 def rebuild_with(
@@ -56,8 +59,8 @@ def rebuild_with(
     """Make the store in the place `target`, which must be empty or not there, from the log of that in `source`.
 
     now: the local time, which index files are named by. Raises FileExistsError if something is in target,
-    UnsoundStoreError or CorruptFileError if the store is not sound, OSError if a file cannot be read or written; what
-    was made is then removed.
+    UnsoundStoreError or CorruptFileError if the store is for the local command, OSError if a file cannot be read or
+    written; what was made is then removed.
     """
     _, root = open_place(source)
     files = files_at(source)
@@ -85,19 +88,21 @@ class _Rebuilding:
         self._config = new.config
         self._runs: dict[QueueKey, list[QueueStretch]] = {}
         self._rebuilt = Rebuilt(new.place, 0, 0, 0, 0, [])
+        self._checkpoint, self._old_checkpoint = CheckpointValues(0, 0, 0), b""
+        """Its times and bytes; zeros and none, as for the local command, if it is damaged or not there."""
         self._last_ms = 0
 
     def run(self, local_ms: int) -> Rebuilt:
         """Do all of it."""
         segments = self._segments()
-        read_checkpoint(self._files, self._config.checkpoint_path)  # before the log is: it may be damaged
         self._begin()
+        self._read_checkpoint()
         facts = list(self._spread(SegmentCopy(self._new), segments))
-        self._check_log(segments, facts)
+        facts = facts[: self._cut_log(segments, facts)]
         for of_segment in facts:
             self._join_queues(of_segment)
         list(self._spread(QueueFileMaking(self._new), list(self._queue_files())))
-        index_files = self._index_files(segments, facts, local_ms)
+        index_files = self._index_files(segments[: len(facts)], facts, local_ms)
         ends_ms = list(self._spread(IndexFileMaking(self._new), index_files))
         self._write_checkpoint(sum(one.keys for one in facts), ends_ms)
         self._copy_tree(self._config.config_directory, "config")
@@ -114,6 +119,15 @@ class _Rebuilding:
             for (topic, number), runs in sorted(self._runs.items())
         ]
         return self._rebuilt
+
+    def _read_checkpoint(self) -> None:
+        path = self._config.checkpoint_path
+        try:
+            self._checkpoint = read_checkpoint(self._files, path)
+        except CorruptFileError as error:
+            self._find(error)
+        else:
+            self._old_checkpoint = b"" if self._files.status(path) is None else self._files.read(path)
 
     def _segments(self) -> list[LogSegment]:
         found = list(log_statuses(self._files, self._config))
@@ -145,22 +159,42 @@ class _Rebuilding:
         with whole_file(*self._new.open(name)) as stream:
             stream.write(content)
 
-    def _check_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> None:
-        """Find where the log ends, and remove segments behind it, which are all zero. Raises UnsoundStoreError."""
-        rebuilt, is_at_end = self._rebuilt, False
-        for segment, found in zip(segments, facts, strict=True):
-            if found.damage is not None:
-                raise UnsoundStoreError(found.damage)
-            if is_at_end and found.end:
-                raise UnsoundStoreError(f"{segment.path} @ 0: a record behind zeros at the end of the segment before")
-            if is_at_end:
-                system, path = self._new.open("commitlog", segment_name(segment.base_offset))
-                system.delete_file(path)
-                continue
-            is_at_end = not found.is_through
+    def _cut_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> int:
+        """Find where the log ends, and remove segments behind it. Return how many are left.
+
+        Raises UnsoundStoreError if it ends where it is vouched for.
+        """
+        rebuilt, trusted = self._rebuilt, self._trusted_segments(facts)
+        for number, (segment, found) in enumerate(zip(segments, facts, strict=True)):
             rebuilt.max_phy_offset = segment.base_offset + found.end
             rebuilt.records += found.records
             self._last_ms = found.last_store_timestamp_ms or self._last_ms
+            if found.stopped_by is None:
+                continue
+            if number < trusted:
+                raise UnsoundStoreError(str(found.stopped_by))
+            behind = facts[number + 1 :]
+            if found.is_dirty or any(one.is_begun or one.is_dirty for one in behind):
+                self._find(found.stopped_by, "commitlog")
+            for later in segments[number + 1 :]:
+                system, path = self._new.open("commitlog", segment_name(later.base_offset))
+                system.delete_file(path)
+            return number + 1
+        return len(facts)
+
+    def _trusted_segments(self, facts: list[SegmentFacts]) -> int:
+        """Return what recovery says of the copy: how many segments at the front are vouched for."""
+        if self._files.status(self._config.abort_path) is None:
+            return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
+        physic_ms, logics_ms, _ = self._checkpoint
+        vouched_ms = vouched_timestamp_ms(physic_ms, logics_ms)
+        newest_first = reversed(list(enumerate(one.first_store_timestamp_ms for one in facts)))
+        return trusted_by_checkpoint(vouched_ms, newest_first)
+
+    def _find(self, error: CorruptFileError, *directory: str) -> None:
+        """Note what is wrong with a file as it is said of the new store."""
+        file = "/".join((self._new.place, *directory, name_of(error.file)))
+        self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
     def _join_queues(self, facts: SegmentFacts) -> None:
         """Add a segment's runs to those in front of it. Raises UnsoundStoreError if numbers do not rise by one."""
@@ -218,23 +252,15 @@ class _Rebuilding:
         return made
 
     def _write_checkpoint(self, keys: int, ends_ms: list[int]) -> None:
-        """Say that log, queues and full index files are durable. Raises UnsoundStoreError if it knew more than that."""
-        files, path = self._files, self._config.checkpoint_path
-        physic_ms, logics_ms, index_ms = read_checkpoint(files, path)
-        last_ms = self._last_ms
-        if max(physic_ms, logics_ms) > last_ms:
-            raise UnsoundStoreError(
-                f"{path} @ 0: times: expected at most {last_ms}, the last record's store time, found"
-                f" {max(physic_ms, logics_ms)}"
-            )
+        """Say that log, queues and full index files are durable."""
+        physic_ms, logics_ms, index_ms = self._checkpoint
         if self._config.message_index_enable:
-            if files.status(self._config.abort_path) is not None:
+            if self._files.status(self._config.abort_path) is not None:
                 index_ms = 0
             index_ms = max(index_ms, self._index_durable_ms(keys, ends_ms))
-        raw = b"" if files.status(path) is None else files.read(path)
-        values = CheckpointValues(last_ms, last_ms, index_ms)
-        content = encode_checkpoint(values) + raw.ljust(CHECKPOINT_FILE_BYTES, b"\0")[CHECKPOINT_BYTES:]
-        self._write(name_of(path), content)
+        values = CheckpointValues(max(physic_ms, self._last_ms), max(logics_ms, self._last_ms), index_ms)
+        behind = self._old_checkpoint.ljust(CHECKPOINT_FILE_BYTES, b"\0")[CHECKPOINT_BYTES:]
+        self._write(name_of(self._config.checkpoint_path), encode_checkpoint(values) + behind)
 
     def _index_durable_ms(self, keys: int, ends_ms: list[int]) -> int:
         """Return what `IndexFiles.durable_timestamp_ms` says of files that end with these times."""

@@ -82,8 +82,8 @@ def _oldest_trusted_segment(self: Recovery) -> int:
         return max(0, self._begun_segments() - 3)
     limit_ms = self._checkpoint.vouched_timestamp_ms
     for index, segment in enumerate(self._log.segments):
-        first = self._first_record(segment)
-        if first is not None and 0 < first.store_timestamp_ms <= limit_ms:
+        first_ms = self._first_time_ms(segment)
+        if first_ms is not None and 0 < first_ms <= limit_ms:
             bit(_original_trusted_segments(self) != index)
             return index
     return 0
