@@ -29,9 +29,9 @@
 The last three are there only if the option `columns` names them.
 
 Filters on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are seen to here,
-before anything else of a record is decoded. physical_offset says where to begin and to end; queue_places and dispatched
-have what is not read because of the topic and the queue. The option `key` is a filter too; indexed has what is not
-read because of it. Damage passes no filter.
+before anything else of a record is decoded. physical_offset says where to begin and to end; log_times, queue_places and
+dispatched have what is not read because of the time, the topic and the queue. The option `key` is a filter too; indexed
+has what is not read because of it. Damage passes no filter.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +54,7 @@ from .dispatched import wanted_pieces
 from .index_lookup import IndexedPart
 from .indexed import hashes_of, parts_of, ranges_of_part, with_key
 from .log_ranges import LogRange, log_ranges
+from .log_times import LogTimes
 from .queue_places import ranges_of_places
 from .records import RangeReader
 from .segment_slice import Array, SegmentSlice
@@ -164,6 +165,10 @@ class Messages:
         low, high = conditions.bounds("physical_offset")
         if not directory.has_queues:
             low = 0  # a range that begins in the midst would look for its first record as far back as it goes
+        if self._options.out_of_order_ms is not None and conditions.on("store_timestamp_ms"):
+            times = LogTimes(directory, self._options.out_of_order_ms)
+            begin, end = times.between(*conditions.bounds("store_timestamp_ms"))
+            low, high = max(low, begin), min(high, end - 1)
         narrow = (one.within(low, high + 1) for one in (ranges if parts is None else parts))
         return [one for one in narrow if one is not None]
 

@@ -10,6 +10,8 @@ body           false: without the column body
 splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
 useQueues      false: consume queues say nothing of where to look for what filters ask for; the log is read instead
 key            of messages: only those with this key, as the index has it; with a filter on the topic the index is used
+outOfOrderMs   of messages: by how many ms at most a record is older than one in front of it in the log; what then lies
+               outside of a filter on store_timestamp_ms is not read. Without it no order of times is believed
 useIndex       false: the index says nothing of where a key is; the log is read instead
 commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
 delayLevels    messageDelayLevel, if it is not RocketMQ's own
@@ -41,6 +43,7 @@ class SourceOptions:
     use_queues: bool = True
     key: str | None = None
     use_index: bool = True
+    out_of_order_ms: int | None = None
     commit_log: str = ""
     delay_levels: str = ""
     hash_slots: int | None = None
@@ -78,6 +81,7 @@ class SourceOptions:
             _choice(given, "usequeues", ("true", "false")) == "true",
             _key(given),
             _choice(given, "useindex", ("true", "false")) == "true",
+            _out_of_order(given),
             given.get("commitlog", ""),
             given.get("delaylevels", ""),
             _whole(given, "hashslots", 1),
@@ -119,6 +123,13 @@ def _key(given: Mapping[str, str]) -> str | None:
     if given.get("key") == "":
         raise ValueError("key: expected one, found nothing")
     return given.get("key")
+
+
+def _out_of_order(given: Mapping[str, str]) -> int | None:
+    table = given.get("table", "messages")
+    if "outoforderms" in given and table != "messages":
+        raise ValueError(f"outOfOrderMs: only messages have times, not the table {table}")
+    return _whole(given, "outoforderms", 0)
 
 
 def _whole(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:

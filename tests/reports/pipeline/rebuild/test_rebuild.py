@@ -190,8 +190,9 @@ def test_executors_of_spark_make_the_same(store_at: Path, tmp_path: Path) -> Non
     with session("local[2]") as spark:
         require_same(store_at, tmp_path, OnSpark(spark.sparkContext))
         shutil.rmtree(tmp_path / "there")
-        root, geometry = extracted("02-multi-rollover", tmp_path / "golden")
-        require_same(root, tmp_path / "golden", OnSpark(spark.sparkContext), geometry)
+        for name in ("02-multi-rollover", "14-abn-combo"):
+            root, geometry = extracted(name, tmp_path / name)
+            require_same(root, tmp_path / name, OnSpark(spark.sparkContext), geometry)
 
 
 @pytest.mark.parametrize(("old", "new"), [("", "file://"), ("file://", ""), ("file://", "file://")])

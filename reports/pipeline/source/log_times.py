@@ -1,0 +1,129 @@
+"""Times of the log: between which log offsets the records are that were stored from one moment to another.
+
+A log promises no order of times, for clocks are set back. Who knows by how much at most can have the log searched: if
+no record is more than `out_of_order_ms` older than one in front of it, the time of one record says what all in front of
+it and all behind it cannot be. Segments are halved by their first records, then one of them by records that have
+entries in their queues, of which there is one to be found near most places. Where none is, less is left out.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ....store.errors import CorruptFileError
+from ....store.formats.message import RECORD_BYTES_MIN
+from ....store.formats.scan import scan_records, store_timestamp_ms_at
+from .directory import StoreDirectory, StoreFile
+from .log_ranges import RangeStart, last_begun, whole_record_at
+
+_CUTS = 1024
+"""How many places of a segment are looked at, at most: a MiB lies between two of RocketMQ's."""
+_CUT_BYTES_MIN = 4096
+_NEAR_BYTES = 64 << 10
+_BEHIND_ALL = (1 << 63) - 1
+
+
+class _Cut(NamedTuple):
+    """Where a record begins, and when it was stored."""
+
+    number: int
+    """Of the place that was looked at."""
+    log_offset: int
+    stored_ms: int
+
+
+_LookAt = Callable[[int], _Cut | None]
+
+
+class LogTimes:
+    """The segments that a log has when this is made, as something to be searched by time."""
+
+    def __init__(self, directory: StoreDirectory, out_of_order_ms: int) -> None:
+        segments = directory.segments()
+        last = last_begun(directory, segments)
+        self._segments = [one for one in segments if one.base_offset <= last]
+        self._directory = directory
+        self._out_of_order_ms = out_of_order_ms
+        self._start = RangeStart(directory)
+
+    def between(self, low_ms: int, high_ms: int) -> tuple[int, int]:
+        """Return two log offsets between which all records begin that were stored from low_ms to high_ms.
+
+        Each is that of a record, which the second one leaves out, or leaves out nothing.
+        """
+        before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
+        begin = _last(len(self._segments), self._first_of, lambda stored_ms: stored_ms < before_ms)
+        if begin is not None:
+            segment = self._segments[begin.number]
+            begin = _last(_cuts(segment), self._within(segment), lambda stored_ms: stored_ms < before_ms) or begin
+        end = _first(len(self._segments), self._first_of, lambda stored_ms: stored_ms > after_ms)
+        number = len(self._segments) - 1 if end is None else end.number - 1
+        if number >= 0:
+            segment = self._segments[number]
+            end = _first(_cuts(segment), self._within(segment), lambda stored_ms: stored_ms > after_ms) or end
+        return 0 if begin is None else begin.log_offset, _BEHIND_ALL if end is None else end.log_offset
+
+    def _first_of(self, number: int) -> _Cut | None:
+        """Return a segment's first record."""
+        return self._cut(number, self._segments[number], 0)
+
+    def _within(self, segment: StoreFile) -> _LookAt:
+        """Return what finds a record behind a place of a segment, and in front of the next place."""
+        cut_bytes = _cut_bytes(segment)
+
+        def look_at(number: int) -> _Cut | None:
+            low = (number + 1) * cut_bytes
+            for high in (min(low + _NEAR_BYTES, low + cut_bytes), low + cut_bytes):
+                position = self._start.proven_between(segment, low, min(high, segment.size_bytes))
+                if position is not None:
+                    return self._cut(number, segment, position)
+            return None
+
+        return look_at
+
+    def _cut(self, number: int, segment: StoreFile, position: int) -> _Cut | None:
+        view, origin = whole_record_at(self._directory, segment, position, RECORD_BYTES_MIN)
+        at, base_offset = position - origin, segment.base_offset + origin
+        try:
+            is_record = next(scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False), None)
+        except CorruptFileError:
+            return None
+        if is_record is None:
+            return None
+        return _Cut(number, segment.base_offset + position, store_timestamp_ms_at(view, at))
+
+
+def _cut_bytes(segment: StoreFile) -> int:
+    return max(segment.size_bytes // _CUTS, _CUT_BYTES_MIN)
+
+
+def _cuts(segment: StoreFile) -> int:
+    return max(segment.size_bytes - 1, 0) // _cut_bytes(segment)
+
+
+def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
+    """Return the last cut of which something holds, as it does of all in front of it; None if there is none.
+
+    Where nothing is found, as in the zeros behind the log's end, the search goes on in front.
+    """
+    best, low, high = None, 0, places
+    while low < high:
+        middle = (low + high) // 2
+        cut = look_at(middle)
+        if cut is not None and holds(cut.stored_ms):
+            best, low = cut, middle + 1
+        else:
+            high = middle
+    return best
+
+
+def _first(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
+    """Return the first cut of which something holds, as it does of all behind it; None if there is none."""
+    best, low, high = None, 0, places
+    while low < high:
+        middle = (low + high) // 2
+        cut = look_at(middle)
+        if cut is None or holds(cut.stored_ms):
+            best, high = cut or best, middle
+        else:
+            low = middle + 1
+    return best
