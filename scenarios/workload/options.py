@@ -42,6 +42,7 @@ _PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
 LIGHT_NAMES = (f"{LIGHT_PREFIX}L0", f"{LIGHT_PREFIX}L1", "M0", "T0")
 _LIGHT_QUEUES_MAX = 3
 _OFFSET_DIGITS_MAX = 19
+_NO_WAIT = b"\2WAIT\1false"
 _READS_CHANCE = 0.6
 
 SHARED_KEYS = ("AaAa", "BBBB", "AaBB", "order-1", "k" * 150, "schlüssel")
@@ -166,8 +167,7 @@ def make_detour(put: PutEntry, detour: Detour) -> None:
 
 def _goes_to(put: PutEntry) -> bytes:
     """Return the properties that the store adds to what it redirects."""
-    wait = "" if put.wait else "\2WAIT\1false"
-    return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}{wait}".encode()
+    return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}".encode() + (b"" if put.wait else _NO_WAIT)
 
 
 def draw_patience_ms(stream: Stream) -> int:
@@ -198,8 +198,11 @@ def widest_bytes(put: PutEntry) -> int:
         added += f"\2{LIGHT_OFFSETS}\1".encode() + b",".join(b"9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
     if put.detour is None:
         return put.given.record_bytes(put.body, put.topic, put.properties + added)
+    goes_to = _goes_to(put)
+    if put.light_names:
+        goes_to = goes_to.removesuffix(_NO_WAIT)  # where properties are written anew with places, it goes
     # Its own topic may be longer than the one it waits in, and is then in its record twice.
-    due = put.given.record_bytes(put.body, put.topic, put.properties + added + _goes_to(put))
+    due = put.given.record_bytes(put.body, put.topic, put.properties + added + goes_to)
     return max(due, put.record_bytes)
 
 

@@ -92,7 +92,9 @@ def test_a_delayed_message_gets_its_places_when_it_is_delivered(light_put: PutEn
     assert (ledger.put_of(copy), ledger.copied_by(copy)) == (None, light_put)
 
 
-def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry) -> None:
+@pytest.mark.parametrize("wait", [True, False])  # a record with places has no WAIT
+def test_room_is_needed_for_the_longest_places_there_are(light_put: PutEntry, wait: bool) -> None:
+    light_put.wait = wait
     plain = 91 + 4 + 1 + len(light_put.properties)
     places = len("\2INNER_MULTI_QUEUE_OFFSET\1") + 2 * 19 + 1
     assert options.widest_bytes(light_put) == plain + places
