@@ -177,8 +177,8 @@ class ScheduleMessageService(Service):
         while not self.is_stopping:
             offset = max(self.offsets.get(level, 0), queue.min_offset)
             raw = queue.entries_from(offset)
-            if not raw:
-                return None
+            if not raw:  # or retention has removed them, and has not said yet where the queue begins
+                return None if offset >= queue.max_offset else _RETRY_MS
             for at in range(0, len(raw), ENTRY_BYTES):
                 wait_ms = self._deliver_entry(level, decode_entry(raw, at))
                 if wait_ms:

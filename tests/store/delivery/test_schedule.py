@@ -376,6 +376,30 @@ def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(lab: Ma
     lab().run(body)
 
 
+def test_what_is_behind_expired_entries_is_delivered_once_it_is_known_where_the_queue_begins(
+    lab: Make, config: StoreConfig
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(15):  # five more than a file has
+            store.put_message(delayed(3, b"%02d" % number))
+        queue = store.queues.find(SCHEDULE_TOPIC, 2)
+        assert queue is not None
+        world.tasks.sleep(3_000)
+        assert queue.queue.remove_first()
+        world.tasks.sleep(3_000)
+        assert bodies(store) == []
+
+        entry = queue.entry(10)
+        assert entry is not None
+        queue.correct_min_offset(entry.physical_offset)
+        world.tasks.sleep(200)
+        assert bodies(store) == [b"%02d" % number for number in range(10, 15)]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
 def test_a_half_message_is_not_delivered(lab: Make, config: StoreConfig) -> None:
     def body(world: World) -> None:
         store = started(world, config)
