@@ -40,7 +40,6 @@ class Settling:
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then have it judged what consumers were given."""
-        must_recover = allowances.must_recover(self.plan, disk)
         delays = self.plan.delay.chance  # the store itself goes on putting
         put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
 
@@ -49,8 +48,9 @@ class Settling:
             return quiescence.reading(store, self.plan, put_end=put_end, readable_end=end)
 
         def gives_up() -> bool:
-            """Return whether it is tried again and again, and meets the next error."""
-            return not must_recover and bool(allowances.errors(disk) or allowances.wants_of_space(disk))
+            """Return whether it has met an error that it need not get over; one of an earlier sync may come late."""
+            has_failed = allowances.errors(disk) or allowances.wants_of_space(disk)
+            return bool(has_failed) and not allowances.must_recover(self.plan, disk)
 
         if not self._await(store, cursors, self._held_up_ms(disk), gives_up):
             return

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import allowances
-from tornlog.scenarios.oracle.invariants import clean, live
+from tornlog.scenarios.oracle.invariants import clean, live, quiescence
 from tornlog.scenarios.oracle.invariants.quiescence import Cursor
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.settling import Settling
@@ -49,6 +50,13 @@ class Waiting:
         self._judge.answers_of_the_removed = lambda store: None
         disk = SimpleNamespace(injected=Counter(), is_stopped=False)
         self._settling.clean(self._store, disk)
+
+    def catch_up(self, disk: object) -> None:
+        """Wait until dispatch, which stands for the service, is through."""
+        self._store.log = SimpleNamespace(put_offset=1)
+        self._store.dispatch = SimpleNamespace(readable_limit=lambda: 1)
+        self._judge.visible = lambda store: None
+        self._settling.catch_up(self._store, disk)
 
     def run(self) -> bool:
         return self._settling._await(self._store, self._cursors)
@@ -95,3 +103,36 @@ def test_a_deletion_is_asked_for_again_only_when_all_passes_of_the_first_request
     else:
         run()
     assert bool(asked) is not judged
+
+
+class StoppingDisk:
+    """A disk whose file system stops after a while, for the error of an earlier sync."""
+
+    damage = ()
+
+    def __init__(self, waiting: Waiting, stops_ms: int) -> None:
+        self._waiting = waiting
+        self._stops_ns = stops_ms * 1_000_000
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._waiting.now_ns >= self._stops_ns
+
+    @property
+    def injected(self) -> Counter[str]:
+        return Counter({"slow IO": 1, "failed sync": int(self.is_stopped)})
+
+
+@pytest.mark.parametrize(("stops_ms", "is_excused"), [(WITHIN_MS // 2, True), (1_000 * WITHIN_MS, False)])
+def test_a_file_system_that_stops_while_a_service_is_waited_for_excuses_it(
+    stops_ms: int, is_excused: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = replace(quiet_plan, heals=True, errors_stop=True)
+    waiting = Waiting(plan, 2_000 * WITHIN_MS, int)
+    monkeypatch.setattr(quiescence, "reading", lambda *_, **__: waiting._cursors())
+
+    if is_excused:
+        waiting.catch_up(StoppingDisk(waiting, stops_ms))
+    else:
+        with pytest.raises(Late):
+            waiting.catch_up(StoppingDisk(waiting, stops_ms))
