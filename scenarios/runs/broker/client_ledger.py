@@ -128,6 +128,8 @@ class ClientLedger:
     """Behind what has ever been shown of a queue."""
     excused_until: dict[Queue, int] = field(default_factory=dict)
     """Offsets of a queue that consumers were past when a crash took them, and others came in their place."""
+    _recovered_ends: list[tuple[int, dict[Queue, int]]] = field(default_factory=list)
+    """Of each recovery, the life that it began, and where queues ended that had anything."""
     topics: dict[str, int] = field(default_factory=dict)
     """Topics that were put to and answered, with the greatest number of a queue: they are durable before."""
     groups: set[str] = field(default_factory=set)
@@ -176,7 +178,7 @@ class ClientLedger:
     ) -> Iterator[Violation]:
         """Note what a consumer was given that had asked for it in some life; yield what that contradicts."""
         name = name_in(body)
-        self.pass_over(place[:2], place.queue_offset + 1)
+        self.pass_over(place[:2], place.queue_offset + 1, asked_in=asked_in)
         send = self.sends.get(name)
         if send is None or send.body != body:
             yield _unsent(place, body)
@@ -188,7 +190,6 @@ class ClientLedger:
         if asked_in != self.life and not self.sync_flush:
             there = self.durable.get(place) or self.expected.get(place)
             if there is None or there.name != name:
-                self._excuse(place[:2], place.queue_offset + 1)
                 return
         yield from self._expect(place, name, Why.SHOWN, log_offset)
 
@@ -223,9 +224,15 @@ class ClientLedger:
                 yield Violation("CLEAN", summary, field="next offset", expected=expected, found=f"@ {end}")
                 return
 
-    def pass_over(self, queue: Queue, until: int) -> None:
-        """Note that a consumer wants what is before an offset no more, whether or not it was given any of that."""
+    def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
+        """Note that a consumer wants what is before an offset no more, whether or not it was given any of that.
+
+        It had asked in some life. If a recovery since has found the queue to be shorter, something else may be there
+        now, or come, and it is past that, too.
+        """
         self.seen_until[queue] = max(self.seen_until.get(queue, 0), until)
+        if any(life > asked_in and ends.get(queue, 0) < until for life, ends in self._recovered_ends):
+            self._excuse(queue, until)
 
     def check_topic(self, topic: str) -> Iterator[Violation]:
         """Yield what is wrong with the answer that there is no such topic: it is made before anything is put to it."""
@@ -380,6 +387,7 @@ class ClientLedger:
         ends = dict(queue_ends) if self.expired_to else {}
         for place in found:
             ends[place[:2]] = max(ends.get(place[:2], 0), place.queue_offset + 1)
+        self._recovered_ends.append((self.life, ends))
         self.commits.take_back(ends)
         for queue, seen_until in self.seen_until.items():
             if seen_until > ends.get(queue, 0):

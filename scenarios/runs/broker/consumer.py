@@ -186,15 +186,16 @@ class BrokerConsumer:
             return
         if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # when that was asked
             self._report(ledger.check_topic(queue.topic))
-        idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
-        self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
-        tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, _RETRY_MS))
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             following = int(response.ext_fields["nextBeginOffset"])
             if response.code == ResponseCode.PULL_OFFSET_MOVED and not is_slave:
                 ledger.hits["moved to what is left"] += following > position
                 self._report(ledger.check_skipped(queue.queue, position, following, asked_in=asked_in))
-            self._move(queue, position, following)
+            ledger.pass_over(queue.queue, following, asked_in=asked_in)
+            self._move(queue, position, following)  # before it rests, as a broker may die meanwhile
+        idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
+        self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
+        tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, _RETRY_MS))
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
@@ -216,6 +217,7 @@ class BrokerConsumer:
             following = place.queue_offset + 1
         if passes_over:
             following = max(following, int(response.ext_fields["nextBeginOffset"]))
+            ledger.pass_over(queue.queue, following, asked_in=asked_in)
         self._machine.may_die("with messages in hand")
         if self._plan.broker.work_ms:
             self._world.tasks.sleep(self._plan.broker.work_ms)
@@ -238,7 +240,6 @@ class BrokerConsumer:
 
     def _move(self, queue: BrokerQueue, before: int, after: int) -> None:
         """Go on elsewhere, unless it was restarted meanwhile."""
-        self._ledgers[queue.broker].pass_over(queue.queue, after)
         if self.positions[queue] == before:
             self.positions[queue] = after
 

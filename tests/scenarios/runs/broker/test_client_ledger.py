@@ -164,6 +164,33 @@ def test_everything_is_shown_but_what_took_the_place_of_something_lost() -> None
     assert "m2" in missing[0].summary
 
 
+def test_an_answer_of_an_earlier_life_sends_a_consumer_past_what_recoveries_have_taken_since_and_no_more() -> None:
+    for asked_in, left, excused in ((0, 1, True), (0, 3, False), (1, 1, False)):
+        ledger = ClientLedger(sync_flush=False)
+        begun = [answered(ledger, f"m{offset}", offset) for offset in range(left)]
+        ledger.note_crash(POWER, flushed_where=10_000)
+        ledger.note_recovery(begun, {})
+        ledger.pass_over(("T0", 0), 2, asked_in=asked_in)
+        records = [*begun, *(answered(ledger, f"n{offset}", offset) for offset in range(left, 3))]
+
+        owed = [record.record.queue_offset for record in records if not excused or record.record.queue_offset >= 2]
+        assert len(list(ledger.check_shown(records))) == len(owed)
+
+
+def test_a_message_that_took_a_lost_ones_place_before_another_start_is_excused_for_who_had_asked_before() -> None:
+    ledger = ClientLedger(sync_flush=False)
+    ledger.note_crash(POWER, flushed_where=0)
+    ledger.note_recovery([], {})
+    found = answered(ledger, "m0", 0)
+    ledger.note_stop()
+    ledger.note_recovery([found], {})
+    assert len(list(ledger.check_shown([found]))) == 1
+    ledger.pass_over(("T0", 0), 1, asked_in=1)
+    assert len(list(ledger.check_shown([found]))) == 1, "it was there when that was asked"
+    ledger.pass_over(("T0", 0), 1, asked_in=0)
+    assert not list(ledger.check_shown([found]))
+
+
 def test_a_start_takes_a_group_back_to_where_its_queue_ends_for_good() -> None:
     ledger, queue = ClientLedger(sync_flush=False), ("T0", 0)
     found = answered(ledger, "m0", 0)
