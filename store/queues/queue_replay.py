@@ -104,9 +104,10 @@ class QueueReplay:
 
     A record that says another queueOffset than the one that comes next waits for the next record of its queue: who goes
     on from what it says vouches for a gap, as 4.9.8 leaves one, and who goes on as if nothing had happened shows that
-    its number alone is wrong. Where that says nothing, an old entry that leads to the record does; without one a record
-    may be alone between two gaps, a number that is one bit away from the right one is wrong, and a gap must fit into
-    the log that lies before it. The last record of a queue may be behind a gap of any cause.
+    its number alone is wrong, unless an old entry has the record where it says. Where that says nothing, an old entry
+    that leads to the record does; without one a record may be alone between two gaps, a number that is one bit away
+    from the right one is wrong, and a gap must fit into the log that lies before it. The last record of a queue may be
+    behind a gap of any cause.
 
     A wrong number can also be just the one that comes next, where a gap is in front of its record. What follows shows
     a gap then, or nothing follows: only in these cases is an old entry looked for that knows better.
@@ -148,9 +149,19 @@ class QueueReplay:
         self.next = first.queue_offset
 
     def vouching_ends(self) -> None:
-        """Write again all that is added from here on: nothing says that the disk has it."""
+        """Write again all that is added from here on: nothing says that the disk has it.
+
+        The last record is held back and written with those: what comes may show that its number is wrong.
+        """
+        held = bytes(self._pending[-ENTRY_BYTES:])
+        if held:
+            del self._pending[-ENTRY_BYTES:]
+            self.next -= 1
         self._write()
         self.write_again = True
+        if held:
+            self._pending += held
+            self.next += 1
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
         """Return whether the entries in front of the first record's place are there."""
@@ -271,10 +282,7 @@ class QueueReplay:
         place = self.queue.index_of(entry.physical_offset)
         if place is None or not self.next <= place < self.next + GAP_ENTRIES_MAX:
             return
-        in_front = map(self.queue.entry, range(self.next - 1, place))
-        if any(each is not None and is_valid(each) for each in in_front):
-            return  # no gap: a store that leads to records twice has entries farther on than its numbers
-        if not _leads_to(self.queue.entry(place), entry):
+        if not _leads_to(self.queue.entry(place), entry) or self._leads_twice(entry, place):
             return
         self.next -= 1
         self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))
@@ -282,6 +290,18 @@ class QueueReplay:
         self._bridge(place)
         self._pending += encode_entry(*entry)
         self.next = place + 1
+
+    def _leads_twice(self, last: QueueEntry, place: int) -> bool:
+        """Return whether the queue has what it leads to also between the last record's number and its place.
+
+        That is no gap: a store that leads to records twice has entries farther on than its numbers. Others prove
+        nothing. A crash while blanks were written leaves one that is half a blank, and seems to lead somewhere.
+        """
+        pending = bytes(self._pending[-2 * ENTRY_BYTES : -ENTRY_BYTES])
+        before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)
+        known = [last] if before is None or not is_valid(before) else [last, before]
+        in_front = map(self.queue.entry, range(self.next - 1, place))
+        return any(_leads_to(each, one) for each in in_front for one in known)
 
     def _has_more_behind(self) -> bool:
         """Return whether the queue has anything behind the last record, as far on as a gap can reach."""
@@ -303,6 +323,8 @@ class QueueReplay:
             return self.next  # whatever comes next: a wrong number may be in front of a gap that seems to vouch for it
         if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
             return said
+        if is_ahead and _leads_to(self.queue.entry(said), doubted):
+            return said  # the next one's number is wrong: just what it would be without the gap in front of this one
         if following == self.next + 1:
             return self.next
         for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):

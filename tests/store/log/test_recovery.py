@@ -8,6 +8,7 @@ from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.checkpoint import SAFETY_MARGIN_MS, CheckpointValues, encode_checkpoint
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.message import MAGIC_AT, decode_record
 from tornlog.store.log.recovery import RecoveryReport
@@ -380,6 +381,68 @@ def test_an_entry_speaks_against_a_wrong_number_that_seems_to_follow_in_front_of
     found = recover(patched(image, queue, first * 20, row), config)
 
     at = filled.at(first)
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
+
+
+@pytest.mark.parametrize("written", [4, 9, 11, 20, 31, 49, 51])
+@pytest.mark.parametrize("first", [1, 5, 19])
+def test_blanks_that_a_crash_cut_short_hide_no_gap_from_an_entry_that_speaks_against_a_wrong_number(
+    first: int, written: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    """Of 2^31 - 1, its first bytes alone are the size of a record."""
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
+    row = image.files[queue].content
+    for number in range(first + 1, 20):
+        at = filled.at(number)
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + 3).to_bytes(8, "big"))
+    hole = (BLANK_ENTRY_BYTES * 3)[:written] + bytes(60 - written)
+    found = recover(patched(image, queue, first * 20, hole + row[first * 20 : 20 * 20]), config)
+
+    at = filled.at(first)
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == [*whole(*range(first)), None, None, None, *whole(*range(first, 20))]
+
+
+@pytest.mark.parametrize("last_vouched", [9, 10, 11])
+def test_an_entry_speaks_against_the_wrong_number_of_the_last_record_that_the_checkpoint_vouches_for(
+    last_vouched: int, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20, abruptly=True, pause_ms=1_000)
+    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
+    row = image.files[queue].content
+    for number in range(11, 20):  # record 10 says what it would be without the gap in front of it
+        at = filled.at(number)
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + 3).to_bytes(8, "big"))
+    image = patched(image, queue, 10 * 20, bytes(60) + row[10 * 20 : 20 * 20])
+    durable_ms = filled.puts[last_vouched].store_timestamp_ms + SAFETY_MARGIN_MS
+    checkpoint = encode_checkpoint(CheckpointValues(durable_ms, durable_ms, 0))
+    found = recover(patched(image, "/store/checkpoint", 0, checkpoint), config)
+
+    at = filled.at(10)
+    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.bodies["T"] == [*whole(*range(10)), None, None, None, *whole(*range(10, 20))]
+
+
+@pytest.mark.parametrize("hole", [bytes(20), BLANK_ENTRY_BYTES])
+@pytest.mark.parametrize("gap", [1, 2, 8])
+@pytest.mark.parametrize("first", [1, 5, 18])
+def test_an_entry_vouches_for_a_gap_that_a_wrong_number_behind_its_record_seems_to_deny(
+    first: int, gap: int, hole: bytes, fill: Make, recover: Make, patched: Make, small: Make
+) -> None:
+    config = small(mapped_file_size_consume_queue=20_000)
+    filled = fill(config, 20)
+    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
+    row = image.files[queue].content
+    for number in range(first, 20):  # the second one behind the gap says what it would be without
+        at, said = filled.at(number), number if number == first + 1 else number + gap
+        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, said.to_bytes(8, "big"))
+    found = recover(patched(image, queue, first * 20, hole * gap + row[first * 20 : 20 * 20]), config)
+
+    at = filled.at(first + 1)
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
     assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
 
