@@ -182,15 +182,16 @@ def flip_number(
 
 
 def _bit_that_hides_a_gap(put: PutEntry, holes: Holes) -> int | None:
-    """Return the bit of a put's number that makes it the one in front of all that were skipped; None if there is none.
+    """Return the bit of a put's number that makes it what it would be without the gap in front; None if there is none.
 
-    Bits count from the first byte on.
+    The put is the first behind the gap, which hides it so, or the second, which contradicts the first. Bits count from
+    the first byte on.
     """
     number, skipped = put.queue_offset or 0, holes.get(put.place, ())
-    following = number
+    following = first = number if number - 1 in skipped else number - 1
     while following - 1 in skipped:
         following -= 1
-    wrong = number ^ following
+    wrong = number ^ (number - first + following)
     if wrong.bit_count() != 1:
         return None
     low = wrong.bit_length() - 1

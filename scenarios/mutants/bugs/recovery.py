@@ -228,6 +228,24 @@ NEXT_NUMBER_BELIEVED = Mutant(
 )
 
 
+# next-number-denies-gap: a record behind a gap is taken for wrong if the next one's number is what it would be without,
+# though its entry is where it says. Then it is the next one's that is wrong. Found in this store.
+def _place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
+    place = _original_place_of(self, doubted, following)
+    if bit(place == doubted.queue_offset and place != self.next and following == self.next + 1):
+        return self.next
+    return place
+
+
+NEXT_NUMBER_DENIES_GAP = Mutant(
+    "next-number-denies-gap",
+    "a flipped bit of a record's queueOffset moves the message in front of it, and blanks its entry",
+    (Patch(QueueReplay, "_place_of", _place_by_next_number),),
+    ("CQ-COMPLETE", "VIS"),
+    _WITH_SKIPPED_NUMBERS,
+)
+
+
 # checkpoint-ahead-of-log: a start leaves the checkpoint's times where they are, though the log has lost the records
 # that they are of. What is put next, by a clock that was set back, is vouched for before any sync.
 def _leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:

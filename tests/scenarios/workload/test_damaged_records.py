@@ -78,6 +78,19 @@ def test_a_flipped_number_may_hide_a_gap_in_front_of_its_record(skipped: set[int
     assert (len(hiding) > 3) == hidden
 
 
+@pytest.mark.parametrize(("skipped", "contradicting"), [({1}, True), ({0, 1}, False), ({4}, False)])
+def test_a_flipped_number_may_contradict_the_record_in_front_of_it_that_is_behind_a_gap(
+    skipped: set[int], contradicting: bool
+) -> None:
+    image, store, puts = stopped(4)
+    flaws = []
+    for seed in range(12):
+        damage = flip_number(image, store, puts, Choices(str(seed)).stream("s"), {("T", 0): skipped})
+        assert damage is not None
+        flaws.append((damage.flaw.put.queue_offset, damage.flaw.was, damage.flaw.became))
+    assert (flaws.count((3, b"\3", b"\2")) > 3) == contradicting
+
+
 @pytest.mark.slow
 def test_a_flipped_number_is_one_bit_of_one_queue_offset() -> None:
     image, store, puts = stopped(6)
