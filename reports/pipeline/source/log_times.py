@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ....store.errors import CorruptFileError
 from ....store.formats.message import RECORD_BYTES_MIN
-from ....store.formats.scan import scan_records, store_timestamp_ms_at
+from ....store.formats.scan import scan_records
 from .directory import StoreDirectory, StoreFile
 from .log_ranges import RangeStart, last_begun, whole_record_at
 
@@ -84,12 +84,10 @@ class LogTimes:
         view, origin = whole_record_at(self._directory, segment, position, RECORD_BYTES_MIN)
         at, base_offset = position - origin, segment.base_offset + origin
         try:
-            is_record = next(scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False), None)
+            record = next(scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False), None)
         except CorruptFileError:
             return None
-        if is_record is None:
-            return None
-        return _Cut(number, segment.base_offset + position, store_timestamp_ms_at(view, at))
+        return None if record is None else _Cut(number, record.physical_offset, record.store_timestamp_ms)
 
 
 def _cut_bytes(segment: StoreFile) -> int:
