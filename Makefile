@@ -17,16 +17,18 @@ run: $(CORE)  ## every built-in scenario for half a minute
 # Tests run in random order, another one each time; `make test ORDER=N` repeats one.
 ORDER := $(shell date +%s)
 TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r fEs --randomly-seed=$(ORDER)
+# What takes 2 s or more, or asks for a browser, Java or the real store, is left to .ci/run: `make test TIER="not slow"`.
+TIER := not slow and not ci
 QUICK := tests/packaging/test_imports.py tests/packaging/test_vocabulary.py tests/sim tests/faults tests/store/formats \
 	tests/store/log tests/store/queues $(wildcard tests/store/test_golden_*.py)
 
 check: $(DEV) lint  ## what a change needs before it is shown: style, types, the quick tests, 200 seeds
-	$(TESTS) -m "not slow" $(QUICK)
+	$(TESTS) -m "$(TIER)" $(QUICK)
 	$(BIN)/tornlog run --jobs $(JOBS) --seeds 5
 
 # On a loaded machine a recorder has once been seen not to end, which nobody has explained yet.
-test: $(DEV)  ## the tests but the slow ones, on all cores
-	$(TESTS) -m "not slow" --reruns 2 --only-rerun "the recorder has not ended within" --durations=15
+test: $(DEV)  ## the tests but those of CI and the slow ones, on all cores
+	$(TESTS) -m "$(TIER)" --reruns 2 --only-rerun "the recorder has not ended within" --durations=15
 
 test-slow: $(DEV)  ## the slow ones: Spark clusters, the real store beside ours, pages run command by command
 	$(TESTS) -m slow --durations=15

@@ -54,6 +54,7 @@ SMALLER = {
 ELSEWHERE = {
     "make run": ".ci/run",
     "make test": ".ci/run",
+    "make check": "Makefile",
     "make lint": ".ci/run",
     "make sanitize": ".ci/run",
     "make bench": "Makefile",

@@ -17,6 +17,8 @@ from tornlog.faults.simulation.shrink import shrink
 from tornlog.faults.simulation.simulation import Scenario
 from tornlog.faults.simulation.trials import NeverInjected, TrialOutcome, find, replay
 
+pytestmark = pytest.mark.ci
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}
 """Name -> steps of the workload that are left of it, the life they are in included."""

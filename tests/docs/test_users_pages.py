@@ -7,6 +7,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 Done = CompletedProcess[str]
 README = Path(__file__).resolve().parents[2] / "README.md"
 DOCS = README.parent / "docs"

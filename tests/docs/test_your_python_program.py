@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, ANY_PROGRAM = DOCS / "your-python-program.md", DOCS / "any-program.md"
 DISKS = ("process-kill", "os-crash", "ext4-data", "ext4-ordered", "btrfs", "xfs", "strict-posix")

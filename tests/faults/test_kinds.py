@@ -321,6 +321,7 @@ def test_there_is_a_twin_for_nothing_else() -> None:
     assert set(TWINS) == set(OF_PLANS)
 
 
+@pytest.mark.ci
 def test_what_is_injected_is_a_kind_that_is_listed(make_rig: Callable[..., Rig]) -> None:
     found: Counter[str] = Counter()
     for twin in TWINS.values():

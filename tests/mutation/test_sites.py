@@ -40,6 +40,7 @@ def test_a_module_is_in_one_component() -> None:
     assert set(modules.values()) == {1}
 
 
+@pytest.mark.ci
 def test_every_site_can_be_put_in_and_taken_out_again() -> None:
     for site in all_sites():
         mutant = site.mutant()

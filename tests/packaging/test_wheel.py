@@ -15,6 +15,8 @@ import pytest
 
 import tornlog
 
+pytestmark = pytest.mark.ci
+
 CORES = {"tornlog/store/formats/native/_records.abi3.so"} | (
     {"tornlog/faults/probe/tracing/native/_stops.abi3.so"} if sys.platform == "linux" else set()
 )

@@ -294,6 +294,7 @@ def test_a_limit_of_just_as_many_as_there_are_is_none() -> None:
     assert search.is_complete
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_search_goes_on_behind_any_schedule_as_if_it_had_never_stopped(kind: str) -> None:
     whole = list(explore_schedules(two_tasks, 2, kind))

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 SYSTEM_ERROR = 1
 ADMIN = {"accessKey": "operator", "secretKey": "operator-secret"}
 USER = {"accessKey": "reader-and-writer", "secretKey": "user-secret"}

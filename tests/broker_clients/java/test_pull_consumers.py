@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
 def test_a_pull_consumer_reads_each_queue_to_its_end_and_goes_on_from_there(

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 
 def send_numbers(client: Any, topic: str, count: int) -> list[str]:
     """Send "0", "1", … and return them."""

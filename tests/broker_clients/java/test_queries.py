@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 
 def once_found(ask: Callable[[], Any]) -> Any:
     """Return what is found, None while nothing is: the index is made behind the log."""

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.ci
+
 
 def test_what_a_synchronous_master_acknowledged_is_read_from_its_slave(
     serve: Any, connect: Any, eventually: Any

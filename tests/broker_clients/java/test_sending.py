@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 both_forms = pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
 
 

@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.ci
+
 
 def test_messages_are_sent_and_received_over_tls(serve: Any, connect: Any, certificates: Path) -> None:
     made, key = str(certificates / "server.pem"), str(certificates / "server.key")

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 SEEN_S = 15.0
 
 

@@ -161,6 +161,7 @@ def links(files: Any) -> None:
     fresh.write(3, b"BBBBBBBB")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("profile", WHOLE_SECTORS)
 @pytest.mark.parametrize(
     ("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7), (cuts, 6), (links, 6)]

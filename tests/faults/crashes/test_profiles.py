@@ -137,6 +137,7 @@ def test_it_is_so_after_more_operations_too(disk_after: DiskAfter, operations: l
     check_milder(disk_after, operations, lies=lies)
 
 
+@pytest.mark.ci
 @settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=5), st.integers(0, 10**6), st.sampled_from(WHOLE_SECTORS))
 def test_every_image_that_is_drawn_is_one_that_the_profile_allows(

@@ -71,6 +71,7 @@ def test_a_state_is_a_fresh_directory_in_which_the_check_works(check_file: Check
     assert Path.cwd() == here
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("jobs", JOBS)
 @pytest.mark.parametrize(
     ("body", "outcome", "line"),

@@ -125,6 +125,7 @@ def test_a_server_stays_up_and_answers_line_by_line(script: Script, tmp_path: Pa
     assert len({question["directory"] for question in questions}) == 4
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [

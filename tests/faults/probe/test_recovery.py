@@ -98,6 +98,7 @@ def test_a_recovery_that_syncs_before_it_destroys_holds(check_file: CheckFile, d
     assert recoveries.refused == {}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("at_the_end", ["", "__import__('time').sleep(60)"])
 def test_the_recovery_of_a_server_is_cut_too(check_file: CheckFile, at_the_end: str) -> None:
     """Also of one that does not end when its input does."""

@@ -94,6 +94,7 @@ def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
     return rerun
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("unsynced", ["pass", "os.fsync(log)"])
 def test_a_program_that_ignores_a_failed_sync_or_tries_again_is_found(
     rerun: Callable[..., Reruns], unsynced: str
@@ -111,6 +112,7 @@ def test_a_program_that_ignores_a_failed_sync_or_tries_again_is_found(
     assert reruns.injected == {FaultKind.FAILED_SYNC: 3}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("unsynced", ["raise", "raise SystemExit(0)"])
 def test_a_program_that_promises_nothing_after_a_failed_sync_holds(rerun: Callable[..., Reruns], unsynced: str) -> None:
     reruns = rerun(APPEND.replace("UNSYNCED", unsynced), ALL_LINES, SYNC)
@@ -121,6 +123,7 @@ def test_a_program_that_promises_nothing_after_a_failed_sync_holds(rerun: Callab
     assert reruns.judged > 0
 
 
+@pytest.mark.ci
 def test_no_program_can_stand_a_sync_that_lies(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, [FaultKind.LYING_SYNC])
 
@@ -129,6 +132,7 @@ def test_no_program_can_stand_a_sync_that_lies(rerun: Callable[..., Reruns]) -> 
     assert FaultKind.LYING_SYNC not in ERRORS
 
 
+@pytest.mark.ci
 def test_a_short_write_that_nobody_looks_at_is_found(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(
         APPEND.replace("UNSYNCED", "raise"), ALL_LINES, [FaultKind.SHORT_WRITE, FaultKind.FAILED_WRITE], disk="xfs"
@@ -149,6 +153,7 @@ def test_faults_for_which_there_is_no_call_are_named_and_so_is_what_the_limit_ha
     assert reruns.runs == 1
 
 
+@pytest.mark.ci
 def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns]) -> None:
     too_early = APPEND.replace("try:", "print(number)\n        try:").replace("UNSYNCED", "pass")
     reruns = rerun(too_early, ALL_LINES, SYNC)
@@ -172,6 +177,7 @@ def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed
     assert [step.kind for step in again.record.steps] == [step.kind for step in breach.record.steps]
 
 
+@pytest.mark.ci
 def test_a_promise_that_waits_for_the_other_thread_holds_in_every_order(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(TWO_THREADS.replace("WAIT", "threads[0].join()"), VALUE, seeds=12, disk="process-kill")
 

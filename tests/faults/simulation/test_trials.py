@@ -186,6 +186,7 @@ def test_a_run_ends_at_its_step_limit() -> None:
     assert replay(endless, Record((), (), (), None), step_limit=100).result.signature == "NoProgressError"
 
 
+@pytest.mark.ci
 def test_exploring_a_life_finds_what_some_crash_leaves_and_the_finding_replays() -> None:
     explored = explore(lossy, 1)
 

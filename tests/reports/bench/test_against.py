@@ -24,6 +24,7 @@ def test_less_is_better_of_what_takes_time_or_memory() -> None:
     assert Compared("puts", "puts/s", [10.0], [20.0]).ratios == [0.5]
 
 
+@pytest.mark.ci
 def test_seeds_are_counted_by_the_cpu_time_of_the_command() -> None:
     assert 1 < Checkout(ROOT).seeds_per_s(["crash-in-recovery"], 0) < 10_000
 

@@ -16,6 +16,8 @@ from tornlog.reports.bench.workplace import BenchSettings, Workplace
 from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
 from tornlog.store.config import FlushDiskType, StoreConfig
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def place(

@@ -10,6 +10,8 @@ from tornlog.__main__ import application
 from tornlog.reports.cli import exploring as explore_commands
 from tornlog.sim.errors import ReplayDivergedError
 
+pytestmark = pytest.mark.ci
+
 QUICK = ["--messages", "1", "--limit", "6", "--seed", "3"]
 SYNC = ["sync-flush-survives-power-loss", "--disk", "ext4-ordered"]
 BROKEN = ["rollover-at-a-crash", "--disk", "strict-posix", "--mutant", "no-dir-fsync-on-rollover"]

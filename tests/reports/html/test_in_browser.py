@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.ci
+
 Open = Callable[..., Any]
 PAGES = ("held", "broken", "mutant_result", "swept", "swept_clean", "probed")
 CONTRAST_MIN = 4.5

@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, Page
 
 from tornlog.reports.timeline.recording.record import RunRecording
 
+pytestmark = pytest.mark.ci
+
 Open = Callable[..., Any]
 
 PIXELS = """() => {

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+import pytest
+
 from tornlog.reports.timeline.recording.record import Cut, RunRecording
 from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.reports.timeline.story import (
@@ -57,6 +59,7 @@ def test_a_message_that_came_back(broken_by: Broken) -> None:
     assert story[back + 1] == ("bad", "PREFIX: a record that had been cut came back")
 
 
+@pytest.mark.ci
 def test_a_message_of_which_a_power_cut_took_some() -> None:
     ground, mutant = narrowed_scenario(mutant_named("stale-tail-after-truncate")), "stale-tail-after-truncate"
     runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))

@@ -15,6 +15,8 @@ from tornlog.scenarios.campaigns.determinism import (
 from tornlog.scenarios.campaigns.determinism_witness import Job, Runs, Statement
 from tornlog.sim.trace import TraceRecording
 
+pytestmark = pytest.mark.ci
+
 NAMES = ["crash-in-recovery", "sync-flush-survives-power-loss"]
 
 

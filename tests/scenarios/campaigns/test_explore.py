@@ -103,6 +103,7 @@ _ONE_IN_FOUR = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", _ONE_IN_FOUR)
 def test_a_crash_in_the_midst_of_a_run_of_any_scenario_can_be_explored(name: str) -> None:
     for seed in range(1, 20):  # a disk that fails at once leaves nothing to be cut off

@@ -113,6 +113,7 @@ def test_an_interrupted_hunt_names_the_mutants_it_did_not_get_to(tmp_path: Path,
     assert_soon(seconds)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted_fuzzing_hands_in_what_it_has(tmp_path: Path, jobs: int) -> None:
     file = tmp_path / "fuzzed.json"

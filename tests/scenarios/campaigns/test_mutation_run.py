@@ -109,6 +109,7 @@ def test_a_run_ends_when_its_core_seconds_are_used_up() -> None:
     assert 0.2 <= result.core_seconds < 5.0
 
 
+@pytest.mark.ci
 def test_a_run_that_finds_nothing_has_run_all_seeds_of_all_scenarios() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
     result = run_mutant(equivalent, within(15, PLAIN.name, OTHER.name))

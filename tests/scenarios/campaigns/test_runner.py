@@ -102,6 +102,7 @@ def test_how_a_batch_is_cut_up_changes_neither_sums_nor_digest() -> None:
     assert run(2, 2) != whole
 
 
+@pytest.mark.ci
 def test_two_processes_give_what_one_gives() -> None:
     def batches() -> list[Batch]:
         return [Batch(scenario, first, 3) for first in range(0, 6, 3) for scenario in TWO]
@@ -191,6 +192,7 @@ class EndsItsWorker:
         return os._exit, (1,)
 
 
+@pytest.mark.ci
 def test_a_worker_that_dies_costs_its_batches_and_not_the_run() -> None:
     good, deadly = Batch(TWO[0], 0, 2), Batch(TWO[1], 0, 3, mutant=cast(str, EndsItsWorker()))
 

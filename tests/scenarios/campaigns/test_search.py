@@ -7,6 +7,8 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.sim.errors import ReplayDivergedError
 
+pytestmark = pytest.mark.ci
+
 RACE = "group-commit-swap-race"
 
 

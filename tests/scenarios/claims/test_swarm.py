@@ -48,6 +48,7 @@ def test_seeds_of_a_swarm_differ_in_what_takes_part(name: str) -> None:
     assert 8 < times["transactions"] < 45
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("wanted", "invariants"),
     [

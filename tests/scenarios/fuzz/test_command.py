@@ -69,6 +69,7 @@ def test_the_json_says_what_the_contract_says() -> None:
     }
 
 
+@pytest.mark.ci
 def test_several_processes_find_what_one_does() -> None:
     arguments = ("commitlog", "checkpoint", "--inputs", "400", "--seed", "2")
     (_, alone), (_, shared) = result_of(*arguments), result_of(*arguments, "--jobs", "2")

@@ -27,6 +27,7 @@ def test_what_encoders_write_is_accepted(name: str) -> None:
         assert all(one.end <= other.start for one, other in pairwise(sorted(shape.parts)))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TARGETS)
 def test_nothing_broken_is_served_or_crashes_and_many_ways_are_taken(name: str, fuzzed: Fuzzed) -> None:
     tally = fuzzed(name, INPUTS.get(name, MOST), seed=7)
@@ -38,6 +39,7 @@ def test_nothing_broken_is_served_or_crashes_and_many_ways_are_taken(name: str, 
     assert tally.corpus.outcomes >= 12
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_same_seed_makes_the_same_inputs_and_another_one_others(name: str, fuzzed: Fuzzed) -> None:
     inputs = 60 if name == "directory" else 600

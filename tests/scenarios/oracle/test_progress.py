@@ -62,6 +62,7 @@ def test_nothing_is_beside_the_log_if_the_plan_has_no_progress(quiet_plan: Plan)
     assert not [path for path in paths if "consumerOffset" in path]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("profile", ["strict-posix", "ext4-ordered", "process-kill"])
 @pytest.mark.parametrize("delay_chance", [0.0, 0.7])
 def test_a_crash_at_any_operation_of_persisting_holds(
@@ -76,6 +77,7 @@ def test_a_crash_at_any_operation_of_persisting_holds(
     assert {f"crash during {what}" for what in ("create", "write", "rename", "sync")} <= died
 
 
+@pytest.mark.ci
 def test_a_disk_whose_syncs_fail_costs_progress_but_no_start(plan: Plan, execute: Execute) -> None:
     injected = 0
     for seed in range(20):

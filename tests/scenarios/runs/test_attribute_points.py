@@ -39,6 +39,7 @@ def test_the_clean_store_holds_and_every_run_comes_out_the_same_twice(name: str)
         assert (result.outcome, result.error) == ("held", "")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", KINDS)
 def test_runs_have_several_times_the_points(name: str) -> None:
     def steps(scenario: Scenario) -> int:
@@ -60,6 +61,7 @@ def test_a_share_of_the_runs_of_scenarios_with_much_traffic_has_them() -> None:
     assert 0.1 < sum(drawn) / len(drawn) < 0.4
 
 
+@pytest.mark.ci
 def test_a_failure_says_that_it_had_them_replays_and_shrinks() -> None:
     failure = Failure.from_json(found_race().to_json())
     record = failure.original.record

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tornlog.faults.simulation.simulation import Crash, Simulation
 from tornlog.scenarios.campaigns.failures.replay import run_plan
 from tornlog.scenarios.campaigns.seeds import draw
@@ -36,6 +38,7 @@ def test_a_name_ends_a_life_where_its_number_does(delayed_plan: Plan) -> None:
     assert (second.digest, second.injected) == (first.digest, first.injected)
 
 
+@pytest.mark.ci
 def test_an_operation_is_named_from_when_progress_is_persisted_if_its_number_counts_from_there() -> None:
     points = []
     for seed in range(12):

@@ -265,6 +265,7 @@ def test_a_crash_image_recovers_alike_on_both_disks(crash: str, tmp_path: Path) 
     assert findings > 0 or crash == "process kills"
 
 
+@pytest.mark.ci
 def test_a_rotten_image_is_judged_alike_on_both_disks(tmp_path: Path) -> None:
     random = Random("rot")
     refused = findings = 0

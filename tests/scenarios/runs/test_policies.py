@@ -34,6 +34,7 @@ def test_a_run_under_any_policy_comes_out_the_same_twice(quiet_plan: Plan) -> No
         assert not outcomes[0].violations
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name",
     [

@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 Done = CompletedProcess[str]
 
 HEAD = "import pytest\nfrom tornlog.faults.simulation.simulation import PromiseBroken\n"

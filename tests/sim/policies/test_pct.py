@@ -42,6 +42,7 @@ def hits(policy_of: Callable[[str], Policy], seeds: int) -> int:
     return sum(window_is_hit(policy_of(str(seed))) for seed in range(seeds))
 
 
+@pytest.mark.ci
 def test_pct_finds_a_bug_of_depth_2_as_often_as_promised_and_more_often_than_a_walk() -> None:
     seeds = 2000
     found = hits(lambda seed: PCT(Choices(seed).stream("policy"), 2, HORIZON_STEPS), seeds)

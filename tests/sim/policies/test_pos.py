@@ -59,6 +59,7 @@ def test_every_order_of_racing_operations_comes_up() -> None:
     assert len(orders(pos, 0, 3)) == comb(6, 3)
 
 
+@pytest.mark.ci
 def test_a_task_with_more_to_do_that_does_not_race_is_not_late_as_often_as_in_a_walk() -> None:
     sampled, walked = orders(pos, 12, 1), orders(walk, 12, 1)
 

@@ -110,6 +110,7 @@ def test_an_honest_client_waits_for_few_of_those_that_pipeline(hostile: str, hon
     assert max(took) <= 5 * SEND_MS, took
 
 
+@pytest.mark.ci
 def test_an_honest_client_waits_for_no_more_than_a_round_of_another_host_s_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

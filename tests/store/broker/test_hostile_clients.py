@@ -160,6 +160,7 @@ def test_half_a_frame_is_given_up_after_its_time_however_slowly_it_goes_on(serve
     assert served.server.connections.held_bytes == 0
 
 
+@pytest.mark.ci
 def test_whole_frames_reset_the_time_of_the_next(serve: Serve) -> None:
     served = serve(ServerLimits(frame_ms_max=3_000))
     peer = served.connect()
@@ -174,6 +175,7 @@ def test_whole_frames_reset_the_time_of_the_next(serve: Serve) -> None:
     assert served.server.counts.endings[Ending.HALF_FRAME] == 0
 
 
+@pytest.mark.ci
 def test_an_idle_connection_is_closed_and_a_busy_one_is_not(serve: Serve) -> None:
     served = serve(ServerLimits(idle_ms_max=2_000))
     idle, busy = served.connect(), served.connect()

@@ -82,6 +82,7 @@ def usage_error(*arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
     start: Callable[..., Broker], tmp_path: Path, number: int
@@ -102,6 +103,7 @@ def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
     assert not marker.exists()
 
 
+@pytest.mark.ci
 def test_what_was_sent_is_there_in_the_next_life_also_after_a_kill(start: Callable[..., Broker]) -> None:
     first = start()
     client = RemotingClient(real_world(), first.address)
@@ -148,6 +150,7 @@ def test_access_control_is_enforced(start: Callable[..., Broker], tmp_path: Path
     assert broker.stop()["counts"]["refusals"] == {"ACCESS": 2}
 
 
+@pytest.mark.ci
 def test_tls_and_plain_text_are_spoken_on_one_port_unless_tls_is_required(
     start: Callable[..., Broker], certificates: Path
 ) -> None:
@@ -197,6 +200,7 @@ def test_other_ports_lead_to_the_same_broker(start: Callable[..., Broker]) -> No
     broker.stop()
 
 
+@pytest.mark.ci
 def test_a_taken_port_and_a_directory_in_use_are_usage_errors(start: Callable[..., Broker], tmp_path: Path) -> None:
     broker = start()
     port = broker.address.rpartition(":")[2]
@@ -224,6 +228,7 @@ def free_port_with_vip() -> int:
     raise AssertionError("no such port")
 
 
+@pytest.mark.ci
 def test_it_listens_where_slaves_of_rocketmq_ask_unless_told_not_to(start: Callable[..., Broker]) -> None:
     port = free_port_with_vip()
     broker = start("--port", str(port))

@@ -21,6 +21,8 @@ from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.real.world import real_world
 
+pytestmark = pytest.mark.ci
+
 SMALL = "mapedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\nregisterNameServerPeriod=10000\n"
 
 

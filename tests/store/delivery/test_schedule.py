@@ -684,6 +684,7 @@ def check_delivery(store: MessageStore, delays_ms: dict[int, int]) -> None:
     assert set(due) == set(waiting)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("profile", ["process-kill", "strict-posix"])
 @pytest.mark.parametrize("flush", list(FlushDiskType))
 def test_wherever_it_dies_every_message_that_is_left_is_delivered_and_none_early(

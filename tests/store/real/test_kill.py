@@ -20,6 +20,8 @@ from tornlog.store.message import GetMessageStatus, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
+pytestmark = pytest.mark.ci
+
 WRITER = Path(__file__).with_name("writer.py")
 KILLS = 12
 

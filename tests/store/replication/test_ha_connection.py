@@ -129,6 +129,7 @@ def test_an_idle_master_says_where_it_is(node: Start, connect: Connect) -> None:
     assert [next_header(connection) for _ in range(3)] == [FrameHeader(0, 0)] * 3
 
 
+@pytest.mark.ci
 def test_a_slave_that_reads_nothing_costs_others_nothing(node: Start, connect: Connect) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, ha_housekeeping_interval_ms=2_000)
     deaf = connect(master)

@@ -15,6 +15,8 @@ from tornlog.store.message import PutMessageStatus
 
 from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
 
+pytestmark = pytest.mark.ci
+
 Start = Callable[..., Node]
 _STORE = "org.apache.rocketmq:rocketmq-store:4.9.8"
 _PATIENCE_S = 60

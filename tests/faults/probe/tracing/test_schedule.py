@@ -1,5 +1,7 @@
 """Threads take their recorded steps in an order that a seed decides."""
 
+import pytest
+
 from tests.faults.probe.tracing.programs import in_short, python
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import RunControl
@@ -61,6 +63,7 @@ def run_under(seed: int, lines: str) -> TracedRun:
     return run
 
 
+@pytest.mark.ci
 def test_a_seed_gives_the_same_order_of_threads_again_and_others_give_others() -> None:
     orders = [in_short(list(run_under(seed, WRITERS).record.steps)) for seed in SEEDS]
     again = [in_short(list(run_under(seed, WRITERS).record.steps)) for seed in SEEDS]
@@ -70,6 +73,7 @@ def test_a_seed_gives_the_same_order_of_threads_again_and_others_give_others() -
     assert all(order[-1] == "acknowledge done" for order in orders)
 
 
+@pytest.mark.ci
 def test_stores_through_maps_are_ordered_as_calls_are() -> None:
     runs = [run_under(seed, STORERS) for seed in SEEDS]
     orders = [[step.at // 4096 for step in run.record.steps if step.kind == "store"] for run in runs]
@@ -81,6 +85,7 @@ def test_stores_through_maps_are_ordered_as_calls_are() -> None:
     ]
 
 
+@pytest.mark.ci
 def test_no_order_makes_a_thread_go_on_before_what_it_waits_for() -> None:
     for seed in SEEDS:
         written = [step.data.decode() for step in run_under(seed, CHAIN).record.steps if step.kind == "write"]

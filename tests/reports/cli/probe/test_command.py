@@ -351,6 +351,7 @@ def command(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.ci
 def test_a_check_may_be_any_executable(save: list[str], command: Path, tmp_path: Path) -> None:
     script = save[-1]
     kept = tmp_path / "probe.json"

@@ -86,6 +86,7 @@ def test_ranges_of_any_size_hold_each_record_once(written: Callable[..., Path], 
     assert rows_of(root, splitBytes=str(split_bytes)) == rows_of(root)
 
 
+@pytest.mark.ci
 def test_a_body_that_holds_a_record_of_its_own_place_starts_no_range(
     tmp_path: Path, opened: Callable[[Path], Any], put: Callable[..., None]
 ) -> None:

@@ -14,6 +14,8 @@ from tornlog.reports.pipeline.source.comments import COMMENTS
 from tornlog.reports.pipeline.source.rocketmq import TABLES, RocketMQSource
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 
+pytestmark = pytest.mark.ci
+
 SLOTS = 50
 ENTRIES_AT = 40 + 4 * SLOTS
 

@@ -112,6 +112,7 @@ def test_an_offset_is_some_hundred_bytes(written: Callable[..., Path]) -> None:
     assert end["first"] < end["last"] < end["to"]
 
 
+@pytest.mark.ci
 @settings(max_examples=40, deadline=None)
 @given(
     damage=st.lists(

@@ -33,6 +33,7 @@ def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp
     assert tables[0].equals(tables[1])
 
 
+@pytest.mark.ci
 def test_results_come_as_they_are_made_and_an_error_ends_the_work(spark: SparkSession) -> None:
     engine = OnSpark(spark.sparkContext)
     assert sorted(engine.results(abs, [-3, 2, -1, 0])) == [0, 1, 2, 3]

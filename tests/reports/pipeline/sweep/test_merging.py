@@ -99,6 +99,7 @@ def test_files_that_others_cover_are_not_read_and_go(whole: Table) -> None:
     assert len(names(whole)) == 8
 
 
+@pytest.mark.ci
 def test_a_damaged_merged_file_is_made_again_from_its_blocks(table: Table, request_of: Callable[..., Any]) -> None:
     request = request_of()
     sweep(request, table, InProcess())

@@ -55,6 +55,7 @@ def test_the_same_seed_leaves_the_same_bytes(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes(), path.name
 
 
+@pytest.mark.ci
 def test_this_machine_and_its_simulation_stand_side_by_side(tmp_path: Path) -> None:
     document = tmp_path / "here.json"
     result = invoke(

@@ -10,6 +10,7 @@ from tornlog.reports.studies.latency.traffic import FLUSHES
 US = 1_000
 
 
+@pytest.mark.ci
 def test_a_turn_measures_the_parts_and_the_whole(tmp_path: Path) -> None:
     (turn,) = measure_here(str(tmp_path), [2], 1)
 

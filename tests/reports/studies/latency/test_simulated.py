@@ -114,6 +114,7 @@ def test_a_segment_made_when_it_is_needed_stalls_the_put_that_needs_it() -> None
     assert slowest_us["made and warmed ahead"] < 2_000
 
 
+@pytest.mark.ci
 def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
     p99_us = {one.name: percentiles_us(one.series.latencies_ns, [0.99])[0] for one in slow_syncs("sata-ssd", 4_000)}
 
@@ -121,6 +122,7 @@ def test_a_slow_sync_stalls_those_who_wait_for_it() -> None:
     assert p99_us["async, 1 % of syncs slow"] == p99_us["async, all as usual"]
 
 
+@pytest.mark.ci
 def test_every_disk_flush_and_number_of_producers_has_its_series() -> None:
     found = list(measure_grid(["hdd", "nvme-ssd"], [1, 4], 100, seed=1))
 
@@ -129,6 +131,7 @@ def test_every_disk_flush_and_number_of_producers_has_its_series() -> None:
     assert all(len(one.series.latencies_ns) == 100 for one in found)
 
 
+@pytest.mark.ci
 def test_load_grows_with_the_producers_up_to_what_can_be_carried() -> None:
     rates = {
         (one.disk, one.setup.flush, one.setup.producers): one.setup.rate

@@ -106,6 +106,7 @@ def test_this_machine_is_measured_and_left_clean(tmp_path: Path, monkeypatch: py
     assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}
 
 
+@pytest.mark.ci
 def test_json_on_stdout_is_all_there_is(tmp_path: Path) -> None:
     result = invoke(*SMALL, "--disk", "nvme-ssd", "--topics", 2, "--out", tmp_path, "--json", "-")
 

@@ -74,6 +74,7 @@ def test_with_few_topics_what_counts_under_async_flush_is_the_processor() -> Non
         assert sustained.puts_per_second == pytest.approx(1e6 / cost_us, rel=0.05)
 
 
+@pytest.mark.ci
 def test_writers_get_what_the_device_takes_once_memory_is_full() -> None:
     def rate(**others: Any) -> float:
         setup = TopicsSetup(PARTITIONED, "async", 256, puts=4_000, memory=SMALL)

@@ -81,6 +81,7 @@ def test_a_run_is_told_alike_every_time(quiet_scenario: Scenario) -> None:
     assert record_seed(quiet_scenario, 2) == record_seed(quiet_scenario, 2)
 
 
+@pytest.mark.ci
 def test_everything_has_a_moment_that_there_is(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("stale-tail-after-truncate")
     count = len(run.moments)

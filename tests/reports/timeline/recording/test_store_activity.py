@@ -168,6 +168,7 @@ def test_what_is_lost_is_promised_not_found_and_damaged(broken_by: Callable[[str
     assert not set(there) & set(run.cuts[0].damaged)
 
 
+@pytest.mark.ci
 def test_what_comes_back_from_the_dead_is_told(broken_by: Callable[[str], RunRecording]) -> None:
     run = broken_by("stale-tail-after-truncate")
     returned = [put for put in run.puts if put.outcomes and put.outcomes[-1].returned]

@@ -65,6 +65,7 @@ def test_a_recovered_broker_is_asked_what_its_checkpoint_claims(monkeypatch: pyt
     assert [violation.invariant for violation in outcome_of(0).violations] == ["CKPT"]
 
 
+@pytest.mark.ci
 def test_what_had_begun_in_the_trouble_is_over_before_all_has_to_be_well(monkeypatch: pytest.MonkeyPatch) -> None:
     healed_disks: list[Disk] = []
     left_ns: list[int] = []

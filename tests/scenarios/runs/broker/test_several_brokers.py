@@ -14,6 +14,8 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.store.real.world import real_world
 
+pytestmark = pytest.mark.ci
+
 MASTER = BrokerAddress(BROKER, 0, "10.0.0.1:10911")
 
 

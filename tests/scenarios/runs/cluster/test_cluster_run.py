@@ -87,6 +87,7 @@ def test_puts_are_acknowledged_and_slaves_have_them() -> None:
     assert held_bytes > 10_000
 
 
+@pytest.mark.ci
 def test_network_faults_that_a_plan_switches_on_happen() -> None:
     injected = set()
     for seed in range(40):

@@ -11,6 +11,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
 
+@pytest.mark.ci
 def test_a_real_store_opens_whatever_is_left_and_finds_what_it_recovers() -> None:
     seen = []
 

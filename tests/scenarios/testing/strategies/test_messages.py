@@ -117,6 +117,7 @@ def test_topics_go_up_to_the_very_limit() -> None:
     assert longest == "t" * MAX_TOPIC_BYTES
 
 
+@pytest.mark.ci
 def test_the_plainest_plan_of_faults_has_none_and_each_can_be_drawn() -> None:
     plainest = find(fault_plans(), lambda plan: True, settings=QUICK)
     sparse = find(fault_plans(), lambda plan: plan.sparse, settings=settings(QUICK, phases=[Phase.generate]))
