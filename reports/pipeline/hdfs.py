@@ -15,26 +15,29 @@ from pyarrow import fs
 
 
 def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system that a URI of HDFS is in, and its path there. Raises ValueError for one of no use."""
+    """Return the file system that a URI hdfs://… or viewfs://… is in, and its path there.
+
+    Raises ValueError for one of no use.
+    """
     parts = urlsplit(uri)
     if parts.query:
         raise ValueError(f"{uri}: HDFS is set up in HADOOP_CONF_DIR, not by ?{parts.query}")
     try:
-        system = _connected(parts.netloc, os.getpid())
+        system = _connected(parts.scheme, parts.netloc, os.getpid())
     except RuntimeError as error:
-        raise ValueError(f"{uri}: needs a port, or HADOOP_CONF_DIR with that name service: {error}") from error
+        raise ValueError(f"{uri}: needs a port, or HADOOP_CONF_DIR with that name: {error}") from error
     return fs.PyFileSystem(fs.FSSpecHandler(system)), parts.path or "/"
 
 
 @cache
-def _connected(name_node: str, process: int) -> "_Hdfs":
-    """Return the one client of a process for a name node.
+def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
+    """Return the one client of a process for a name node, a name service, or a table of mounts.
 
     It has threads, which no fork takes along, and waits for them when it is let go: a child so keeps its parent's.
     """
     # Fifteen attempts, as is usual, take three minutes. They are for a second name node, which only a file can name.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
-    return _Hdfs(name_node, **settings)
+    return (_Hdfs if scheme == "hdfs" else _ViewOfHdfs)(name, **settings)
 
 
 class _Hdfs(HdfsFileSystem):
@@ -44,7 +47,7 @@ class _Hdfs(HdfsFileSystem):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.client = _NameNode(self.client, f"hdfs://{self.host}")  # type: ignore[assignment]
+        self.client = _NameNode(self.client, f"{self.protocol}://{self.host}")  # type: ignore[assignment]
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
         """Give a file another name, in place of what has it, in one step."""
@@ -57,6 +60,12 @@ class _Hdfs(HdfsFileSystem):
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
         """Return what is in a directory."""
         return [one if isinstance(one, str) else _timed(one) for one in super().ls(path, detail, **options)]
+
+
+class _ViewOfHdfs(_Hdfs):
+    """Directories of several name nodes, under the names that a table of mounts gives them."""
+
+    protocol = "viewfs"
 
 
 def _timed(info: dict[str, Any]) -> dict[str, Any]:

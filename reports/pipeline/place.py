@@ -1,4 +1,4 @@
-"""Places: a path of this machine, or a URI: of HDFS, or one that pyarrow.fs knows, as in s3://bucket/dir.
+"""Places: a path of this machine, or a URI: of HDFS or a view of it, or one that pyarrow.fs knows, as in s3://bucket/dir.
 
 What is written through `whole_file` is there whole or not at all, by what each kind of file system promises:
 
@@ -26,7 +26,7 @@ _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
     """Return the file system a place is in, and its path there. Raises what pyarrow does for a URI it cannot open."""
-    if place.startswith("hdfs://"):
+    if place.startswith(("hdfs://", "viewfs://")):
         from .hdfs import open_hdfs
 
         return open_hdfs(place)

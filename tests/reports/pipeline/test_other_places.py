@@ -210,6 +210,27 @@ def test_a_store_there_is_the_same_table_as_on_disk(
             assert rows[0] == rows[1] != []
 
 
+def test_a_view_of_hdfs_is_written_again_and_read(hdfs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_directory(*open_place(f"{hdfs}/under"))
+    mounts = {"link./seen": f"{hdfs}/under", "linkFallback": f"{hdfs}/rest"}
+    properties = "".join(
+        f"<property><name>fs.viewfs.mounttable.all.{name}</name><value>{value}</value></property>"
+        for name, value in mounts.items()
+    )
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+
+    system, path = open_place("viewfs://all/seen/file")
+    for text in (b"first", b"second"):
+        with whole_file(system, path) as stream:
+            stream.write(text)
+
+    assert system.open_input_file(path).read() == b"second"
+    there, under = open_place(f"{hdfs}/under")
+    (found,) = there.get_file_info(fs.FileSelector(under))
+    assert (found.base_name, found.size, found.mtime_ns > 0) == ("file", 6, True)
+
+
 def test_a_store_is_rebuilt_from_there_to_there_as_on_disk(
     place_of: Callable[[str], str], source: Path, tmp_path: Path
 ) -> None:
