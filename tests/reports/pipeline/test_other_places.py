@@ -1,5 +1,6 @@
 """A sweep, an audit and a rebuild where others keep files: a server on loopback that speaks S3's protocol, and HDFS."""
 
+import getpass
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -61,19 +63,34 @@ def s3_options() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def hdfs(
+def small_cluster(
     fetched: Callable[[Callable[[], JavaProgram]], JavaProgram], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The URI of a small HDFS."""
+) -> Callable[..., "AbstractContextManager[subprocess.Popen[str]]"]:
+    """Starts Hadoop's own name nodes and a data node, which end with the context."""
     text = Path(__file__).with_name("SmallCluster.java").read_text("utf-8")
     made = fetched(lambda: java_program("hdfs", HADOOP, {"SmallCluster.java": text}))
-    command = [made.java, "-cp", made.class_path, "SmallCluster", str(tmp_path_factory.mktemp("hdfs"))]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, text=True, **pipes) as server:  # type: ignore[call-overload]
-        uri = server.stdout.readline().strip()
-        assert uri.startswith("hdfs://"), f"HDFS did not start: {uri}"
-        yield uri
-        server.stdin.close()
+
+    @contextmanager
+    def start(*options: str) -> "Iterator[subprocess.Popen[str]]":
+        command = [made.java, "-cp", made.class_path, "SmallCluster", str(tmp_path_factory.mktemp("hdfs")), *options]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, text=True, **pipes) as server:  # type: ignore[call-overload]
+            try:
+                yield server
+            finally:
+                server.stdin.close()
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def hdfs(small_cluster: Callable[..., "AbstractContextManager[subprocess.Popen[str]]"]) -> Iterator[str]:
+    """The URI of a small HDFS."""
+    with small_cluster() as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        assert address, "HDFS did not start"
+        yield f"hdfs://{address}"
 
 
 @pytest.fixture(params=["S3", "HDFS"])
@@ -210,14 +227,17 @@ def test_a_store_there_is_the_same_table_as_on_disk(
             assert rows[0] == rows[1] != []
 
 
+def configured(directory: Path, file: str, settings: dict[str, str]) -> None:
+    """Write a file of Hadoop's settings."""
+    properties = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    (directory / file).write_text(f"<configuration>{''.join(properties)}</configuration>")
+
+
 def test_a_view_of_hdfs_is_written_again_and_read(hdfs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_directory(*open_place(f"{hdfs}/under"))
     mounts = {"link./seen": f"{hdfs}/under", "linkFallback": f"{hdfs}/rest"}
-    properties = "".join(
-        f"<property><name>fs.viewfs.mounttable.all.{name}</name><value>{value}</value></property>"
-        for name, value in mounts.items()
-    )
-    (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    settings = {f"fs.viewfs.mounttable.all.{name}": place for name, place in mounts.items()}
+    configured(tmp_path, "core-site.xml", settings)
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
 
     system, path = open_place("viewfs://all/seen/file")
@@ -229,6 +249,36 @@ def test_a_view_of_hdfs_is_written_again_and_read(hdfs: str, tmp_path: Path, mon
     there, under = open_place(f"{hdfs}/under")
     (found,) = there.get_file_info(fs.FileSelector(under))
     assert (found.base_name, found.size, found.mtime_ns > 0) == ("file", 6, True)
+
+
+def test_a_sweep_goes_on_at_the_second_name_node_when_the_first_is_killed(
+    small_cluster: Callable[..., "AbstractContextManager[subprocess.Popen[str]]"],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("HADOOP_USER_NAME", getpass.getuser())
+    with small_cluster("pair") as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        addresses = server.stdout.readline().split()
+        settings = {f"dfs.namenode.rpc-address.pair.{name}": one for name, one in zip("ab", addresses, strict=True)}
+        settings |= {"dfs.nameservices": "pair", "dfs.ha.namenodes.pair": "a,b"}
+        configured(tmp_path, "hdfs-site.xml", settings)
+
+        place = "hdfs://pair/sweep"
+        command = [sys.executable, "-m", "tornlog", "sweep", "--scenario", NAME, "--seeds", "400", "--out", place]
+        with subprocess.Popen([*command, "--master", "in-process"], stdout=subprocess.DEVNULL) as running:
+            deadline = time.monotonic() + SECONDS_MAX
+            while not names(place, "rows"):
+                assert time.monotonic() < deadline, "no block was done"
+                time.sleep(0.02)
+            assert running.poll() is None, "the first name node was killed too late"
+            server.stdin.write("\n")
+            server.stdin.flush()
+            assert server.stdout.readline().strip() == "taken over"
+            assert running.wait(SECONDS_MAX) == 0
+        assert sorted(Table(place).read(["seed"])["seed"].to_pylist()) == list(range(400))
 
 
 def test_a_store_is_rebuilt_from_there_to_there_as_on_disk(
