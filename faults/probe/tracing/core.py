@@ -46,7 +46,7 @@ class TracingCore(Protocol):
         """Set a set of registers, some to other words: by index. Raises IndexError, ValueError for what is none."""
 
     def step(self, thread: int, /) -> int:
-        """Have a thread do one instruction; return the wait status that it then has, events passed over."""
+        """Have a thread do one instruction; return the wait status it then has, 0 if a signal came to us first."""
 
     def read_memory(self, thread: int, address: int, size_bytes: int, /) -> bytes:
         """Return bytes of a thread's memory, fewer where it has no more."""

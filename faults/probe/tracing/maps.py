@@ -217,7 +217,10 @@ class MapCalls:
         before = self._injector.registers.get(thread.id)
         last, count = memory.run
         memory.run = (page, count + 1 if page == last else 1)
-        instruction = ptrace.read_memory(thread.id, register(before, self._machine.program_counter), 16)
+        try:
+            instruction = ptrace.read_memory(thread.id, register(before, self._machine.program_counter), 16)
+        except OSError:  # another thread is executing another program, whose memory this is already
+            raise ptrace.ThreadGone(thread.id) from None
         is_opened = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
         stays_open = is_opened or memory.run[1] > _RUN_MAX
         to_close = [one for one, open_page in memory.open_pages.items() if not open_page.users]

@@ -10,7 +10,9 @@ import errno
 import os
 import signal
 import struct
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from .core import load_core
@@ -100,6 +102,8 @@ def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
 
 _status = ctypes.c_int()
 _status_at = ctypes.addressof(_status)
+_aside = deque[tuple[int, int]]()
+"""Threads that have stopped or ended while another one was waited for."""
 
 
 def wait(thread: int = -1) -> tuple[int, int]:
@@ -107,6 +111,8 @@ def wait(thread: int = -1) -> tuple[int, int]:
 
     Raises ChildProcessError if there is none left.
     """
+    if _aside and thread == -1:
+        return _aside.popleft()
     if CORE is not None:
         return CORE.wait(thread)
     found = _wait4(thread, _status_at, _ALL_CHILDREN, None)
@@ -119,13 +125,37 @@ def wait(thread: int = -1) -> tuple[int, int]:
 
 
 def wait_for(thread: int) -> int:
-    """Return the wait status of a thread that is about to stop. Raises ThreadGone if it ends instead."""
+    """Return the wait status of a thread that is about to stop.
+
+    Raises ThreadGone if it ends instead, or gives its number to one of its process that executes another program. It
+    may take until the next signal to us to know that.
+    """
     while True:
         found, status = wait(thread)
         if found:
-            if not os.WIFSTOPPED(status):
-                raise ThreadGone(thread, status)
-            return status
+            return stopped(thread, status)
+        _wait_for_others(thread)
+
+
+def stopped(thread: int, status: int) -> int:
+    """Return the wait status of a thread that was to stop. Raises ThreadGone if that says that it is no more."""
+    if not os.WIFSTOPPED(status):
+        raise ThreadGone(thread, status)
+    if status >> 16 == EXECUTED:
+        _aside.append((thread, status))
+        raise ThreadGone(thread)
+    return status
+
+
+def _wait_for_others(thread: int) -> None:
+    """Hear what the other threads of a process have come to: before all their ends are heard, its first has no end."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for other in map(int, os.listdir(f"/proc/{thread}/task")):
+            if other != thread:
+                with suppress(ChildProcessError):  # it has been heard
+                    found, status = os.waitpid(other, os.WNOHANG | _ALL_CHILDREN)
+                    if found:
+                        _aside.append((found, status))
 
 
 _info = ctypes.create_string_buffer(88)
@@ -207,7 +237,10 @@ _local_at, _remote_at = ctypes.addressof(_local), ctypes.addressof(_remote)
 
 
 def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
-    """Return bytes of a thread's memory: fewer where it has no more. Raises OSError if there are none at all."""
+    """Return bytes of a thread's memory: fewer where it has no more.
+
+    Raises OSError if there are none at all, ThreadGone if it is no more.
+    """
     if not size_bytes:
         return b""
     if CORE is not None:
@@ -217,19 +250,25 @@ def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
     _remote[0], _remote[1] = address, size_bytes
     count: int = _read_memory(thread, _local_at, 1, _remote_at, 1, 0)
     if count < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), f"memory at {address:#x}")
+        raise _no_memory(thread, address)
     return buffer.raw[:count]
 
 
+def _no_memory(thread: int, address: int) -> Exception:
+    """Return what to raise where memory could not be had."""
+    number = ctypes.get_errno()
+    return (
+        ThreadGone(thread) if number == errno.ESRCH else OSError(number, os.strerror(number), f"memory at {address:#x}")
+    )
+
+
 def write_memory(thread: int, address: int, data: bytes) -> None:
-    """Set bytes of a thread's memory. Raises OSError if it may not be written there."""
+    """Set bytes of a thread's memory. Raises OSError if it may not be written there, ThreadGone if it is no more."""
     buffer = ctypes.create_string_buffer(data, len(data))
     _local[0], _local[1] = ctypes.addressof(buffer), len(data)
     _remote[0], _remote[1] = address, len(data)
     if _write_memory(thread, _local_at, 1, _remote_at, 1, 0) != len(data):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), f"memory at {address:#x}")
+        raise _no_memory(thread, address)
 
 
 def read_text(thread: int, address: int) -> bytes:

@@ -1,7 +1,6 @@
 """The threads of a recorded program, the memory they share, and calls that a stopped one is made to make."""
 
 import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,6 @@ Finish = Callable[[int], None]
 """Notes what a call has done, given what it has come to."""
 PAGE_BYTES = 4096
 _SHARES_MEMORY = 0x100  # CLONE_VM
-_STOPPED_BY_TRAP = 0x7F | signal.SIGTRAP << 8
 _ERRORS = range(2**64 - 4095, 2**64)
 
 
@@ -158,17 +156,14 @@ class CallInjector:
 
     def step(self, thread: int) -> int:
         """Have a stopped thread do one instruction, or one call; return the signal it stops with, SIGTRAP if done."""
-        if ptrace.CORE is not None:
-            status = ptrace.CORE.step(thread)
-            if not os.WIFSTOPPED(status):
-                raise ptrace.ThreadGone(thread, status)
-            return os.WSTOPSIG(status)
         while True:
-            ptrace.go_on(thread, ptrace.STEP)
-            status = ptrace.wait_for(thread)
-            if status == _STOPPED_BY_TRAP:
-                return signal.SIGTRAP
-            if not status >> 16:
+            if ptrace.CORE is not None:
+                status = ptrace.CORE.step(thread)
+                status = ptrace.stopped(thread, status) if status else ptrace.wait_for(thread)
+            else:
+                ptrace.go_on(thread, ptrace.STEP)
+                status = ptrace.wait_for(thread)
+            if not status >> 16:  # it is not an event, which comes first
                 return os.WSTOPSIG(status)
 
 

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { INTERFACE = 1 }; /* native/__init__.py has the same: what the functions take and return */
+enum { INTERFACE = 2 }; /* native/__init__.py has the same: what the functions take and return */
 enum { STEP = 9, GET_REGISTERS = 0x4204, SET_REGISTERS = 0x4205, GET_MASK = 0x420A, SET_MASK = 0x420B };
 enum { SIGNAL_INFO = 0x4202, CALL_INFO = 0x420E };
 enum { WORDS_MAX = 128, ALL_CHILDREN = 0x40000000, FACTS_BYTES = 160 };
@@ -168,17 +168,12 @@ static PyObject *set_registers(PyObject *module, PyObject *args) {
 static PyObject *step(PyObject *module, PyObject *args) {
     int thread, status = 0, found;
     if (!PyArg_ParseTuple(args, "i", &thread)) return NULL;
-    do {
-        if (request(STEP, thread, 0, 0) < 0) return failed(module, thread);
-        while ((found = next_stop(thread, &status)) == 0)
-            if (PyErr_CheckSignals() < 0) return NULL;
-        if (found < 0) return failed(module, thread);
-    } while (WIFSTOPPED(status) && status >> 16); /* an event, not the instruction's end */
-    return PyLong_FromLong(status);
+    if (request(STEP, thread, 0, 0) < 0) return failed(module, thread);
+    found = next_stop(thread, &status);
+    return found < 0 ? failed(module, thread) : PyLong_FromLong(found ? status : 0);
 }
 
 static PyObject *read_memory(PyObject *module, PyObject *args) {
-    (void)module;
     int thread;
     unsigned long long address;
     Py_ssize_t size;
@@ -188,7 +183,7 @@ static PyObject *read_memory(PyObject *module, PyObject *args) {
     struct iovec here = {PyBytes_AsString(data), (size_t)size}, there = {(void *)(uintptr_t)address, (size_t)size};
     ssize_t count = process_vm_readv(thread, &here, 1, &there, 1, 0);
     if (count == size) return data;
-    PyObject *part = count < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyBytes_FromStringAndSize(PyBytes_AsString(data), count);
+    PyObject *part = count < 0 ? failed(module, thread) : PyBytes_FromStringAndSize(PyBytes_AsString(data), count);
     Py_DECREF(data);
     return part;
 }

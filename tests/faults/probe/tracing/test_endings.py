@@ -1,0 +1,78 @@
+"""Threads that end their process, or have it execute another program, while the recorder looks at another thread."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tornlog.faults.probe.recording.run import EMPTY
+from tornlog.faults.probe.tracing.run import record_traced
+
+pytestmark = pytest.mark.slow
+
+RUNS = 100
+PROGRAM = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static char **arguments;
+static void *end(void *nothing) {
+    usleep(atoi(arguments[1]));
+    if (arguments[2] == 0) _exit(0);
+    execv(arguments[2], arguments + 2);
+    _exit(9);
+}
+int main(int count, char **given) {
+    (void)count;
+    arguments = given;
+    int file = open("f", O_RDWR | O_CREAT, 0644);
+    if (ftruncate(file, 8192)) return 8;
+    volatile char *at = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    pthread_t other;
+    pthread_create(&other, 0, end, 0);
+    for (;;) { at[0] = 1; at[5000] = 2; }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def storing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program that stores through a map until its second thread ends it."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    directory = tmp_path_factory.mktemp("storing")
+    (directory / "storing.c").write_text(PROGRAM)
+    program = str(directory / "storing")
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", program, str(directory / "storing.c")], check=True)
+    return program
+
+
+@pytest.fixture
+def loaded() -> Iterator[None]:
+    """Keep all processors busy: the recorder is interrupted in the midst of what it does, which is what matters."""
+    with ExitStack() as running:
+        busy = [sys.executable, "-c", "while True: pass"]
+        processes = [running.enter_context(subprocess.Popen(busy)) for _ in range(os.cpu_count() or 1) for _ in "ab"]
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.kill()
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("instead", [[], ["/bin/true"]])
+def test_a_program_that_is_ended_in_the_midst_of_a_store_is_recorded_to_its_end(
+    instead: list[str], storing: str
+) -> None:
+    for number in range(RUNS):
+        record, unlike = record_traced([storing, str(2000 + 180 * number), *instead], EMPTY, 60.0)
+
+        assert (record.exit, unlike) == (0, [])
