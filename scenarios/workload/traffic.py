@@ -67,12 +67,12 @@ class Traffic:
     _producing: int = field(default=0, init=False)
     _stop: "StopDue | None" = field(default=None, init=False)
     _answer_ms_max: int | None = field(init=False)
-    _overtaken_ms_max: int = field(init=False)
+    _segment_ms_max: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._skew = draw_skew(self._stream("skew"), self.plan)
         self._answer_ms_max = live.answer_ms_max(self.plan)
-        self._overtaken_ms_max = live.overtaken_ms_max(self.plan)
+        self._segment_ms_max = live.segment_ms_max(self.plan)
 
     def _stream(self, name: str) -> Stream:
         """Return the stream of one user in this life."""
@@ -218,6 +218,7 @@ class Traffic:
             self._stop.count()
         with self.kernel.at_one_moment():
             busy = status.check_busy(self.store)
+            asked_at = self.store.log.put_offset
         self.report(busy)
         is_odd = stream.chance(plan.messages.illegal_chance, "illegal")
         topic_number, queue_id = self._skew.place(stream, plan)
@@ -240,7 +241,8 @@ class Traffic:
             options.make_detour(half, Detour((HALF_TOPIC, 0)))
             result = self.transactions.prepare(half, behaviour)
             fits = transaction_traffic.fits(half, plan) and self._is_admitted(half.body)
-            self._answered([half], result, refusal(topic, [half.properties], is_possible=legal and fits))
+            must = refusal(topic, [half.properties], is_possible=legal and fits)
+            self._answered([half], result, must, asked_at)
             self.transactions.decide(half)
             return
         longest, in_batch = draw_longest(about, plan), stream.chance(plan.messages.batch_chance, "batch")
@@ -293,7 +295,7 @@ class Traffic:
         fits = widest_bytes + BLANK_BYTES <= plan.commit_log_bytes
         is_possible = legal and fits and admitted
         must = refusal(topic, [each.properties for each in entries], in_batch=in_batch, is_possible=is_possible)
-        self._answered(entries, result, must)
+        self._answered(entries, result, must, asked_at)
 
     def _is_admitted(self, content: bytes) -> bool:
         """Return whether a body, or what a batch is made of, is as short as settings ask for."""
@@ -359,10 +361,16 @@ class Traffic:
         self.ledger.ask(entry)
         return entry
 
-    def _answered(self, entries: list[PutEntry], result: PutMessageResult, must: PutMessageStatus | None) -> None:
-        """Note what came of messages, and judge it. must: how they are to be refused, None if they can be stored."""
+    def _answered(
+        self, entries: list[PutEntry], result: PutMessageResult, must: PutMessageStatus | None, asked_at: int
+    ) -> None:
+        """Note what came of messages, and judge it.
+
+        must: how they are to be refused, None if they can be stored. asked_at: where the log ended when they were put.
+        """
+        plan = self.plan
         answer, append = result
-        if append is not None and self.plan.producers == 1:
+        if append is not None and plan.producers == 1:
             self._log_end = append.wrote_offset + append.wrote_bytes
         now_ns = self.kernel.now_ns
         for number, entry in enumerate(entries):
@@ -377,7 +385,7 @@ class Traffic:
         first = entries[0]
         with self.kernel.at_one_moment():
             untrue = status.check(
-                self.plan,
+                plan,
                 self.store,
                 self.disk,
                 first,
@@ -387,19 +395,20 @@ class Traffic:
                 expired_to=self.ledger.expired_to,
                 stopping=self._is_stopping,
             )
+            made = self.store.log.put_offset // plan.commit_log_bytes - asked_at // plan.commit_log_bytes
         if untrue:
             self.report(untrue)
         if self.on_answer is not None:
             self.report(self.on_answer(first, result))
-        late = live.check_answer(self._answer_ms_max, first, self.ledger.puts, self._overtaken_ms_max)
+        late = live.check_answer(self._answer_ms_max, first, made * self._segment_ms_max)
         if late:
             detail = services_text(self.store, self.store.flush.name)
             self.report([replace(each, detail=detail) for each in late])
         if not self._is_stopping:
             now_ms = self.store.world.clock.now_ms()
-            self.report(live.check_flush_wait(self.plan, first, result, now_ms))
+            self.report(live.check_flush_wait(plan, first, result, now_ms))
         if self._stop is not None and self._stop.ended_ns is not None:
-            self.report(live.check_left_over(self.plan, first, self._stop.ended_ns))
+            self.report(live.check_left_over(plan, first, self._stop.ended_ns))
 
     # -- consuming ---------------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ _HARMLESS = {
 def answer_ms_max(plan: Plan) -> int | None:
     """Return how long a put may take in ms; None if the plan breaks or slows the disk.
 
-    Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may one that overtakes it,
-    for which see `overtaken_ms_max`.
+    Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may those that
+    overtake it, for which see `segment_ms_max`.
     """
     return calm_answer_ms_max(plan) if is_calm(plan) else None
 
@@ -131,27 +131,32 @@ def pauses_ms_max(plan: Plan) -> int:
 
 
 def overtaken_ms_max(plan: Plan) -> int:
-    """Return how much longer a put may take for each one that overtakes it, in ms.
+    """Return how much longer a question about a half message may take for each that is put back before it, in ms.
 
-    The put lock is not fair: whoever comes by while it is free takes it, and may need a segment, which is a file and
-    a name to sync, behind another that is being made.
+    Each may need a segment, which is a file and a name to sync, behind another that is being made.
     """
-    return 4 * plan.sync_ms_max
+    return 2 * segment_ms_max(plan)
 
 
-def check_answer(
-    limit_ms: int | None, put: PutEntry, puts: Sequence[PutEntry] = (), overtaken_ms: int = 0
-) -> Sequence[Violation]:
+def segment_ms_max(plan: Plan) -> int:
+    """Return how much longer a put may take for each segment that the log grows by while it waits, in ms.
+
+    The put lock is not fair: whoever comes by while it is free takes it, also the store itself, which puts back half
+    messages and delivers delayed ones, one after the other, and some of these need a segment.
+    """
+    return plan.sync_ms_max * _SYNCS_PER_FILE
+
+
+def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
     """Return a put that took longer than limit_ms, which is what answer_ms_max gave, and for no good reason.
 
-    puts: all that were asked, in order; each that was answered while this one waited has cost it overtaken_ms at most.
+    more_ms: what the segments may have cost that others were given while it waited.
     """
     if limit_ms is None or put.answered_ns is None:
         return ()
     tried("LIVE")
     took_ms = (put.answered_ns - put.asked_ns) // 1_000_000
-    if took_ms > limit_ms:
-        limit_ms += overtaken_ms * _count_overtaking(put, puts)
+    limit_ms += more_ms
     if took_ms <= limit_ms:
         return ()
     summary = f"{put.name} waited although nothing was wrong"
@@ -192,13 +197,3 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
         return ()
     summary = f"{put.name} was left waiting by a store that had stopped"
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
-
-
-def _count_overtaking(put: PutEntry, puts: Sequence[PutEntry]) -> int:
-    """Return how many puts were asked after one and answered before it."""
-    count = 0
-    for other in reversed(puts):
-        if other is put:
-            break
-        count += other.answered_ns is not None
-    return count

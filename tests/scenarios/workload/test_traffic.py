@@ -11,6 +11,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import config_of, world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -18,7 +19,7 @@ from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.workload.traffic import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS, Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.store.message import PutMessageResult, PutMessageStatus
+from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 
@@ -158,6 +159,31 @@ def test_an_answer_without_a_reason_is_reported_as_it_is_given(
     _, found = traffic_of(quiet_plan, messages_each=1)
     assert [violation.invariant for violation in found] == ["STATUS", "STATUS"]
     assert "refused without a reason" in found[0].summary
+
+
+@pytest.mark.parametrize(
+    ("segments", "sleeps_ms", "late"), [(100, 0, []), (0, 1_000, ["LIVE"]), (100, 3_000, ["LIVE"])]
+)
+def test_what_the_store_itself_puts_may_hold_a_put_up_for_the_segments_it_needs_and_no_longer(
+    segments: int, sleeps_ms: int, late: list[str], monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan
+) -> None:
+    plan = replace(quiet_plan, producers=1, sync_ms_max=10, commit_log_bytes=4096)
+    put_message, took_ms = MessageStore.put_message, []
+
+    def put_behind_others(store: MessageStore, message: Message) -> PutMessageResult:
+        began_ms = store.world.clock.now_ms()
+        for _ in range(segments):
+            put_message(store, replace(message, body=bytes(3_000)))
+        store.world.tasks.sleep(sleeps_ms)
+        result = put_message(store, message)
+        took_ms.append(store.world.clock.now_ms() - began_ms)
+        return result
+
+    monkeypatch.setattr(MessageStore, "put_message", put_behind_others)
+    _, found = traffic_of(plan, messages_each=1)
+
+    assert [violation.invariant for violation in found] == late
+    assert took_ms[0] > (live.answer_ms_max(plan) or 0)
 
 
 def test_a_record_that_nobody_put_is_reported(
