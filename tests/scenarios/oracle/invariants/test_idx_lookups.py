@@ -6,7 +6,6 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import idx
-from tornlog.scenarios.oracle.invariants import idx as idx_lookups
 from tornlog.scenarios.oracle.invariants.idx import ALWAYS_MS
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -40,6 +39,22 @@ def test_a_key_that_is_not_found_is_named(on_an_indexed_store: OnAStore, monkeyp
 
     summaries = on_an_indexed_store(body)
     assert summaries == [f"a look-up of m{number} in T0" for number in range(3) for _ in range(2)]
+
+
+@pytest.mark.parametrize(("torn", "wrong"), [(False, 3), (True, 0)])
+def test_by_time_is_asked_only_where_no_torn_head_has_lost_its_own(
+    torn: bool, wrong: int, on_an_indexed_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IndexFile, "may_hold", lambda file, *window_ms: window_ms == ALWAYS_MS)
+
+    def body(store: MessageStore, disk: Disk) -> list[Any]:
+        found = read_store(store)
+        if torn:
+            last = found.records[-1]
+            found.records[-1] = replace(last, record=last.record._replace(store_timestamp_ms=0))
+        return list(idx.check_lookups(store, found))
+
+    assert len(on_an_indexed_store(body)) == wrong
 
 
 def test_a_key_that_a_damaged_disk_has_changed_is_asked_for_as_it_is(on_an_indexed_store: OnAStore) -> None:
@@ -151,7 +166,7 @@ def test_a_full_answer_need_not_have_what_is_older_than_all_of_it(
         put.properties = put.properties.replace(b"KEYS\1m0", b"KEYS\1m1")
         return put
 
-    monkeypatch.setattr(idx_lookups, "ANSWERS_MAX", 1)
+    monkeypatch.setattr(idx, "ANSWERS_MAX", 1)
 
     def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
         ledger = Ledger()
