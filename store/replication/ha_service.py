@@ -141,10 +141,12 @@ class HAConnection:
     def _take_first_report(self, report: int) -> bool:
         """Begin to send; False, and the connection is closed, if the log does not have what was asked for.
 
-        A heartbeat says to the slave where the log does begin or end; a log that fits would not get it.
+        An empty slave gets the last file, which is the one that the last byte is in: behind a blank, which is held
+        back, there may be none yet. A heartbeat says to the slave where the log does begin or end; a log that fits
+        would not get it.
         """
         end, first = self._readable_limit(), max(self._log.min_offset, 0)
-        begin = end - end % self._log.segment_bytes if report == 0 else report
+        begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
         if not (report == 0 or first <= report <= end):
             if report > end:
                 hit("report beyond the master's end")

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +124,26 @@ def test_an_empty_slave_that_comes_late_begins_where_the_last_file_does(node: St
     put(master.store, 60)
     caught_up(again, master)
     assert again.store.min_phy_offset == last.base_offset
+
+
+def test_an_empty_slave_is_sent_the_last_file_also_where_a_blank_ends_it_and_nothing_follows_yet(node: Start) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    for number in range(30):
+        put(master.store, number)
+    directory, last = Path(master.config.commit_log_directory), master.store.log.segments[-1].base_offset
+    assert master.stop()
+    for path in directory.iterdir():
+        if int(path.name) >= last:
+            path.write_bytes(bytes(SEGMENT_BYTES))
+    again = node("master", BrokerRole.ASYNC_MASTER)
+    assert again.store.log.max_offset == last
+    slave = node("slave", BrokerRole.SLAVE, again)
+    (file,) = [each for each in again.store.log.segments if each.end_offset == last]
+
+    eventually(lambda: slave.store.log.max_offset == file.base_offset + file.blank_from, slave.client_state)
+    assert slave.store.min_phy_offset == file.base_offset > 0
+    put(again.store, 30)
+    caught_up(slave, again)
 
 
 def test_a_slave_that_restarts_goes_on_where_it_was(node: Start) -> None:
