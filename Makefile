@@ -26,7 +26,7 @@ check: $(DEV) lint  ## what a change needs before it is shown: style, types, the
 	$(TESTS) -m "$(TIER)" $(QUICK)
 	$(BIN)/tornlog run --jobs $(JOBS) --seeds 5
 
-# A recorder has once been seen not to end, on a loaded machine. One cause was found since; whether it was that one, who knows.
+# A recorder has once been seen not to end, on a loaded machine. A cause was found since; whether it was that one is not known.
 test: $(DEV)  ## the tests but those of CI and the slow ones, on all cores
 	$(TESTS) -m "$(TIER)" --reruns 2 --only-rerun "the recorder has not ended within" --durations=15
 
