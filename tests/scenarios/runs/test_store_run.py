@@ -291,9 +291,9 @@ def test_a_stop_under_load_turns_some_away_and_loses_nothing(put: Put, busy: Pla
     refused = []
     answered = Traffic._answered
 
-    def watched(self: Traffic, entries: Any, result: Any, must: Any) -> None:
+    def watched(self: Traffic, entries: Any, result: Any, *rest: Any) -> None:
         refused.append(result.append is None)
-        answered(self, entries, result, must)
+        answered(self, entries, result, *rest)
 
     put(Traffic, "_answered", watched)
     for seed in range(20):
