@@ -119,7 +119,7 @@ def test_a_scenario_stays_within_its_ranges(name: str) -> None:
         assert all(life.ending in endings for life in plan.lives)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_scenarios_that_can_crash_do(tallies: dict[str, Tally]) -> None:
     for name, scenario in SCENARIOS.items():
         can_crash = not all(LifeEnding(ending).is_stop for ending in scenario.ranges["endings"])
@@ -138,26 +138,26 @@ def test_every_kind_of_fault_is_injected_somewhere(
     assert (injected_in_many + injected_in_cuts + injected_in_removals + injected_on_bad_disks)[kind] > 0
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name not in NOT_DRAWN])
 def test_every_profile_is_met_but_those_that_are_of_probes_alone(profile: str, injected: Counter[str]) -> None:
     assert injected[f"crash {profile}"] > 0
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_operations_are_hit_at_every_moment(moment: str, injected: Counter[str]) -> None:
     hit = {kind.removeprefix(f"crash {moment} ") for kind in injected if kind.startswith(f"crash {moment} ")}
     assert {"store", "msync", "create", "sync directory"} <= hit
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_was_injected_is_a_kind_that_is_listed(injected: Counter[str]) -> None:
     faults = {kind for kind in injected if kind.partition(" ")[0] != "crash"}
     assert faults <= set(FAULTS)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_every_crash_is_counted_under_its_profile(tallies: dict[str, Tally], injected: Counter[str]) -> None:
     crashes = sum(tally.crash_points for tally in tallies.values())
     assert sum(injected[f"crash {profile}"] for profile in PROFILES) == crashes
