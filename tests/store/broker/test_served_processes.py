@@ -104,6 +104,7 @@ def send(broker: Process, topic: str, messages: int) -> None:
         assert broker.ask(RequestCode.SEND_MESSAGE_V2, b"m", **fields).code == ResponseCode.SUCCESS
 
 
+@pytest.mark.slow
 def test_a_broker_is_known_to_all_name_servers_that_are_there_whichever_is_away(
     start: Callable[..., Process], conf: Callable[..., str]
 ) -> None:

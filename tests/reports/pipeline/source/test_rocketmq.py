@@ -113,6 +113,7 @@ def test_a_place_without_a_store_has_no_rows(table: Callable[..., DataFrame], tm
         table(tmp_path / "nowhere").count()
 
 
+@pytest.mark.slow
 def test_damage_of_side_files_comes_as_rows(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     root = written()
     (root / "checkpoint").write_bytes(bytes(7))
