@@ -47,11 +47,11 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Switch:
 
 @pytest.fixture
 def stopped(core: TracingCore) -> Iterator[int]:
-    """A child of ours that is traced, and stopped."""
+    """A child of ours that is traced, and stopped: in no call, for one that waits would be waited for by a step."""
     child = os.fork()
     if not child:
         while True:
-            signal.pause()
+            pass
     ptrace.request(0x4206, child, 0, 0x100000)  # PTRACE_SEIZE, with EXITKILL
     ptrace.request(0x4207, child, 0, 0)  # PTRACE_INTERRUPT
     ptrace.wait_for(child)
@@ -113,6 +113,11 @@ def ticks() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+def _reads(process: int, thread: int, descriptor: int) -> bool:
+    """Return whether a thread waits in a call whose first argument is a descriptor."""
+    return Path(f"/proc/{process}/task/{thread}/syscall").read_text().split()[1:2] == [hex(descriptor)]
+
+
 @pytest.mark.usefixtures("ticks")
 @pytest.mark.parametrize("has_core", [True, False])
 def test_a_first_thread_that_is_killed_with_all_others_while_it_steps_is_gone_and_their_ends_are_heard(
@@ -125,15 +130,12 @@ def test_a_first_thread_that_is_killed_with_all_others_while_it_steps_is_gone_an
     child = os.fork()
     if not child:
         for _ in range(2):
-            threading.Thread(target=signal.pause, daemon=True).start()
-        os.write(write_end, b"x")
-        while True:
-            signal.pause()
-    os.read(read_end, 1)
-    while Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            threading.Thread(target=os.read, args=(read_end, 1), daemon=True).start()
+        os.read(read_end, 1)
+    threads = set[int]()
+    while len(threads) != 3 or not all(_reads(child, thread, read_end) for thread in threads):
         time.sleep(0.001)
-    threads = {int(name) for name in os.listdir(f"/proc/{child}/task")}
-    assert len(threads) == 3
+        threads = {int(name) for name in os.listdir(f"/proc/{child}/task")}
     for thread in threads:
         ptrace.request(0x4206, thread, 0, 0x100000)  # PTRACE_SEIZE, with EXITKILL
     ptrace.request(0x4207, child, 0, 0)  # PTRACE_INTERRUPT
@@ -142,7 +144,7 @@ def test_a_first_thread_that_is_killed_with_all_others_while_it_steps_is_gone_an
     killer = threading.Timer(0.05, os.kill, (child, signal.SIGKILL))
     killer.start()
     with pytest.raises(ptrace.ThreadGone) as gone:
-        CallInjector(machine).step(child)  # one call, which pauses
+        CallInjector(machine).step(child)  # one call, which waits
 
     killer.join()
     assert (gone.value.thread, gone.value.status) == (child, signal.SIGKILL)
