@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ..formats.consume_queue import ENTRY_BYTES, decode_entry
+from ..formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ..queues.consume_queue import ConsumeQueue
 from ..world import Files
 from .commit_log import CommitLog
@@ -19,13 +19,20 @@ class SegmentTimes:
         self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
 
     def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
-        """Give every segment its time back; one of a queue that is new gets the store time of its last message."""
+        """Give every segment its time back; one of a queue that is new gets the store time of its last message.
+
+        If a gap takes all of that one it is the last message in front of it: no query by time is to be led there.
+        """
         for segment in commit_log.queue.segments:
             self._set(segment, self._before_ms.get(segment.file.path))
         for queue in queues:
+            last_ms = None
             for segment in queue.queue.segments:
                 before_ms = self._before_ms.get(segment.file.path)
-                self._set(segment, _last_stored_ms(commit_log, segment) if before_ms is None else before_ms)
+                if before_ms is None:
+                    before_ms = _last_stored_ms(commit_log, segment) or last_ms
+                self._set(segment, before_ms)
+                last_ms = before_ms
 
     def _set(self, segment: Segment, mtime_ms: int | None) -> None:
         if mtime_ms is not None and self._mtime_ms(segment) != mtime_ms:
@@ -37,10 +44,10 @@ class SegmentTimes:
 
 
 def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
-    """Return the store time of the message that a queue's segment ends with, None if it leads to none."""
-    end = segment.wrote.get()
-    if end == 0:
-        return None
-    entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
-    record = commit_log.record_at(entry.physical_offset, commit_log.queue.max_offset)
-    return None if record is None else record.store_timestamp_ms
+    """Return the store time of the last message that a queue's segment leads to, None if it leads to none."""
+    for end in range(segment.wrote.get(), 0, -ENTRY_BYTES):
+        entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
+        if is_valid(entry):  # the last ones may be blanks that fill a gap
+            record = commit_log.record_at(entry.physical_offset, commit_log.queue.max_offset)
+            return None if record is None else record.store_timestamp_ms
+    return None
