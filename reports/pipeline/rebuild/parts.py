@@ -65,6 +65,11 @@ class QueueStretch(NamedTuple):
     number: int
     """Of its first entry, in that file."""
 
+    @property
+    def end(self) -> int:
+        """Return the queueOffset behind its last record."""
+        return self.first + self.records
+
 
 @dataclass(slots=True)
 class SegmentFacts:
@@ -236,7 +241,7 @@ class _SegmentScan:
             if self._plain is not None and self._plain.know(*queue) is not None:
                 self._plain_queues.append(queue)
         count = len(entries) // ENTRY_BYTES
-        if runs and runs[-1].first + runs[-1].records == first:
+        if runs and runs[-1].end == first:
             runs[-1] = runs[-1]._replace(records=runs[-1].records + count)
         else:
             physical_offset = decode_entry(entries, 0).physical_offset
@@ -245,12 +250,16 @@ class _SegmentScan:
 
 
 class NewQueueFile(NamedTuple):
-    """A file of a queue, and the runs that its entries are from: they follow one another."""
+    """A file of a queue, and the runs that its entries are from: they rise, and between them is a gap or nothing."""
 
     topic: str
     queue_id: int
     base_offset: int
+    entries: int
+    """How many there are, blank ones included: all but a queue's last file are full."""
     runs: tuple[QueueStretch, ...]
+    last: QueueStretch
+    """That with the last record up to its end: of a file which a gap takes whole, one of a file in front of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,22 +269,26 @@ class QueueFileMaking:
     to: NewStore
 
     def __call__(self, files: Files, core: Core | None, item: NewQueueFile) -> None:
-        """Fill it with blank entries up to its first record's, and with zeros behind its last."""
+        """Fill it with blank entries where there is no record, and with zeros behind its last entry."""
         size_bytes = self.to.config.mapped_file_size_consume_queue
-        blanks = item.runs[0].first - item.base_offset // ENTRY_BYTES
-        raw = bytearray(BLANK_ENTRY_BYTES * blanks)
+        raw = bytearray(BLANK_ENTRY_BYTES * item.entries)
         for run in item.runs:
-            system, path = self.to.open(BETWEEN, f"{segment_name(run.base_offset)}.entries")
-            raw += _bytes_of(system, path, run.number * ENTRY_BYTES, run.records * ENTRY_BYTES)
-        last = decode_entry(bytes(raw[-ENTRY_BYTES:]), 0).physical_offset
+            at = run.first * ENTRY_BYTES - item.base_offset
+            raw[at : at + run.records * ENTRY_BYTES] = self._entries(run, 0, run.records)
         system, path = self.to.open("consumequeue", item.topic, str(item.queue_id))
         make_directory(system, path)
         path = f"{path}/{segment_name(item.base_offset)}"
         with whole_file(system, path) as stream:
             stream.write(raw.ljust(size_bytes, b"\0"))
         if is_local(system):
-            stored_ns = self._stored_ms(files, last, item.runs[-1].base_offset) * 1_000_000
+            last = decode_entry(self._entries(item.last, item.last.records - 1, 1), 0)
+            stored_ns = self._stored_ms(files, last.physical_offset, item.last.base_offset) * 1_000_000
             os.utime(path, ns=(stored_ns, stored_ns))
+
+    def _entries(self, run: QueueStretch, first: int, count: int) -> bytes:
+        """Return so many entries of a run."""
+        system, path = self.to.open(BETWEEN, f"{segment_name(run.base_offset)}.entries")
+        return _bytes_of(system, path, (run.number + first) * ENTRY_BYTES, count * ENTRY_BYTES)
 
     def _stored_ms(self, files: Files, physical_offset: int, base_offset: int) -> int:
         """Return the store time of a record, from the copy of its segment."""

@@ -4,9 +4,9 @@ First every segment is copied and read, each in a task; then every file of queue
 Here it is only seen how segments follow one another: for each queue of each segment there is one run to remember.
 
 A log that a crash has torn is cut where recovery would cut it. What a clean exit or the checkpoint vouches for has to
-be sound, and each queue's numbers have to rise by one: what is to become of any other log only its whole scan can say,
-which is the local command's. It is refused, and what was found is named. Until all is there the new directory has an
-`abort` file.
+be sound, and each queue's numbers have to rise: what is to become of any other log only its whole scan can say, which
+is the local command's. It is refused, and what was found is named. Until all is there the new directory has an `abort`
+file.
 """
 
 import errno
@@ -24,6 +24,7 @@ from ....store.log.checkpoint import read_checkpoint, vouched_timestamp_ms
 from ....store.log.recovery import trusted_after_clean_exit, trusted_by_checkpoint
 from ....store.log.segment import segment_name
 from ....store.log.segment_queue import name_of
+from ....store.queues.consume_queue import GAP_ENTRIES_MAX
 from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
 from ....store.tools.rebuild import Rebuilt
 from ....store.world import Files
@@ -101,6 +102,7 @@ class _Rebuilding:
         facts = facts[: self._cut_log(segments, facts)]
         for of_segment in facts:
             self._join_queues(of_segment)
+        self._require_rising_numbers()
         list(self._spread(QueueFileMaking(self._new), list(self._queue_files())))
         index_files = self._index_files(segments[: len(facts)], facts, local_ms)
         ends_ms = list(self._spread(IndexFileMaking(self._new), index_files))
@@ -114,7 +116,7 @@ class _Rebuilding:
                 "topic": topic,
                 "queueId": number,
                 "minOffset": runs[0].first,
-                "maxOffset": runs[-1].first + runs[-1].records,
+                "maxOffset": runs[-1].end,
             }
             for (topic, number), runs in sorted(self._runs.items())
         ]
@@ -197,39 +199,42 @@ class _Rebuilding:
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
     def _join_queues(self, facts: SegmentFacts) -> None:
-        """Add a segment's runs to those in front of it. Raises UnsoundStoreError if numbers do not rise by one."""
-        for (topic, number), runs in facts.runs.items():
-            before = self._runs.setdefault((topic, number), [])
-            for run in runs:
-                expected = before[-1].first + before[-1].records if before else None
-                if expected is None and not 0 <= run.first <= 1 + records_in(run.physical_offset):
+        """Add a segment's runs to those in front of it."""
+        for queue, runs in facts.runs.items():
+            self._runs.setdefault(queue, []).extend(runs)
+
+    def _require_rising_numbers(self) -> None:
+        """Raise UnsoundStoreError unless each queue's numbers rise, with no more left out than recovery lets pass."""
+        for (topic, number), runs in self._runs.items():
+            where = f"queueOffset in {topic}/{number}"
+            if not 0 <= runs[0].first <= 1 + records_in(runs[0].physical_offset):
+                raise UnsoundStoreError(
+                    f"record {runs[0].physical_offset}: {where}: expected one that fits the log before it, found"
+                    f" {runs[0].first}"
+                )
+            for position in range(1, len(runs)):
+                run, expected = runs[position], runs[position - 1].end
+                following = runs[position + 1].first if position + 1 < len(runs) else None
+                if run.first != expected and not _is_gap(expected, run, following):
                     raise UnsoundStoreError(
-                        f"record {run.physical_offset}: queueOffset in {topic}/{number}: expected one that fits the"
-                        f" log before it, found {run.first}"
+                        f"record {run.physical_offset}: {where}: expected {expected}, found {run.first}"
                     )
-                if expected is not None and run.first != expected:
-                    raise UnsoundStoreError(
-                        f"record {run.physical_offset}: queueOffset in {topic}/{number}: expected {expected}, found"
-                        f" {run.first}"
-                    )
-                before.append(run)
 
     def _queue_files(self) -> Iterator[NewQueueFile]:
         """Yield every file that there is to be, with what of each run is in it."""
         file_entries = self._config.mapped_file_size_consume_queue // ENTRY_BYTES
         for (topic, number), runs in sorted(self._runs.items()):
-            begin = runs[0].first - runs[0].first % file_entries
-            inside: list[QueueStretch] = []
-            for run in runs:
-                while run.records:
-                    count = min(run.records, begin + file_entries - run.first)
-                    if count == 0:
-                        yield NewQueueFile(topic, number, begin * ENTRY_BYTES, tuple(inside))
-                        begin, inside = begin + file_entries, []
-                        continue
-                    inside.append(run._replace(records=count))
-                    run = run._replace(first=run.first + count, records=run.records - count, number=run.number + count)
-            yield NewQueueFile(topic, number, begin * ENTRY_BYTES, tuple(inside))
+            position, last, end = 0, runs[0], runs[-1].end
+            for begin in range(runs[0].first - runs[0].first % file_entries, end, file_entries):
+                behind = min(begin + file_entries, end)
+                inside: list[QueueStretch] = []
+                while position < len(runs) and runs[position].first < behind:
+                    inside.append(_within(runs[position], begin, behind))
+                    if runs[position].end > behind:
+                        break
+                    position += 1
+                last = inside[-1] if inside else last
+                yield NewQueueFile(topic, number, begin * ENTRY_BYTES, behind - begin, tuple(inside), last)
 
     def _index_files(self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int) -> list[NewIndexFile]:
         """Return every file that there is to be: all but the last are full."""
@@ -299,3 +304,21 @@ class _Rebuilding:
         system.delete_dir(between)
         system, abort = self._new.open(name_of(self._config.abort_path))
         system.delete_file(abort)
+
+
+def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
+    """Return whether recovery takes a run's first number, which is not the expected one, for one behind a gap.
+
+    So it does, without an old entry that says otherwise (`QueueReplay`), if the next number goes on from there, or
+    there is none, or that one is behind another gap. following: the first number of the next run.
+    """
+    if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
+        return False
+    goes_on = run.records > 1 or following in (None, run.end)
+    return goes_on or (following is not None and run.end < following <= expected + GAP_ENTRIES_MAX)
+
+
+def _within(run: QueueStretch, begin: int, behind: int) -> QueueStretch:
+    """Return what of a run is within a range of numbers."""
+    first = max(run.first, begin)
+    return run._replace(first=first, records=min(run.end, behind) - first, number=run.number + first - run.first)

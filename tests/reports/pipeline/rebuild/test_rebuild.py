@@ -3,6 +3,8 @@
 import json
 import shutil
 import tarfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tornlog.reports.pipeline.spark.engine import Engine, InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.scan import scan_records
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.native import PURE_PYTHON
@@ -160,15 +163,65 @@ def test_a_log_that_a_crash_has_torn_is_cut_as_the_local_command_cuts_it(
     assert verified.exit_code == 0, verified.output
 
 
-def test_a_queue_whose_numbers_leave_one_out_is_refused_by_name(store_at: Path, tmp_path: Path) -> None:
-    segment = sorted((store_at / "commitlog").iterdir())[0]
-    raw = bytearray(segment.read_bytes())
-    third = 0
-    for _ in range(2):
-        third += int.from_bytes(raw[third : third + 4], "big")
-    raw[third + 20 : third + 28] = (2).to_bytes(8, "big")
-    segment.write_bytes(raw)
-    with pytest.raises(UnsoundStoreError, match=r"record \d+: queueOffset in T/0: expected 1, found 2"):
+Renumber = Callable[[int], int]
+
+
+def renumber(root: Path, rule: Renumber) -> None:
+    """Give the records of the queue T/0 other numbers."""
+    for segment in sorted((root / "commitlog").iterdir()):
+        raw, base_offset = bytearray(segment.read_bytes()), int(segment.name)
+        records = scan_records(
+            memoryview(bytes(raw)), 0, len(raw), file=segment.name, base_offset=base_offset, check_crc=True
+        )
+        with suppress(CorruptFileError):  # zeros end the last one
+            for record in records:
+                if (record.topic, record.queue_id) == ("T", 0):
+                    at = record.physical_offset - base_offset + 20
+                    raw[at : at + 8] = rule(record.queue_offset).to_bytes(8, "big")
+        segment.write_bytes(raw)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(lambda number: number + (number >= 29), id="over the end of a file"),
+        pytest.param(lambda number: number + 4096 * (number >= 50), id="whole files"),
+        pytest.param(lambda number: number * 3, id="each alone between two"),
+        pytest.param(lambda number: number + 4096 * (number == 139), id="the last behind one"),
+        pytest.param(lambda number: number + 2000 * (number >= 60) + 2000 * (number >= 61), id="one alone far away"),
+        pytest.param(lambda number: number + 1, id="before the first"),
+    ],
+)
+@pytest.mark.parametrize("pure", ["", "1"])
+def test_a_gap_in_a_queues_numbers_is_filled_as_the_local_command_fills_it(
+    store_at: Path, tmp_path: Path, rule: Renumber, pure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PURE_PYTHON, pure)
+    renumber(store_at, rule)
+
+    require_same(store_at, tmp_path, InProcess())
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected", "found"),
+    [
+        pytest.param(lambda number: number + (number == 1), 1, 2, id="taken by the next one"),
+        pytest.param(lambda number: number - (number >= 7), 7, 6, id="taken by the one before"),
+        pytest.param(lambda number: number + 4097 * (number >= 50), 50, 4147, id="too far away"),
+        pytest.param(
+            lambda number: number + 4000 * (number >= 60) + 4000 * (number >= 61),
+            60,
+            4060,
+            id="alone, and too far away",
+        ),
+    ],
+)
+def test_other_numbers_are_refused_by_name(
+    store_at: Path, tmp_path: Path, rule: Renumber, expected: int, found: int
+) -> None:
+    renumber(store_at, rule)
+    said = rf"record \d+: queueOffset in T/0: expected {expected}, found {found}$"
+    with pytest.raises(UnsoundStoreError, match=said):
         rebuild_with(InProcess(), str(store_at), str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
