@@ -111,10 +111,10 @@ class Execution(ABC):
         power = self._choices.stream("power after stops")
         return profile if power.chance(_POWER_CUT_CHANCE, f"{life_name(self._number)}{host}") else None
 
-    def _note_crash(self) -> None:
-        """Note that a machine has died, which ends the present life, if the plan has one."""
+    def _note_crash(self, *, ends_life: bool = True) -> None:
+        """Note that a machine has died. ends_life: whether that ends the present life, if the plan has one."""
         self._outcome.crashes += 1
-        if self._number < len(self._crashes):
+        if ends_life and self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])
 
     def _load_store(

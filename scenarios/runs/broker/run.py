@@ -287,10 +287,7 @@ class BrokerRun(Execution):
             node.lasting.leave_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return
         profile = PROFILES[life.profile]
-        if life is _OFF:
-            self._outcome.crashes += 1
-        else:
-            self._note_crash()
+        self._note_crash(ends_life=life is not _OFF)
         self._kernel.kill(machine)
         node.note_log()
         self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)

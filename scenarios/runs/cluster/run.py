@@ -200,7 +200,7 @@ class ClusterRun(Execution):
     def _note_end(self, node: Node, life: Life) -> None:
         """Note what a machine had promised that died, and keep what it leaves."""
         disk, profile = node.life.disk, PROFILES[life.profile]
-        self._note_crash()
+        self._note_crash(ends_life=life is not _OFF)
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
             self._ledger.progress_is_final = False

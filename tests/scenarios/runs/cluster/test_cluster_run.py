@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
+from tornlog.faults.simulation.record import record_of
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.replay import replay
+from tornlog.scenarios.campaigns.failures.replay import replay, run_plan
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
 from tornlog.scenarios.campaigns.seeds import SeedResult, draw, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -73,6 +74,18 @@ def test_a_seed_is_a_run(quiet_plan: Plan) -> None:
     scenario = Scenario("c", "c", TROUBLED)
     for seed in range(6):
         assert run_seed(scenario, seed, check_determinism=True).outcome == "held"
+
+
+def test_a_run_whose_machines_end_for_their_disks_between_two_lives_is_made_again_by_its_record() -> None:
+    scenario = Scenario("c", "c", CLUSTER.replace(faults={"failed_sync_chance": (0.1,)}))
+    left = 0
+    for seed in range(12):
+        choices, plan = draw(scenario, seed)
+        simulation = simulation_of(plan, choices)
+        outcome = run_plan(plan, simulation)
+        left += outcome.crashes > sum(not life.is_stop for life in plan.lives)
+        record_of(run_plan, plan, simulation, outcome)
+    assert left >= 3, "of disks that failed"
 
 
 def test_puts_are_acknowledged_and_slaves_have_them() -> None:
@@ -209,7 +222,7 @@ def test_a_slave_that_takes_puts_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(MessageStore, "start", open_to_all)
 
-    assert summaries(_claim(), 40) <= {"replica", "report", "replication", "divergence"}
+    assert summaries(_claim(), 40) <= {"replica", "report", "replication", "divergence", "log of slave-1"}
 
 
 # -- how machines end ------------------------------------------------------------------------------
