@@ -124,7 +124,8 @@ class HAClient(Service):
         """Take what the master sends. Raises what ends that: OSError, CorruptFileError, DivergedError."""
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
-        self._report(connection, replica.begin())
+        log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
+        self._report(connection, replica.begin(log.max_offset if is_async else log.flushed_where.get()))
         heard_ns = self._now_ns()
         while True:
             now_ns = self._now_ns()

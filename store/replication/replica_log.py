@@ -51,16 +51,20 @@ class ReplicaLog:
         """What has come behind the log's end, of a record that is not whole; zeros in front, up to a sector's begin."""
         self._padding = 0
 
-    def begin(self) -> int:
+    def begin(self, kept_offset: int) -> int:
         """Begin with a new stream; return the offset that it has to begin at, 0 for an empty log.
 
-        To ask for a record at offset 0 would be to say that the log is empty: it is compared from its second byte on.
-        Raises DivergedError if damage hides the last record: any log would seem to be this one's.
+        That is where the last record begins, or kept_offset, up to where this slave promises to have its log: masters
+        of RocketMQ take what is asked for behind for a report. To ask for a record at offset 0 would be to say that the
+        log is empty: it is compared from its second byte on. Raises DivergedError if damage hides the last record: any
+        log would seem to be this one's.
         """
         if self._damage is not None:
             expected = "a last record to compare with the master's"
             raise DivergedError(self._log.max_offset, expected, f"damage here: {self._damage}")
-        self._expected = self._log.max_offset if self._last_record is None else max(self._last_record, 1)
+        last = self._log.max_offset if self._last_record is None else self._last_record
+        first = max(self._log.min_offset, 1)  # in front of its first segment a log has nothing to keep
+        self._expected = max(min(last, kept_offset), first) if self._log.max_offset else 0
         self._begun = False
         self._heartbeats = 0
         self._forget_pending()

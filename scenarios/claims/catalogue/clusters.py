@@ -46,22 +46,23 @@ TROUBLED = CLUSTER.replace(
 """With a network that is not to be relied on."""
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The master's disk is gone for good in the end.
+    # The master's disk is gone for good in the end; syncs may fail on either side.
     Scenario(
         "sync-replication-survives-a-lost-master",
         "what a sync master has acknowledged is on a slave that flushes before it reports, "
         "whatever becomes of the master",
         CLUSTER.replace(
             cluster={"sync_master": (True,), "slave_sync_flush": (True,)},
+            faults={"failed_sync_chance": (0.0, 0.0, 0.1)},
             attribute_points=(False, False, False, True),
             disk=("strict-posix", "strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         ),
     ),
-    # Every role, every way to flush, crashes of either side.
+    # Every role, every way to flush, crashes of either side, syncs that fail.
     Scenario(
         "a-replica-is-a-prefix-of-its-master",
         "whichever machine dies, and however, a slave's log is what its master's was, and leads to every message in it",
-        CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}),
+        CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}, faults={"failed_sync_chance": (0.0, 0.0, 0.1)}),
     ),
     # The master loses its tail, the slave does not.
     Scenario(

@@ -8,6 +8,7 @@ from ....store.queues.consume_queue import ConsumeQueue
 from ....store.replication.group_transfer import GroupTransfer, Replica
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
+from ....store.replication.replica_log import ReplicaLog
 from ...claims.catalogue.clusters import CLUSTER, TROUBLED
 from ..mutant import Mutant, Patch, bit
 
@@ -118,6 +119,26 @@ SLAVE_REPORTS_UNDURABLE = Mutant(
     (Patch(HAClient, "_kept_offset", _written_offset),),
     ("REP", "DUR"),
     CLUSTER.replace(cluster={"slave_sync_flush": (True,)}),
+)
+
+
+# slave-begins-at-undurable: a slave that flushes asks for its last record, durable or not, as after a failed sync.
+# Masters of RocketMQ take that for a report of all in front of it. Found by the swarm of clusters, in this store.
+_original_begin = ReplicaLog.begin
+
+
+def _begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
+    begin = _original_begin(self, self._log.max_offset)
+    bit(begin > max(kept_offset, self._log.min_offset, 1))
+    return begin
+
+
+SLAVE_BEGINS_AT_UNDURABLE = Mutant(
+    "slave-begins-at-undurable",
+    "a slave that flushes begins a stream behind what its disk may not have",
+    (Patch(ReplicaLog, "begin", _begin_at_last_record),),
+    ("REP",),
+    TROUBLED.replace(cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)}),
 )
 
 

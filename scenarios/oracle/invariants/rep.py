@@ -83,6 +83,17 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
         yield Violation("REP", summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another")
 
 
+def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
+    """Yield where a slave that flushes begins a stream behind what it takes for durable.
+
+    An offset of 0 would say that its log is empty: it never begins in front of 1, nor of its first segment.
+    """
+    kept = slave.log.flushed_where.get()
+    if slave.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and offset > max(kept, slave.log.min_offset, 1):
+        summary = f"{host} begins behind what it keeps"
+        yield Violation("REP", summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
+
+
 def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
     """Yield what a slave had reported, promised to keep, and lost.
 

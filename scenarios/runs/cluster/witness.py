@@ -52,16 +52,22 @@ class ReplicationWitness:
                         self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
     def _reports_of(self, node: Node) -> _Sending:
-        """Judge each report on a new connection of a slave; the first only says where to begin."""
-        begun = False
+        """Judge each report on a new connection of a slave.
+
+        The first says where to begin, and promises as much to masters of RocketMQ; ours take it for no more than that,
+        however often it is repeated.
+        """
+        first: int | None = None
 
         def sending(data: bytes) -> None:
-            nonlocal begun
+            nonlocal first
             offset = decode_report(data, stream=node.name, position=0)
-            if begun:
-                store, disk, _ = node.running
+            store, disk, _ = node.running
+            if first is None:
+                first = offset
+                self._judge.report(rep.check_begin(node.host, store, offset))
+            elif offset > first:
                 self._judge.report(self.replicas.reported(node.host, store, disk, offset))
-            begun = True
 
         return sending
 

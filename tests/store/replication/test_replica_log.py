@@ -15,6 +15,8 @@ from tornlog.store.replication.replica_log import ReplicaLog, last_record_offset
 from .conftest import SEGMENT_BYTES, log_bytes, put
 
 Opened = Callable[[str, BrokerRole], MessageStore]
+EVERYTHING = 1 << 62
+"""Up to where a slave keeps its log, if no sync stands between."""
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def ship(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT
 @pytest.mark.parametrize("step", [1, 97, 1000, SEGMENT_BYTES])
 def test_bytes_in_pieces_of_any_size_become_the_same_log(master: MessageStore, slave: MessageStore, step: int) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    assert log.begin() == 0
+    assert log.begin(EVERYTHING) == 0
     ship(log, data, 0, len(data), step)
 
     assert log_bytes(slave) == data
@@ -75,7 +77,7 @@ def test_bytes_in_pieces_of_any_size_become_the_same_log(master: MessageStore, s
 def test_a_record_counts_when_it_is_whole(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     first_bytes = int.from_bytes(data[:4], "big")
-    log.begin()
+    log.begin(EVERYTHING)
     ship(log, data, 0, first_bytes + 50)
 
     assert slave.log.max_offset == first_bytes
@@ -88,32 +90,45 @@ def test_half_a_record_is_dropped_with_its_connection_and_asked_for_again(
 ) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     second = int.from_bytes(data[:4], "big")
-    log.begin()
+    log.begin(EVERYTHING)
     ship(log, data, 0, second + 50)
 
-    assert log.begin() == 1, "of the record at 0 from its second byte on: 0 would mean that there is none"
+    assert log.begin(EVERYTHING) == 1, "of the record at 0 from its second byte on: 0 would mean that there is none"
     ship(log, data, 1, len(data))
     assert log_bytes(slave) == data
 
 
 def test_a_slave_asks_for_its_last_record_again(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin()
+    log.begin(EVERYTHING)
     ship(log, data, 0, len(data))
-    begin = ReplicaLog(slave.commit_log).begin()
+    begin = ReplicaLog(slave.commit_log).begin(EVERYTHING)
 
     assert begin == last_record_offset(slave.log) == last_record_offset(master.log)
     assert 0 < begin < len(data)
-    assert log.begin() == begin
+    assert log.begin(EVERYTHING) == begin
     assert not log.is_verified
+
+
+def test_a_slave_asks_for_no_more_than_it_keeps(master: MessageStore, slave: MessageStore) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    assert log.begin(0) == 0
+    ship(log, data, 0, len(data))
+    second = int.from_bytes(data[:4], "big")
+
+    assert log.begin(0) == 1
+    assert log.begin(second) == second
+    ship(log, data, second, len(data), 1000)
+    assert log.is_verified
+    assert log_bytes(slave) == data
 
 
 def begun(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
     """Return a slave's log that holds the records in front of end, at the begin of a new stream."""
     log = ReplicaLog(slave.commit_log)
-    log.begin()
+    log.begin(EVERYTHING)
     ship(log, data, 0, end)
-    return log, log.begin()
+    return log, log.begin(EVERYTHING)
 
 
 def test_a_last_record_that_differs_is_divergence_and_changes_nothing(
@@ -172,7 +187,7 @@ def test_a_record_that_does_not_check_never_counts(
     second = int.from_bytes(data[:4], "big")
     data[second + at] = value
     log = ReplicaLog(slave.commit_log)
-    log.begin()
+    log.begin(EVERYTHING)
     ship(log, bytes(data), 0, second)
 
     with pytest.raises(DivergedError, match=expected):
@@ -183,7 +198,7 @@ def test_a_record_that_does_not_check_never_counts(
 
 def test_an_empty_slave_begins_at_the_front_of_a_file_only(slave: MessageStore) -> None:
     log = ReplicaLog(slave.commit_log)
-    log.begin()
+    log.begin(EVERYTHING)
 
     with pytest.raises(DivergedError, match="a file that begins here"):
         log.take(TransferPiece(100, memoryview(b"x")))
@@ -195,7 +210,7 @@ def test_an_empty_log_has_no_last_record(slave: MessageStore) -> None:
 
 def test_a_closed_log_takes_nothing(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin()
+    log.begin(EVERYTHING)
     slave.commit_log.close()
 
     with pytest.raises(OSError, match="no segment for what belongs at log offset 0"):
@@ -211,9 +226,9 @@ def test_a_slave_without_room_goes_on_behind_its_own_last_record(
     master: MessageStore, slave: MessageStore, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin()
+    log.begin(EVERYTHING)
     ship(log, data, 0, SEGMENT_BYTES)
-    last = log.begin()
+    last = log.begin(EVERYTHING)
     end = SEGMENT_BYTES
     for _ in range(records):
         end += int.from_bytes(data[end : end + 4], "big")
@@ -223,17 +238,17 @@ def test_a_slave_without_room_goes_on_behind_its_own_last_record(
         with pytest.raises(OSError, match="no segment"):
             ship(log, data, last, end)
 
-    assert log.begin() == last == last_record_offset(slave.log)
+    assert log.begin(EVERYTHING) == last == last_record_offset(slave.log)
     ship(log, data, last, len(data))
     assert log_bytes(slave) == data
 
 
 def test_damage_that_hides_the_last_record_lets_no_log_pass(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin()
+    log.begin(EVERYTHING)
     ship(log, data, 0, len(data))
     segment = slave.log.segments[-1]
     segment.file.store(4, bytes(4))  # the magic of its first record
 
     with pytest.raises(DivergedError, match=r"damage here: .*magicCode"):
-        ReplicaLog(slave.commit_log).begin()
+        ReplicaLog(slave.commit_log).begin(EVERYTHING)

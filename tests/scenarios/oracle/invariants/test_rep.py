@@ -291,3 +291,15 @@ def test_a_slave_may_have_the_blank_record_that_ends_its_masters_log_or_not(stor
         behind.append([cursor.end for cursor in cursors if cursor.is_behind])
 
     assert behind == [[], [], [end, end]]
+
+
+def test_a_slave_that_flushes_begins_no_stream_behind_what_it_keeps(stores: Stores) -> None:
+    slave = stores.slave(stores.data)
+    behind = slave.log.max_offset + 1
+
+    assert not list(rep.check_begin("s", slave, behind))  # it promises its page cache
+    slave.config = replace(slave.config, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    (found,) = rep.check_begin("s", slave, behind)
+    assert (found.invariant, found.field, found.found) == ("REP", "report", str(behind))
+    assert not list(rep.check_begin("s", slave, 1))
+    assert not list(rep.check_begin("s", slave, 0))
