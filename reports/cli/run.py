@@ -71,7 +71,7 @@ def run(
         ),
     ] = None,
     check_determinism: Annotated[
-        bool, typer.Option("--check-determinism", help="Run every seed twice and compare.")
+        bool, typer.Option("--check-determinism", help="Run every seed twice, and from its record, and compare.")
     ] = False,
     processes: Annotated[
         int | None,

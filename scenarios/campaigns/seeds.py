@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 
-from ...faults.simulation.record import execute
+from ...faults.simulation.record import execute, record_of
 from ...faults.simulation.simulation import Simulation
 from ...sim.choices import Choices
 from ...sim.determinism import require_same_digest
-from ...sim.errors import NondeterminismError
+from ...sim.errors import NondeterminismError, ReplayDivergedError
 from ...sim.policies import Policy
 from ...sim.process import NoEndInSight, cpu_limit, garbage_kept
 from ...sim.trace import Trace
@@ -117,7 +117,8 @@ def _judge(
         try:
             again = partial(digest_of, scenario, seed)
             require_same_digest(outcome.digest, again(None), again)
-        except NondeterminismError as error:
+            record_of(run_plan, outcome.plan, simulation, outcome)  # as of a failure, which is to replay
+        except (NondeterminismError, ReplayDivergedError) as error:
             result.outcome = "nondeterministic"
             result.error = str(error)
             return

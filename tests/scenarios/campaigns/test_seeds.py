@@ -6,8 +6,10 @@ import time
 
 import pytest
 
+from tornlog.faults.simulation.simulation import Crash, Simulation
 from tornlog.scenarios.campaigns.seeds import draw, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.sim.policies.replay import Replay
@@ -80,6 +82,22 @@ def test_a_run_that_depends_on_what_went_before_it_is_nondeterministic(
     assert result.outcome == "nondeterministic"
     assert result.digest in result.error
     assert result.failure is None
+
+
+def test_a_run_whose_record_does_not_lead_to_it_is_nondeterministic(monkeypatch: pytest.MonkeyPatch) -> None:
+    note_crash = Simulation.note_crash
+
+    def forgetting(self: Simulation, crash: Crash) -> None:
+        self.triggers[crash.life].met = None
+        note_crash(self, crash)
+
+    scenario = Scenario("c", "c", Ranges(endings=("crash in traffic",), lives=(1,)))
+    with monkeypatch.context() as patched:
+        patched.setattr(Simulation, "note_crash", forgetting)
+        result = run_seed(scenario, 0, check_determinism=True)
+    assert result.outcome == "nondeterministic"
+    assert "recorded" in result.error or "expected" in result.error
+    assert run_seed(scenario, 0, check_determinism=True).outcome == "held"
 
 
 def test_an_error_of_the_harness_is_a_result(broken_scenario: Scenario) -> None:
