@@ -1,10 +1,10 @@
 """Replica log: appends what a master sends to a slave's log, once it has proved to belong there.
 
 The stream carries no number of an epoch and no checksum, so the proof lies in the records. A slave asks for its last
-record again and compares: the record holds its own offset, the time when it was stored, and the message, so a master
-that has the same one there has the same log up to there. Behind it every record is checked as recovery checks one
-(sizes, magic, physicalOffset, body CRC, torn topic or properties) before it counts, and a record counts when it is
-whole: what a cut connection leaves of one is dropped, and asked for again.
+record again, or from where its disk has the log, and compares: the last record holds its own offset, the time when it
+was stored, and the message, so a master that has the same one there has the same log up to there. Behind it every
+record is checked as recovery checks one (sizes, magic, physicalOffset, body CRC, torn topic or properties) before it
+counts, and a record counts when it is whole: what a cut connection leaves of one is dropped, and asked for again.
 
 What cannot be seen in a stream like this: that logs differ in front of the slave's last record though that is equal;
 bytes of header, topic and properties that changed on the way past TCP's checksum; a slave without a record only learns
