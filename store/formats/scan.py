@@ -44,7 +44,10 @@ _I64 = Struct(">q")
 _CHAINED = Struct(">ii20xq")  # totalSize, magicCode, physicalOffset
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
 _BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
-_SEARCH_BYTES = 1 << 20
+_SEARCH_BYTES = 1 << 14
+"""Of the first chunk that is searched; each one is twice as long, up to the most."""
+_SEARCH_BYTES_MAX = 1 << 20
+_ZEROS = bytes(_SEARCH_BYTES_MAX + RECORD_BYTES_MIN)
 _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 
 SECTOR_BYTES = 512
@@ -88,16 +91,20 @@ def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[
 def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
     """Return the first position from start on that begins a record, or a blank one, by magic and own place."""
     overlap_bytes = RECORD_BYTES_MIN
-    for chunk_at in range(start, len(view), _SEARCH_BYTES):
-        chunk = bytes(view[chunk_at : chunk_at + _SEARCH_BYTES + overlap_bytes])
-        places = [
-            chunk_at + at
-            for magic in (*_MAGICS, _BLANK_MAGIC)
-            for at in _places_of(magic, chunk)
-            if _begins_record(view, chunk_at + at, base_offset, segment_bytes)
-        ]
-        if places:
-            return min(places)
+    chunk_at, search_bytes = start, _SEARCH_BYTES
+    while chunk_at < len(view):
+        chunk = bytes(view[chunk_at : chunk_at + search_bytes + overlap_bytes])
+        if chunk != _ZEROS[: len(chunk)]:  # as the end of most logs is
+            places = [
+                chunk_at + at
+                for magic in (*_MAGICS, _BLANK_MAGIC)
+                for at in _places_of(magic, chunk)
+                if _begins_record(view, chunk_at + at, base_offset, segment_bytes)
+            ]
+            if places:
+                return min(places)
+        chunk_at += search_bytes
+        search_bytes = min(2 * search_bytes, _SEARCH_BYTES_MAX)
     return None
 
 

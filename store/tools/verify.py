@@ -29,9 +29,9 @@ JSON contract, `tornlog-verify/1`:
 Fields may be added under the same format; a change of meaning makes it `/2`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
@@ -49,10 +49,10 @@ from ..world import Files
 from .geometry import Geometry, config_of_directory, geometry_fields
 from .spread import PartSpread, in_turn
 from .verify_files import RawSegment, RowReader
-from .verify_index import IndexFacts, examine_index, report_index
-from .verify_log import LogFacts, LogVerifier, judged_ranges
+from .verify_index import IndexFacts, IndexFileFacts, IndexFinding, LinkJudgement, examine_index, report_index
+from .verify_log import LogFacts, LogVerifier, joined_ranges
 from .verify_queues import QueueJudgement, QueueToJudge, queue_directories
-from .verify_ranges import RangeJudgement, ranges_of
+from .verify_ranges import LogPart, RangeFacts, RangeJudgement, ranges_of
 from .verify_settling import QueuedRecords
 from .violation import DirectoryPromise, Findings
 
@@ -116,6 +116,19 @@ def verify_directory(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _LogOrLinks:
+    """Judges a range of the log, or the links of a file of the index: neither has to wait for the other kind."""
+
+    log: RangeJudgement
+    links: LinkJudgement
+
+    def __call__(
+        self, files: Files, core: Core | None, part: LogPart | IndexFileFacts
+    ) -> RangeFacts | list[IndexFinding]:
+        return self.log(files, core, part) if isinstance(part, LogPart) else self.links(files, core, part)
+
+
 class _Verifier:
     """Verifies one store whose settings are known."""
 
@@ -139,11 +152,11 @@ class _Verifier:
         of_index = Findings(findings.root, findings.unclean_exit)
         index_ms = checkpoint.values.index_msg_timestamp_ms
         index = examine_index(self._files, config, index_ms, of_index, self._spread)
-        facts = self._verify_log(segments, index, advance)
+        facts, links = self._verify_log(segments, index, advance)
         checkpoint.report(findings, facts.records)
         self._verify_queues(facts, min(checkpoint.values[:2]) - SAFETY_MARGIN_MS)
         findings.extend(of_index)
-        report_index([*index.found, *facts.key_findings], findings)
+        report_index([*index.found, *links, *facts.key_findings], findings)
         last_ms, is_unclean, path = facts.last_store_timestamp_ms, findings.unclean_exit, config.checkpoint_path
         for error in claims_beyond(checkpoint.values, last_ms, unclean_exit=is_unclean, file=path):
             findings.corrupt(DirectoryPromise.CKPT, error)
@@ -153,17 +166,26 @@ class _Verifier:
         counts["records"], counts["recordBytes"], counts["blanks"] = facts.records, facts.record_bytes, facts.blanks
         counts["indexFiles"], counts["indexEntries"] = index.file_count, index.entry_count
 
-    def _verify_log(self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]) -> LogFacts:
-        topics = _topics(self._files, self._config)
-        judgement = RangeJudgement(self._findings.root, self._config, topics, index)
+    def _verify_log(
+        self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]
+    ) -> tuple[LogFacts, list[IndexFinding]]:
+        """Return what the log holds, and what is wrong with links in the index, which are judged beside it."""
+        root, topics = self._findings.root, _topics(self._files, self._config)
+        of_log = RangeJudgement(root, self._config, topics, index)
+        of_links = LinkJudgement(root, index.slots, index.entries_max)
+        ranges = ranges_of(segments, self._split_bytes)
+        parts: list[LogPart | IndexFileFacts] = [*index.files, *ranges]
+        judged = self._spread(_LogOrLinks(of_log, of_links), parts)
+        links = [finding for _ in index.files for finding in cast(list[IndexFinding], next(judged))]
         verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
-        for log_range, facts in judged_ranges(self._spread, judgement, ranges_of(segments, self._split_bytes)):
+        each = zip(ranges, cast(Iterator[RangeFacts], judged), strict=True)
+        for log_range, facts in joined_ranges(each, self._spread, of_log):
             verifier.take(log_range, facts)
             advance(log_range.end - log_range.start)
         facts_of_log = verifier.finish()
         if not segments:
-            facts_of_log.key_findings += judgement.keys_without_log(self._files)
-        return facts_of_log
+            facts_of_log.key_findings += of_log.keys_without_log(self._files)
+        return facts_of_log, links
 
     def _verify_queues(self, facts: LogFacts, durable_ms: int) -> None:
         findings, counts = self._findings, self._found.counts

@@ -1,8 +1,8 @@
 """Verifier of the index: each file by itself, and where each of its parts belongs in the log.
 
-A file is examined alone: its header, its links and slots, and which of its entries are in the log's order. What the log
-says of those is found out part by part of the log, by `verify_keys`. Examining a file needs 4 bytes of memory for each
-of its hash slots.
+A file is examined alone: its header, and which of its entries are in the log's order. What the log says of those is
+found out part by part of the log, by `verify_keys`. The links of its entries and its slots take longer than the rest,
+and nothing else needs what they say: they are judged beside the log, with 4 bytes of memory for each hash slot.
 
 After an unclean exit recovery keeps only files that are full and no younger than the checkpoint's index time. What is
 wrong behind them is a note.
@@ -14,6 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ..config import StoreConfig
+from ..errors import CorruptFileError
 from ..formats.columns import Core
 from ..formats.index import (
     ENTRY,
@@ -65,11 +66,13 @@ class IndexFacts:
 
     files: tuple[IndexFileFacts, ...] = ()
     slots: int = 0
+    entries_max: int = 0
     durable_end: int = -1
     """Log offset up to which keys have to be there, whatever the exit was."""
     file_count: int = 0
     entry_count: int = 0
     found: tuple[IndexFinding, ...] = ()
+    """What is wrong, but for links and slots."""
     exists: bool = False
     """Whether there is an index: else no key has to be there."""
 
@@ -79,6 +82,7 @@ class _Examined(NamedTuple):
     """None if its header says nothing."""
     header: IndexHeader
     defects: list[DirectoryViolation]
+    """Of the header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +97,37 @@ class _Examination:
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(path, file_bytes).view(0, file_bytes)
         header = decode_header(view)
-        found = [
-            self.findings.violation(DirectoryPromise.IDX, bad.file, bad.offset, bad.field, bad.expected, bad.found)
-            for bad in defects(view, path, self.slots, self.entries_max)
-        ]
-        if next(header_defects(header, path, self.entries_max), None) is not None:
+        found = _violations(self.findings, header_defects(header, path, self.entries_max))
+        if found:
             return _Examined(None, header, found)
         kept, last = _in_order(view, self.slots, header.next_entry)
         at = entries_at(self.slots) + ENTRY_BYTES
         first = decode_entry(view, at).physical_offset if header.next_entry > 1 else -1
         return _Examined(IndexFileFacts(path, header, first, kept, last), header, found)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkJudgement:
+    """Judges the links of one file's entries, and its slots. The file has a header that can be one."""
+
+    root: str
+    slots: int
+    entries_max: int
+
+    def __call__(self, files: Files, core: Core | None, file: IndexFileFacts) -> list[IndexFinding]:
+        """Return what is wrong."""
+        file_bytes = index_file_bytes(self.slots, self.entries_max)
+        view = files.map(file.path, file_bytes).view(0, file_bytes)
+        findings = Findings(self.root, unclean_exit=False)  # which only names files
+        found = _violations(findings, defects(view, file.path, self.slots, self.entries_max))
+        return [IndexFinding(violation, file.is_durable) for violation in found]
+
+
+def _violations(findings: Findings, found: Iterable[CorruptFileError]) -> list[DirectoryViolation]:
+    return [
+        findings.violation(DirectoryPromise.IDX, bad.file, bad.offset, bad.field, bad.expected, bad.found)
+        for bad in found
+    ]
 
 
 def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
@@ -176,6 +201,7 @@ class _Index:
         return IndexFacts(
             tuple(self._kept),
             self._slots,
+            self._entries_max,
             self._durable_end,
             sum(size_bytes is not None for size_bytes in sizes.values()),
             sum(file.header.next_entry - 1 for file in self._kept),

@@ -6,7 +6,7 @@ of it ends, or is to be judged again from there; and whether queues count up fro
 Needs memory for what is wrong, for records that are not settled, and for where settled ones begin and end.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET
@@ -36,15 +36,16 @@ class LogFacts:
     key_findings: list[IndexFinding] = field(default_factory=list)
 
 
-def judged_ranges(
-    spread: PartSpread, judgement: RangeJudgement, ranges: Sequence[LogPart]
+def joined_ranges(
+    judged: Iterable[tuple[LogPart, RangeFacts]], spread: PartSpread, judgement: RangeJudgement
 ) -> Iterator[tuple[LogPart, RangeFacts]]:
     """Yield ranges in order, each with what it holds from where the one in front of it ends; none of empty ones.
 
-    A range that began elsewhere, as only damage or a record in a message's body brings about, is judged once more.
+    judged: all of them, in order, each as it was judged by itself. One that began elsewhere, as only damage or a record
+    in a message's body brings about, is judged once more.
     """
     next_begin = 0
-    for log_range, facts in zip(ranges, spread(judgement, ranges), strict=True):
+    for log_range, facts in judged:
         if log_range.start == 0:
             next_begin = 0
         elif next_begin >= log_range.end:

@@ -58,11 +58,21 @@ def test_the_chain_ends_at_what_is_no_record(segment: tuple[bytes, list[int]], a
     assert boundaries(bytes(broken)) == starts[1:3]
 
 
-def test_a_record_is_found_again_across_the_edge_of_a_search_block(make_record: MakeRecord) -> None:
-    for padding in ((1 << 20) - 6, (1 << 20) - 3, 1 << 20):
-        moved = bytearray(padding) + make_record(physical_offset=padding)
-        assert find_record(memoryview(moved), 0, 0, len(moved)) == padding
-        assert find_record(memoryview(moved), 0, 1, len(moved)) is None, "it says that it is elsewhere"
+EDGES = [0, 1 << 14, 3 << 14, 7 << 14, (1 << 20) - (1 << 14), (2 << 20) - (1 << 14), (3 << 20) - (1 << 14)]
+"""Where find_record goes on in another piece."""
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("byte", [b"\0", b"\xda"], ids=["behind zeros", "behind other bytes"])
+def test_a_record_is_found_again_across_the_edge_of_a_search_block(
+    make_record: MakeRecord, edge: int, byte: bytes
+) -> None:
+    record = make_record(physical_offset=0)
+    for place in (edge - len(record), edge - 6, edge - 3, edge, edge + 1):
+        if place >= 0:
+            moved = byte * place + make_record(physical_offset=place)
+            assert find_record(memoryview(moved), 0, 0, len(moved)) == place
+            assert find_record(memoryview(moved), 0, 1, len(moved)) is None, "it says that it is elsewhere"
 
 
 def test_a_segment_is_closed_by_a_blank_record_that_takes_all_that_is_left() -> None:
