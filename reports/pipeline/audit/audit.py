@@ -1,77 +1,36 @@
 """Audit: `verify` with its parts handed to an engine, so that each is judged in a task, beside its bytes.
 
-One code judges: what is found, and in which order, is what `tornlog verify` finds of the same directory. A task has a
-part of the log, some queues, or a file of the index. What they show is put together here, and needs little memory as
+One code judges: what is found, and in which order, is what `tornlog verify` finds of the same directory. A task has
+parts of the log, queues, or files of the index. What they show is put together here, and needs little memory as
 long as records and their entries agree: see `verify_log`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import BytesIO
-from typing import Any, Generic
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ....store.real.native import load_core
 from ....store.tools.geometry import Geometry
-from ....store.tools.spread import Item, Judgement, Result
 from ....store.tools.verify import Verification, verify_directory
 from ....store.tools.violation import DirectoryViolation
 from ..place import make_directory, open_place, whole_file
 from ..source.directory import StoreDirectory
 from ..spark.engine import Engine
+from .engine_spread import EngineSpread
 from .place_files import files_at
 
 _SPLIT_BYTES = 1 << 30
-"""How much of a segment one task judges; where segments are copied to be read, it is a whole one.
-
-A task costs Spark 30 to 50 ms beside its work, and a GiB is judged in half a second.
-"""
+"""How much of a segment is one part: half a second of work. Where segments are copied to be read, it is a whole one."""
 SCHEMA = pa.schema(
     [("promise", pa.string()), ("file", pa.string()), ("offset", pa.int64())]
     + [(name, pa.string()) for name in ("field", "expected", "found")]
 )
 _FILE = "findings.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class JudgementAt(Generic[Item, Result]):
-    """A judgement on parts of the store in a place, as a task calls it."""
-
-    judgement: Judgement[Item, Result]
-    place: str
-
-    def __call__(self, numbered: tuple[int, Item]) -> tuple[int, Result | OSError]:
-        """Return an item's number, and what is found of it or what keeps it from being read."""
-        number, item = numbered
-        try:
-            return number, self.judgement(files_at(self.place), load_core(), item)
-        except OSError as error:
-            return number, error
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSpread:
-    """Has an engine judge parts of the store in a place."""
-
-    engine: Engine
-    place: str
-
-    def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield what is found of each item, in their order."""
-        early: dict[int, Result | OSError] = {}
-        wanted = 0
-        for number, result in self.engine.results(JudgementAt(judgement, self.place), enumerate(items)):
-            early[number] = result
-            while wanted in early:
-                found = early.pop(wanted)
-                if isinstance(found, OSError):
-                    raise found
-                yield found
-                wanted += 1
 
 
 def audit(

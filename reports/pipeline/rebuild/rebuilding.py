@@ -28,7 +28,7 @@ from ....store.queues.consume_queue import GAP_ENTRIES_MAX
 from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
 from ....store.tools.rebuild import Rebuilt
 from ....store.world import Files
-from ..audit.audit import EngineSpread
+from ..audit.engine_spread import EngineSpread
 from ..audit.place_files import files_at
 from ..place import make_directory, open_place, whole_file
 from ..spark.engine import Engine

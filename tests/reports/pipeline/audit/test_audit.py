@@ -13,8 +13,9 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.reports.pipeline.audit import audit as audits
-from tornlog.reports.pipeline.audit import place_files
-from tornlog.reports.pipeline.audit.audit import EngineSpread, audit, some_of
+from tornlog.reports.pipeline.audit import engine_spread, place_files
+from tornlog.reports.pipeline.audit.audit import audit, some_of
+from tornlog.reports.pipeline.audit.engine_spread import EngineSpread
 from tornlog.reports.pipeline.audit.place_files import PlaceFiles
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.store.real.native import load_core
@@ -119,6 +120,25 @@ def test_what_keeps_a_file_from_being_read_is_raised(store_at: Path) -> None:
 
     with pytest.raises(PermissionError, match="file 7"):
         list(EngineSpread(InProcess(), str(store_at))(refused, [7]))
+
+
+def test_short_parts_are_handed_out_many_at_a_time(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, bundles = [0.0], list[int]()
+    monkeypatch.setattr(engine_spread, "perf_counter", lambda: clock[0])
+
+    class Counting(InProcess):
+        def results(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            for bundle in items:
+                bundles.append(len(bundle))
+                yield function(bundle)
+
+    def judged(files: Any, core: Any, seconds: float) -> float:
+        clock[0] += seconds
+        return seconds
+
+    parts = [0.01] * 60 + [2.0] * 3 + [0.3] * 3
+    assert list(EngineSpread(Counting(), str(store_at))(judged, parts)) == parts
+    assert bundles == [1, 2, 4, 8, 16, 32, 2, 1]
 
 
 @pytest.mark.parametrize("few_bytes", [0, 3000, 4 << 20])
