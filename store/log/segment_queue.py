@@ -132,6 +132,8 @@ class SegmentQueue:
         """Held while the row is replaced by one that is longer behind or shorter in front."""
         self.directory_is_durable = False
         """Whether the name of every segment that was created is synced; whoever syncs them says so."""
+        self._leaving: tuple[Segment, ...] = ()
+        """Segments that were never used, and whose files are not known to be gone for good."""
         self._world = world
         self._label = label
 
@@ -443,18 +445,17 @@ class SegmentQueue:
     def forget_unused(self) -> None:
         """Forget the segments of a row that holds nothing, durably: the row can then begin anywhere.
 
-        Raises OSError, and the row stays as it is, if a file does not go.
+        Raises OSError if a file does not go, or nobody knows whether it is gone for good; the next call tries again.
+        The row is without segments then, too: what comes later must not be put into a file that has no name.
         """
-        unused, self.segments = self.segments, ()  # first, for others look at the row meanwhile
-        try:
-            for segment in reversed(unused):
-                self.remove_file(segment.base_offset)
-        except OSError:
-            self.segments = unused
-            raise
+        self._leaving += self.segments
+        self.segments = ()  # first, for others look at the row meanwhile
+        for segment in reversed(self._leaving):
+            self._remove(segment.file.path)
         self.flushed_where.set(0)
-        for segment in unused:
+        for segment in self._leaving:
             segment.file.close()
+        self._leaving = ()
 
     def close(self) -> None:
         """Give every mapping back."""

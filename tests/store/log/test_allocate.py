@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.syncs import SyncTiming
-from tornlog.store.config import FlushDiskType
+from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
@@ -148,34 +148,61 @@ def test_a_segment_is_made_ahead_and_removed_again_if_nobody_needs_it(lab: Make,
     assert log_files(bench.switch_off()) == [0]
 
 
+def first_record(lab: Make, small: Make) -> bytes:
+    """Return the bytes of a log that has one record."""
+
+    def body(world: World) -> bytes:
+        master = started(world, small())
+        assert master.put_message(Message.of("T", BODY)).append is not None
+        found = bytes(master.log.segments[0].file.view(0, master.log.max_offset))
+        assert master.shutdown()
+        return found
+
+    return bytes(lab().run(body))
+
+
+def slave_with_unused_file(world: World, config: StoreConfig) -> MessageStore:
+    """Return a slave that has made a file for a beginning that came to nothing."""
+    store = started(world, config)
+    unused = store.allocate.take(0)
+    assert unused is not None
+    store.log.add(unused)
+    world.tasks.sleep(1)  # the one behind it is made, too
+    return store
+
+
 @pytest.mark.parametrize("step", ["", "unlink", "sync_directory"])
 def test_a_slave_that_begins_further_on_leaves_nothing_in_front(step: str, lab: Make, small: Make) -> None:
-    bench = lab()
-    found: list[bytes] = []
-
-    def body(world: World) -> None:
-        master = MessageStore(world, small())
-        master.load()
-        master.start()
-        assert master.put_message(Message.of("T", BODY)).append is not None
-        found.append(bytes(master.log.segments[0].file.view(0, master.log.max_offset)))
-        assert master.shutdown()
+    bench, record = lab(), first_record(lab, small)
 
     def follow(world: World) -> None:
-        store = started(world, small())
-        unused = store.allocate.take(0)
-        assert unused is not None
-        store.log.add(unused)
-        world.tasks.sleep(1)  # the one behind it is made, too
+        store = slave_with_unused_file(world, small())
         if step:
             bench.failures.plan(step, "commitlog")
             with pytest.raises(OSError, match="commitlog"):
-                store.commit_log.append_replicated(5 * 1024, found[0], 1)
-        assert store.commit_log.append_replicated(5 * 1024, found[0], 1)
+                store.commit_log.append_replicated(5 * 1024, record, 1)
+        assert store.commit_log.append_replicated(5 * 1024, record, 1)
         assert sorted(world.files.list_directory("/store/commitlog"))[0] == f"{5 * 1024:020}"
         store.close()
 
-    lab().run(body)
+    bench.run(follow)
+
+
+@pytest.mark.parametrize("step", ["unlink", "sync_directory"])
+def test_a_slave_that_could_not_leave_its_first_file_writes_into_none_without_a_name(
+    step: str, lab: Make, small: Make
+) -> None:
+    bench, record = lab(), first_record(lab, small)
+
+    def follow(world: World) -> None:
+        store = slave_with_unused_file(world, small())
+        bench.failures.plan(step, "commitlog")
+        with pytest.raises(OSError, match="commitlog"):
+            store.commit_log.append_replicated(5 * 1024, record, 1)
+        assert store.commit_log.append_replicated(0, record, 1)  # of another master, whose log begins there
+        assert world.files.read("/store/commitlog/00000000000000000000").startswith(record)
+        assert store.shutdown()
+
     bench.run(follow)
 
 

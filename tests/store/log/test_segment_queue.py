@@ -119,20 +119,30 @@ def test_a_row_that_holds_nothing_can_begin_anywhere(lab: Make) -> None:
     lab().run(body)
 
 
-def test_a_file_that_does_not_go_leaves_the_row_as_it_is(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("call", ["unlink", "sync_directory"])
+def test_an_unused_file_that_does_not_go_is_no_segment_any_more_and_the_next_call_tries_again(
+    lab: Make, call: str
+) -> None:
+    bench = lab()
+
     def body(world: World) -> None:
         queue = queue_of(world)
         queue.create(0)
-
-        def refuse(base_offset: int) -> None:
-            raise OSError(5, "Input/output error")
-
-        monkeypatch.setattr(queue, "remove_file", refuse)
+        bench.failures.plan(call, segment_name(0) if call == "unlink" else DIRECTORY)
         with pytest.raises(OSError, match="Input/output error"):
             queue.forget_unused()
-        assert [segment.base_offset for segment in queue.segments] == [0]
+        assert queue.segments == (), "nothing may be put into a file that has lost its name"
+        assert names(world) == ([0] if call == "unlink" else [])
 
-    lab().run(body)
+        bench.failures.calls.clear()
+        queue.forget_unused()
+        assert names(world) == []
+        assert ("sync_directory", DIRECTORY) in bench.failures.calls, "for good"
+        bench.failures.calls.clear()
+        queue.forget_unused()
+        assert bench.failures.calls == []
+
+    bench.run(body)
 
 
 def test_removing_all_leaves_an_empty_queue(lab: Make) -> None:
