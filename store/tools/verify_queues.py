@@ -33,7 +33,7 @@ from .violation import DirectoryPromise, DirectoryViolation, Findings
 _VALID = DirectoryPromise.CQ_VALID
 _ZEROS = bytes(ENTRY_BYTES)
 _BLOCK_BYTES = 1 << 20
-_ZEROS = bytes(_BLOCK_BYTES)
+_ZERO_BLOCK = bytes(_BLOCK_BYTES)
 
 
 class QueueToJudge(NamedTuple):
@@ -342,7 +342,7 @@ def _used_bytes(segment: RawSegment, least: int) -> int:
     while end > least:
         block = max(least, end - _BLOCK_BYTES)
         raw = bytes(segment.file.view(block, end))
-        if raw != _ZEROS[: len(raw)]:  # which is found out much sooner than where they begin
+        if raw != _ZERO_BLOCK[: len(raw)]:  # which is found out much sooner than where they begin
             end = block + len(raw.rstrip(b"\0"))
             break
         end = block

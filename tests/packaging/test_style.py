@@ -1,8 +1,8 @@
-"""Words that engineers search for: a class name has one meaning, and the house's old dialect stays out."""
+"""Words that engineers search for: a name has one meaning, and the house's old dialect stays out."""
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,19 @@ def classes_of(text: str) -> list[str]:
     return [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
 
 
+def names_given_twice(text: str) -> list[str]:
+    """Return what a module gives a value to more than once at its top level."""
+    given = Counter(
+        name.id
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    )
+    return [name for name, times in given.items() if times > 1]
+
+
 def dialect_in(text: str) -> list[str]:
     """Return the lines that say it in the old words."""
     return [line.strip() for line in text.splitlines() if _WORDS.search(line)]
@@ -48,6 +61,15 @@ def test_a_class_name_means_one_thing(source: Path) -> None:
 
     assert len(places) > 500
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_a_constant_of_a_module_has_one_value(source: Path) -> None:
+    found = {str(path.relative_to(source)): names_given_twice(path.read_text()) for path in modules(source)}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_a_second_value_is_noticed() -> None:
+    assert names_given_twice("ZEROS = bytes(20)\nSIZE: int = 1\nZEROS = bytes(SIZE)\n") == ["ZEROS"]
 
 
 def test_code_and_pages_say_it_in_the_words_of_the_field(source: Path) -> None:
