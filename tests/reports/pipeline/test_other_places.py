@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
+from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
 from tornlog.reports.pipeline.audit.audit import audit
@@ -32,6 +33,15 @@ NAME = "clean-stop-loses-nothing"
 SECONDS_MAX = 120.0
 HADOOP = [f"org.apache.hadoop:hadoop-client-{part}:3.4.1" for part in ("minicluster", "api", "runtime")]
 OF_A_USER = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def spark_of_a_user() -> AbstractContextManager[SparkSession]:
+    """Start a session whose tasks sign what they ask.
+
+    They have the environment of Spark's Java, which an earlier test may have started. What is not signed may make an
+    object, and not one of the same name again.
+    """
+    return session("local[2]", config={f"spark.executorEnv.{name}": value for name, value in OF_A_USER.items()})
 
 
 def until_heard(port: int, server: "subprocess.Popen[bytes]") -> None:
@@ -97,7 +107,7 @@ def hdfs(small_cluster: Callable[..., "AbstractContextManager[subprocess.Popen[s
 def place_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], str]:
     """Gives places by name, each in a directory or bucket that is new."""
     directory = f"of-{tmp_path.name.replace('_', '-')}".lower()[:60].rstrip("-")
-    for name, value in OF_A_USER.items():  # of every test: Spark's Java keeps what it was started with
+    for name, value in OF_A_USER.items():
         monkeypatch.setenv(name, value)
     if request.param == "HDFS":
         uri = request.getfixturevalue("hdfs")
@@ -157,7 +167,7 @@ def test_a_sweep_there_is_analysed_as_one_on_disk(place_of: Callable[[str], str]
     places = [place_of("sweep"), str(tmp_path / "here")]
     for place in places:
         sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcess())
-    with session("local[2]") as spark:
+    with spark_of_a_user() as spark:
         there, here = (analysed(rows_of(spark, [sweep_at(place)])) for place in places)
     assert there["pass_rates"].to_pylist() == here["pass_rates"].to_pylist()
     assert there["coverage"].equals(here["coverage"])
@@ -197,7 +207,7 @@ def test_a_store_there_is_audited_as_one_on_disk(place_of: Callable[[str], str],
     here = tmp_path / "before"
     put(place, here)
 
-    with session("local[2]") as spark:
+    with spark_of_a_user() as spark:
         assert audit(OnSpark(spark.sparkContext), place).fields() == audit(InProcess(), str(here)).fields()
         entries = min((here / "consumequeue").glob("*/*/*"))
         raw = entries.read_bytes()
@@ -217,7 +227,7 @@ def test_a_store_there_is_the_same_table_as_on_disk(
     here, there = tmp_path / "before", place_of("store")
     put(there, here)
 
-    with session("local[2]") as spark:
+    with spark_of_a_user() as spark:
         for table in ("messages", "queue_entries", "index_entries", "checkpoint"):
             reader = spark.read.format("rocketmq").option("table", table)
             rows = [
@@ -291,7 +301,7 @@ def test_a_store_is_rebuilt_from_there_to_there_as_on_disk(
     put(old, here)
 
     local = rebuild_with(InProcess(), str(here), str(tmp_path / "local")).fields()
-    with session("local[2]") as spark:
+    with spark_of_a_user() as spark:
         assert rebuild_with(OnSpark(spark.sparkContext), old, new).fields() == local
     system, made = open_place(new)
     found = [one for one in system.get_file_info(fs.FileSelector(made, recursive=True)) if one.type == fs.FileType.File]
