@@ -15,6 +15,7 @@ An op, which ends a transaction, is the store's own: both its hosts are the stor
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from ...store.message import PutMessageStatus
@@ -196,7 +197,9 @@ def _shown(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
+@lru_cache(maxsize=1024)
 def _host_bytes(host: tuple[bytes, int]) -> bytes:
+    """Return a host as a record has it; puts of one host share the bytes."""
     address, port = host
     return address + port.to_bytes(4, "big")
 
