@@ -459,5 +459,5 @@ class SegmentQueue:
 
     def close(self) -> None:
         """Give every mapping back."""
-        for segment in self.segments:
+        for segment in (*self._leaving, *self.segments):
             segment.file.close()

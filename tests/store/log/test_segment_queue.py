@@ -145,6 +145,24 @@ def test_an_unused_file_that_does_not_go_is_no_segment_any_more_and_the_next_cal
     bench.run(body)
 
 
+def test_closing_gives_back_the_map_of_a_file_that_was_to_go_and_did_not(lab: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        queue = queue_of(world)
+        segment = queue.create(0)
+        bench.failures.plan("unlink", segment_name(0))
+        with pytest.raises(OSError, match="Input/output error"):
+            queue.forget_unused()
+        segment.file.store(0, b"x")
+
+        queue.close()
+        with pytest.raises(ValueError, match="the map is closed"):
+            segment.file.store(0, b"x")
+
+    bench.run(body)
+
+
 def test_removing_all_leaves_an_empty_queue(lab: Make) -> None:
     def body(world: World) -> None:
         queue = filled(world, 3)
