@@ -9,8 +9,7 @@ The hub is the greenlet that called `run`. Control comes back to it when a task 
 nothing can go on; only the hub unwinds tasks, in a fixed order, and only the hub raises what a run reports.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
@@ -90,6 +89,26 @@ class Timers:
         self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
         self._compact_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so that a push costs O(log n) all in all
+
+
+class OneMoment:
+    """A block of `Kernel.at_one_moment`: what a quantum was when it began is what it is when it ends."""
+
+    __slots__ = ("_before", "_kernel")
+
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
+        self._before = kernel.fuel, kernel._horizon, kernel._is_one_moment
+
+    def __enter__(self) -> None:
+        kernel = self._kernel
+        kernel.fuel += ENDLESS
+        kernel._horizon += ENDLESS
+        kernel._is_one_moment = True
+
+    def __exit__(self, *_: object) -> None:
+        kernel = self._kernel
+        kernel.fuel, kernel._horizon, kernel._is_one_moment = self._before
 
 
 class Kernel:
@@ -259,20 +278,12 @@ class Kernel:
         if was_undisturbed:
             self._disturb_step = self._step_limit
 
-    @contextmanager
-    def at_one_moment(self) -> Iterator[None]:
+    def at_one_moment(self) -> "OneMoment":
         """Pass no scheduling point within a block: it compares what belongs together.
 
         Nothing in it may wait, wake a task or make one: a policy may end the quantum then, which the block stands for.
         """
-        fuel, horizon, outer = self.fuel, self._horizon, self._is_one_moment
-        self.fuel += ENDLESS
-        self._horizon += ENDLESS
-        self._is_one_moment = True
-        try:
-            yield
-        finally:
-            self.fuel, self._horizon, self._is_one_moment = fuel, horizon, outer
+        return OneMoment(self)
 
     def pass_time(self, ns: int) -> None:
         """Let time pass while nobody runs, however many could."""

@@ -108,15 +108,16 @@ class CrashTrigger:
     def meets(self, number: int, kind: str, path: str) -> bool:
         """Return whether to die at the operation of that number, which is the next one."""
         assert self.met is None, "nothing passes behind the operation to die at"
-        nth = self.times[kind, path] = self.times.get((kind, path), 0) + 1
-        point = CrashPoint(kind, path, nth)
-        if self.is_due(number, point):
-            self.met = point
-        return self.met is not None
+        place = kind, path
+        nth = self.times[place] = self.times.get(place, 0) + 1
+        if not self.is_due(number, kind, path, nth):
+            return False
+        self.met = CrashPoint(kind, path, nth)
+        return True
 
-    def is_due(self, number: int, point: CrashPoint) -> bool:
-        """Return whether this is the operation to die at."""
-        return number == self._operation or point == self._point
+    def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
+        """Return whether this is the operation to die at: the nth of a kind on a path."""
+        return number == self._operation or (self._point is not None and self._point == (kind, path, nth))
 
 
 class FaultInjector:

@@ -105,13 +105,17 @@ class Inode:
         page_bytes = self.page_bytes
         durable = self._durable if self.loaded is None else self.loaded.held
         covered = _pages(start, end - start, page_bytes)
+        with_block: set[int] = set()
         for number, at, data in reversed(self.pending):
             if number > upto:
                 continue
             touched = _pages(at, len(data), page_bytes)
             for page in range(max(touched.start, covered.start), min(touched.stop, covered.stop)):
-                if not bytes(durable[page * page_bytes : (page + 1) * page_bytes]).strip(b"\0"):
+                if page in with_block:
+                    continue
+                if not bytes(durable[page * page_bytes : (page + 1) * page_bytes]).lstrip(b"\0"):
                     return number
+                with_block.add(page)
         return -1
 
     @property

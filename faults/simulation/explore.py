@@ -194,9 +194,9 @@ class OperationLog(CrashTrigger):
         super().__init__()
         self.points: list[CrashPoint] = []
 
-    def is_due(self, number: int, point: CrashPoint) -> bool:
+    def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
         """Take note of an operation."""
-        self.points.append(point)
+        self.points.append(CrashPoint(kind, path, nth))
         return False
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from ...faults.crashes.enumeration import CrashStates
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.disk import Disk
-from ...faults.disk.fault_injector import CrashPhase, CrashPoint
+from ...faults.disk.fault_injector import CrashPhase
 from ...faults.disk.image import DamagedRange, Image
 from ...faults.simulation.explore import (
     CrashChoice,
@@ -213,10 +213,10 @@ class _LoadLog(OperationLog):
         super().__init__()
         self.run: DyingRun | None = None
 
-    def is_due(self, number: int, point: CrashPoint) -> bool:
+    def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
         """Take note of an operation of the load."""
         assert self.run is not None, "it is set before the run begins"
-        return self.run.is_loaded or super().is_due(number, point)
+        return self.run.is_loaded or super().is_due(number, kind, path, nth)
 
 
 def nested(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[Plan]:

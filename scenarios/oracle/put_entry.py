@@ -122,7 +122,7 @@ def refusal(
     properties: of each record. is_possible: whether all else about it could be stored. Of a batch, one message that
     cannot be stored is as good as all; nobody asks for how many characters it has.
     """
-    too_long = any(len(each) > PROPERTIES_MAX for each in properties)  # of those that are not, no code units are
+    too_long = max(map(len, properties)) > PROPERTIES_MAX  # of those that are not, no code units are
     if too_long and not in_batch and len(topic) <= _TOPIC_MAX and code_units(properties[0].decode()) <= PROPERTIES_MAX:
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
     return PutMessageStatus.MESSAGE_ILLEGAL if too_long or not is_possible else None

@@ -18,6 +18,7 @@ have been put yet, or never.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ...faults.disk.disk import Disk
@@ -137,11 +138,17 @@ def message_of(
         given.flag,
         given.sys_flag | sys_flag,
         given.born_timestamp_ms,
-        Host(*given.born_host),
-        Host(*given.store_host),
+        _host(given.born_host),
+        _host(given.store_host),
         given.reconsume_times,
         wait_store_ok=wait,
     )
+
+
+@lru_cache(maxsize=1024)
+def _host(host: tuple[bytes, int]) -> Host:
+    """Return a host as a message has it."""
+    return Host(*host)
 
 
 # -- delays ----------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ Deadlocks, runs without progress and services that die are LIVE violations too; 
 
 from collections.abc import Sequence
 from dataclasses import fields
+from operator import attrgetter
 
+from ....faults.plan import FaultPlan
 from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_MS
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message import PutMessageResult
@@ -38,6 +40,9 @@ _HARMLESS = {
     "garbage_chance",
 }
 """Faults after which nothing has to be waited for."""
+_slowing_chances = attrgetter(
+    *(field.name for field in fields(FaultPlan) if field.name.endswith("_chance") and field.name not in _HARMLESS)
+)
 
 
 def answer_ms_max(plan: Plan) -> int | None:
@@ -71,9 +76,7 @@ def _slave_ms_max(plan: Plan) -> int:
 
 def may_slow(plan: Plan) -> bool:
     """Return whether anything in a plan fails operations, or makes them wait."""
-    faults = plan.faults
-    chances = {field.name for field in fields(faults) if field.name.endswith("_chance")} - _HARMLESS
-    return plan.memory.error_chance > 0 or any(getattr(faults, name) for name in sorted(chances))
+    return plan.memory.error_chance > 0 or any(_slowing_chances(plan.faults))
 
 
 def may_disturb(plan: Plan) -> bool:
