@@ -27,7 +27,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
 from types import BuiltinFunctionType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
@@ -56,6 +56,7 @@ _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
 _EXEMPT_CALLERS = ("importlib", "linecache", "tokenize", "coverage", "_pytest")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # which are below it, and are not it
+_KEPT_MAX = 1024  # more than there are functions to replace
 _standing: list[list[LeakError]] = []  # what each guard that stands has found, the outermost first
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
 _hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # ours, once it was added: it cannot be taken back
@@ -112,7 +113,10 @@ def _uninstall() -> None:
         setattr(owner, name, original)
 
 
+@lru_cache(maxsize=_KEPT_MAX)
 def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
+    """Return what takes the place of a function, the same each time: a guard stands for each of a million runs."""
+
     @wraps(original, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         if isinstance(getcurrent(), SimTask) and _standing:
@@ -200,6 +204,7 @@ def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
     yield BannedCall(module, "default_rng", "numpy.random.default_rng without a seed", unless_given=0)
 
 
+@lru_cache(maxsize=_KEPT_MAX)
 def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
     """Make a class in the place of one in C that gives the date: its methods cannot be replaced.
 
