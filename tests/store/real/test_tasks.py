@@ -1,4 +1,6 @@
 import threading
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -60,3 +62,50 @@ def test_a_timeout_of_any_length_is_taken() -> None:
     signal.notify()
     assert signal.wait((1 << 63) - 1)
     assert tasks.spawn("brief", lambda: None).join((1 << 63) - 1)
+
+
+def test_a_lock_is_held_by_one_thread_at_a_time_however_many_want_it() -> None:
+    tasks = ThreadTasks()
+    lock = tasks.lock("put")
+    inside = most = total = 0
+
+    def use() -> None:
+        nonlocal inside, most, total
+        for _ in range(500):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+                before = total
+                time.sleep(0)  # others run here, and find it taken
+                total = before + 1
+                inside -= 1
+
+    users = [tasks.spawn(f"user-{number}", use) for number in range(8)]
+    assert all(user.join(60_000) for user in users)
+    assert (most, total) == (1, 4000)
+
+
+def test_a_lock_that_is_held_for_long_is_slept_for_and_had_when_it_is_free_even_after_an_error() -> None:
+    tasks = ThreadTasks()
+    lock = tasks.lock("put")
+    entered, had = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with suppress(OSError), lock:
+            entered.set()
+            time.sleep(0.3)
+            raise OSError("the disk")
+
+    def want() -> None:
+        with lock:
+            had.set()
+
+    holder = tasks.spawn("holder", hold)
+    assert entered.wait(10)
+    began_s = time.process_time()
+    waiting = [tasks.spawn(f"waiting-{number}", want) for number in range(4)]
+    assert not had.wait(0.1)
+    assert had.wait(10)
+    assert time.process_time() - began_s < 0.2, "who waits does not spin all the time"
+    assert all(task.join(10_000) for task in (holder, *waiting))
+    assert holder.failure is None
