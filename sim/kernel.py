@@ -278,7 +278,7 @@ class Kernel:
         if was_undisturbed:
             self._disturb_step = self._step_limit
 
-    def at_one_moment(self) -> "OneMoment":
+    def at_one_moment(self) -> OneMoment:
         """Pass no scheduling point within a block: it compares what belongs together.
 
         Nothing in it may wait, wake a task or make one: a policy may end the quantum then, which the block stands for.
