@@ -21,6 +21,8 @@ _OF_LIVES: dict[str, Options] = {
 """What lives are drawn from: how each ends, how many there are, how many messages a producer has in one."""
 _BY_NAME = ("faults", "rot", "disturbances", "cluster", "network", "broker")
 """Features that are drawn behind all others, each in the order of its names."""
+_DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _BY_NAME)
+_DRAWN_LAST = tuple(path for feature in _BY_NAME for path in sorted(KNOBS) if path.startswith(f"{feature}."))
 POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
     "random-walk": ((1, 4, 16, 64), "mean stretch"),
     "pct": ((2, 3, 5), "depth"),
@@ -157,16 +159,15 @@ def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tu
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     """Draw one plan; the last life always ends in what the ranges' endings say, the store is judged after each."""
     ranges = ranges.taking_part(stream)
-    drawn = {path: stream.pick(ranges[path], path) for path in KNOBS if path.partition(".")[0] not in _BY_NAME}
+    drawn = {path: stream.pick(ranges[path], path) for path in _DRAWN_FIRST}
     disk_model = DISK_MODELS[drawn["disk"]]
     drawn["recover_whole_log"] |= disk_model.needs_whole_log
     if disk_model.capacity_bytes:
         drawn["capacity_bytes"] = stream.pick(disk_model.capacity_bytes, "capacity_bytes of the disk")
     on_disk = _of_disk(disk_model)
-    for feature in _BY_NAME:
-        for path in sorted(path for path in KNOBS if path.startswith(f"{feature}.")):
-            options = on_disk.get(path) if path not in ranges.chosen else None
-            drawn[path] = stream.pick(ranges[path] if options is None else options, path)
+    for path in _DRAWN_LAST:
+        options = on_disk.get(path) if path not in ranges.chosen else None
+        drawn[path] = stream.pick(ranges[path] if options is None else options, path)
     parameter = stream.pick(*POLICY_PARAMETERS[drawn["policy"]])
     lives = tuple(
         _draw_life(stream, ranges, drawn, disk_model.crashes, first=number == 0)

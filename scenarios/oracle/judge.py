@@ -51,7 +51,8 @@ class Judge:
         self._kernel = kernel
         self._ledger = ledger
         self._promised = PROMISED[plan.disk]
-        self._known: Known = {}
+        self.readings: Known = {}
+        """Of the records seen so far, for whoever reads a log that has them."""
         self._damaged_from = _NOWHERE
         """The first log offset where the disk has ever done damage."""
 
@@ -110,7 +111,7 @@ class Judge:
 
     def recovery(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
-        found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self._known)
+        found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self.readings)
         evidence = Evidence(self._ledger, found)
         if self._kernel.trace is not None:
             self._kernel.trace.emit(evidence)
@@ -148,7 +149,7 @@ class Judge:
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""
-        found = read_store(store, known=self._known)
+        found = read_store(store, known=self.readings)
         evidence = Evidence(self._ledger, found)
         for name in _OF_LOG_AND_QUEUES:
             self.report(CHECKERS[name](evidence))
@@ -170,7 +171,7 @@ class Judge:
         removes = self._plan.retention.deletes_segments and self._plan.retention.deletes_queues
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
             dispatched = store.dispatch.reput_from.get()  # first: more may come while it is read
-            found = read_store(store, known_damage=self._ledger.known_damage, known=self._known)
+            found = read_store(store, known_damage=self._ledger.known_damage, known=self.readings)
             if found.damage is not None:
                 return
             self.report(consumers.check_read(self._ledger, found))

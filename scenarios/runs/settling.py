@@ -60,7 +60,7 @@ class Settling:
     def flush(self, store: MessageStore, disk: Disk) -> None:
         """Wait until what has been put is durable. A store that has failed does not sync again, and takes no puts."""
         has_failed = partial(getattr, store.flags, "has_failed")
-        cursors = partial(quiescence.flushing, store, self.plan)
+        cursors = partial(quiescence.flushing, store, self.plan, self.judge.readings)
         if not self._await(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
             self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
@@ -95,8 +95,8 @@ class Settling:
             yield from beside()
             put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
             yield from quiescence.reading(store, self.plan, put_end=put_end, readable_end=readable_end)
-            yield from quiescence.flushing(store, self.plan)
-            yield from quiescence.leading(store, self.plan, disk)
+            yield from quiescence.flushing(store, self.plan, self.judge.readings)
+            yield from quiescence.leading(store, self.plan, disk, self.judge.readings)
 
         # A slave's client asks for no sync while it is paused, which may have begun in the midst of the trouble.
         self._await(store, cursors, live.paused_ms_max(self.plan), gives_up=gives_up, known=known, sleep=sleep)

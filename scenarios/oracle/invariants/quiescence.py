@@ -35,7 +35,7 @@ from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS
 from ...claims.plan import Plan
 from ..evidence import Violation, services_text, tried
 from ..ledger import HALF_TOPIC, OP_TOPIC
-from ..reader import LogRecord, UnreadableError, indexed_keys, walk
+from ..reader import Known, LogRecord, UnreadableError, indexed_keys, walk
 from . import live
 
 
@@ -80,14 +80,15 @@ def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int)
     yield Cursor("dispatch", store.dispatch.name, dispatched, readable_end, work_ms)
 
 
-def flushing(store: MessageStore, plan: Plan) -> Iterator[Cursor]:
+def flushing(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
     """Yield the flush of the log: of all that readers may see, or under SYNC_FLUSH of its last record.
 
     Blanks of puts that were refused may be behind that. They wait for the next put, for nobody waits for them.
+    readings: of records, to take from and to add to; likewise below.
     """
     end, flushed = store.log.max_offset, store.log.flushed_where.get()
     if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
-        last = _last_record(store)
+        last = _last_record(store, readings)
         end = 0 if last is None else last.physical_offset + last.size_bytes
     yield Cursor("flush", store.flush.name, min(flushed, end), end, _durable_ms_max(store, plan))
 
@@ -100,7 +101,7 @@ def _durable_ms_max(store: MessageStore, plan: Plan) -> int:
     return committed_ms + config.flush_commit_log_thorough_interval_ms + config.flush_interval_commit_log_ms + work_ms
 
 
-def leading(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
+def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Iterator[Cursor]:
     """Yield queues, checkpoint and index: what a recovery begins with instead of the whole log."""
     config = store.config
     work_ms, interval_ms = live.work_ms_max(plan, store), config.flush_consume_queue_thorough_interval_ms
@@ -111,7 +112,7 @@ def leading(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
         if row.segments:
             name = f"queue {queue.topic}/{queue.queue_id}"
             yield Cursor(name, service, row.flushed_where.get(), row.max_offset, queues_ms)
-    last = _last_record(store)
+    last = _last_record(store, readings)
     if last is not None and _is_new(store, last) and store.dispatch.passed_over is None:
         raw = disk.content(config.checkpoint_path)[:CHECKPOINT_FILE_BYTES]
         log_ms, queues_at_ms, _ = decode_checkpoint(raw, file=config.checkpoint_path)
@@ -121,7 +122,7 @@ def leading(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
         yield Cursor("physicMsgTimestamp", service, min(log_ms, known_ms), known_ms, within_ms, path)
         yield Cursor("logicsMsgTimestamp", service, min(queues_at_ms, known_ms), known_ms, within_ms, path)
     if store.index is not None:
-        keyed = _last_record(store, keyed=True)
+        keyed = _last_record(store, readings, keyed=True)
         end = 0 if keyed is None else keyed.physical_offset
         indexed = min(store.index.last_update[1], end)  # it has been further if retention took what it led to
         yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
@@ -132,21 +133,20 @@ def _is_new(store: MessageStore, record: LogRecord) -> bool:
     return store.last_recovery is None or record.physical_offset >= store.last_recovery.end_offset
 
 
-def _last_record(store: MessageStore, *, keyed: bool = False) -> LogRecord | None:
+def _last_record(store: MessageStore, readings: Known, *, keyed: bool = False) -> LogRecord | None:
     """Return the last record of a log, or the last that the index has to lead to."""
     for segment in reversed(store.log.segments):
-        found = [record for record in _records(segment) if not keyed or indexed_keys(record)]
-        if found:
-            return found[-1]
+        for record in reversed(list(_records(segment, readings))):
+            if not keyed or indexed_keys(record):
+                return record
     return None
 
 
-def _records(segment: Segment) -> Iterator[LogRecord]:
+def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
     path, base_offset = segment.file.path, segment.base_offset
+    view, end = segment.file.view(0, segment.size_bytes), segment.readable.get()
     try:
-        for record, _ in walk(
-            segment.file.view(0, segment.size_bytes), segment.readable.get(), file=path, base_offset=base_offset
-        ):
+        for record, _ in walk(view, end, file=path, base_offset=base_offset, known=readings):
             yield record
     except UnreadableError:
         return  # PREFIX says what is wrong there
@@ -208,7 +208,7 @@ def following(
     """
     end = master.log.max_offset
     has_all = slave.log.max_offset == end
-    if not has_all and end % master.log.segment_bytes == 0 and (last := _last_record(master)) is not None:
+    if not has_all and end % master.log.segment_bytes == 0 and (last := _last_record(master, {})) is not None:
         end = last.physical_offset + last.size_bytes
     if master.log.min_offset == end and not slave.log.segments:
         return  # where a log begins in which nothing is left, only the next put says

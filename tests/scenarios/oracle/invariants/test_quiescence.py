@@ -27,7 +27,7 @@ def cursors(store: MessageStore, plan: Plan, disk: Disk) -> dict[str, Cursor]:
     reading = quiescence.reading(store, plan, put_end=put_end, readable_end=readable_end)
     return {
         cursor.name: cursor
-        for found in (reading, quiescence.flushing(store, plan), quiescence.leading(store, plan, disk))
+        for found in (reading, quiescence.flushing(store, plan, {}), quiescence.leading(store, plan, disk, {}))
         for cursor in found
     }
 
