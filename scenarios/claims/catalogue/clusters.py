@@ -82,4 +82,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         "however the network misbehaves, no acknowledged message is lost, and slaves catch up when it is well again",
         TROUBLED,
     ),
+    # Disks fail and are slow while a slave is behind, and its connection goes: it begins again, or elsewhere.
+    Scenario(
+        "a-slave-on-a-failing-disk-follows-its-master",
+        "a slave whose disk fails or stalls while it catches up is what its master is, as soon as it is well again",
+        TROUBLED.replace(
+            commit_log_bytes=(1024, 1024, 2048),
+            messages_each=(8, 16),
+            lives=(1, 2),
+            faults={
+                "failed_map_chance": (0.1, 0.3),
+                "failed_creation_chance": (0.0, 0.0, 0.2),
+                "slow_sync_chance": (0.0, 0.5, 0.5),
+                "slow_sync_ms_max": (3_000, 12_000, 12_000),
+            },
+        ),
+    ),
 )

@@ -27,6 +27,25 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("stop", "stop and returned file"),
         ),
     ),
+    # A pass of the check stands still while what it has read is deleted, and with it what said how that was decided.
+    Scenario.of(
+        "what-has-expired-is-asked-about-no-more",
+        "a transaction whose messages are deleted while it is checked is not put back, and nobody is asked about it",
+        retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
+        transactions={"chance": (0.3, 0.6)},
+        topics=(1,),
+        queues_per_topic=(1, 2),
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(100, 200),
+        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+        messages_each=(16, 24),
+        pauses={"chance": (0.5,), "ms_max": (300, 1000)},
+        disturbances={"paused_task_chance": (0.5, 1.0)},
+        attribute_points=(True, True, False),
+        disk=("nothing-lost", "nothing-lost", "process-kill"),
+        endings=("stop", "stop", "crash at rest"),
+        lives=(1, 2),
+    ),
     # Behind the end of the log, a crash shows whole records that an older segment had in the same sectors.
     Scenario.of(
         "old-blocks-are-never-records",
@@ -62,6 +81,17 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
         messages_each=(8, 16),
+    ),
+    # Queues are cut while the store is off, a load fills them again and dies, and the power goes behind the next.
+    Scenario.of(
+        "a-load-that-died-vouches-for-nothing",
+        "what a load has written and not synced before it died is written again by the next, whatever stopped cleanly",
+        endings=("stop and strays", "stop and strays", "crash in load", "crash in load", "crash at rest"),
+        lives=(3, 4),
+        recover_whole_log=(False,),
+        commit_log_bytes=(1024, 1024, 2048),
+        index={"keys_chance": (0.0, 0.0, 0.3)},
+        messages_each=(8, 16, 16),
     ),
     # Someone starts the store again while it runs.
     Scenario.of(

@@ -1,6 +1,7 @@
 """QUIET: each cursor of a store that has nothing left to do is at its end, and one that is not is named."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.invariants import quiescence
 from tornlog.scenarios.oracle.invariants.quiescence import Cursor
 from tornlog.sim.choices import Choices
+from tornlog.store.formats.side_json import encode_side_json
 from tornlog.store.message_store import MessageStore
 
 _REST_MS = 2_000
@@ -77,3 +79,21 @@ def test_a_cursor_that_is_late_is_named_with_its_service_and_the_causes_known(
         assert violation.detail == "flush-consume-queue: last error: none\na cause"
 
     on_an_indexed_store(body)
+
+
+@pytest.mark.parametrize(
+    ("rotten", "is_behind"), [(b"\t", False), (b"\r", False), (b"1", True)], ids=["as it was", "a blank", "a digit"]
+)
+def test_progress_in_which_a_blank_has_rotted_into_another_is_at_its_end(
+    on_an_indexed_store: Callable[..., object], plan: Plan, rotten: bytes, is_behind: bool
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> bool:
+        members = {"offsetTable": {"T@G": {"0": 7}}}
+        raw = encode_side_json(members)
+        assert raw.count(b"\t"), "it has blanks that can rot"
+        found = SimpleNamespace(content=lambda path: raw.replace(b"\t", rotten, 1))
+        offsets = SimpleNamespace(file=SimpleNamespace(path="/p"), members=members, name="offsets")
+        (cursor,) = quiescence.consuming(store, plan, found, offsets, 0)  # type: ignore[arg-type]
+        return cursor.is_behind
+
+    assert on_an_indexed_store(body) is is_behind
