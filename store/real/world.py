@@ -16,7 +16,7 @@ from .network import RealNetwork
 from .overlay import OverlayFiles
 
 _TRIES = 1_000
-"""How often a lock is tried before who waits for it sleeps: for some ms, if nobody else runs."""
+"""How often a lock is tried before who waits for it sleeps: for 85 ms, 30 of them at work, if nobody else runs."""
 
 
 class RealClock:
