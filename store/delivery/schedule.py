@@ -25,6 +25,7 @@ from ..formats.side_json import decode_side_json, encode_side_json, numbered_off
 from ..log.commit_log import CommitLog
 from ..marks import hit
 from ..message import Message, PutMessageResult, PutMessageStatus
+from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..service import Service
 from ..side_file import SideFile
@@ -180,7 +181,9 @@ class ScheduleMessageService(Service):
             if not raw:  # or retention has removed them, and has not said yet where the queue begins
                 return None if offset >= queue.max_offset else _RETRY_MS
             for at in range(0, len(raw), ENTRY_BYTES):
-                wait_ms = self._deliver_entry(level, decode_entry(raw, at))
+                entry = decode_entry(raw, at)
+                is_there = is_valid(entry) or is_blank(entry)
+                wait_ms = self._deliver_entry(level, entry) if is_there else self._pass_over_hole(queue, offset)
                 if wait_ms:
                     return wait_ms
                 offset += 1
@@ -209,7 +212,7 @@ class ScheduleMessageService(Service):
         record = record or self._record_of(entry)
         message = None if record is None else delivered(record)
         if message is None:
-            if self._may_have_reverted(entry):
+            if self._log_has_failed():
                 return _RETRY_MS
             self.passed_over += 1
             return 0
@@ -235,13 +238,22 @@ class ScheduleMessageService(Service):
         self.passed_over += 1
         return 0
 
-    def _may_have_reverted(self, entry: QueueEntry) -> bool:
-        """Return whether a failed sync may have taken out of the page cache what recovery will find on the disk.
+    def _pass_over_hole(self, queue: ConsumeQueue, offset: int) -> int:
+        """Pass over a place without an entry, not even a blank one, and return 0; else as `_deliver_entry` does.
 
-        Recovery leaves no entry that is neither valid nor blank; and no log is read in vain that is still put into.
+        If a sync has failed, recovery will find the entry. So it is asked first whether one fails that nobody has
+        waited for; raises OSError if so. Else the disk has lost the entry, and no load is known to find it.
         """
-        if not is_valid(entry) and not is_blank(entry):
-            return True
+        row = queue.queue
+        if row.sync_error is None and not self._log_has_failed():
+            row.sync_page(offset * ENTRY_BYTES)
+        if row.sync_error is not None or self._log_has_failed():
+            return _RETRY_MS
+        self.passed_over += 1
+        return 0
+
+    def _log_has_failed(self) -> bool:
+        """Return whether a failed sync may have taken records out of the page cache: then no more are put."""
         return self._commit_log.flush_service.flags.has_failed
 
     def _record_of(self, entry: QueueEntry) -> MessageRecord | None:

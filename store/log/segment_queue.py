@@ -122,8 +122,8 @@ class SegmentQueue:
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
         """Store time of the newest record that the last flush is known to have covered."""
-        self.sync_has_failed = False
-        """Whether a sync has failed in this life, so that readers may see older bytes again."""
+        self.sync_error: OSError | None = None
+        """Why a sync has failed in this life, so that readers may see older bytes again; None if none has."""
         self.strays: list[CorruptFileError] = []
         """What the last load found among the files that is none of them, and left alone."""
         self.lost_data = False
@@ -225,8 +225,8 @@ class SegmentQueue:
         path = self.segments[1].file.path
         try:
             self._world.files.sync(path)
-        except OSError:
-            self.sync_has_failed = True
+        except OSError as error:
+            self.sync_error = error
             raise
         self._world.files.sync_directory(directory_of(path))
 
@@ -265,8 +265,8 @@ class SegmentQueue:
         store_timestamp_ms = segment.readable_store_timestamp_ms
         try:
             flushed = segment.base_offset + segment.flush(least_pages)
-        except OSError:
-            self.sync_has_failed = True
+        except OSError as error:
+            self.sync_error = error
             raise
         if flushed == where:
             return False
@@ -279,6 +279,17 @@ class SegmentQueue:
         """Flush until no segment has as much left."""
         while self.flush(least_pages):
             pass
+
+    def sync_page(self, offset: int) -> None:
+        """Sync the page of the byte at offset. Raises OSError if the file was not written back, now or unnoticed."""
+        segment = self.find(offset)
+        assert segment is not None, offset
+        position = offset - segment.base_offset
+        try:
+            segment.file.msync(position, position + 1)
+        except OSError as error:
+            self.sync_error = error
+            raise
 
     def make_durable(self, first: int) -> None:
         """Make the segments from the one numbered first on durable, sizes and names included.

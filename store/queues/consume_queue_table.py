@@ -124,6 +124,11 @@ class ConsumeQueueTable:
             for directory in (*topics, *sorted({directory_of(topic) for topic in topics})):
                 files.sync_directory(directory)
 
+    @property
+    def sync_error(self) -> OSError | None:
+        """Return why a sync of a queue has failed in this life, whoever waited for it; None if none has."""
+        return next((row.sync_error for row in _rows(self.all()) if row.sync_error is not None), None)
+
     def forget(self, queue: ConsumeQueue) -> None:
         """Forget a queue: whoever asks for it next gets a new one. Its files are gone."""
         with self._lock:

@@ -67,6 +67,7 @@ class FlushConsumeQueueService(Service):
         assert dispatched_to >= 0, dispatched_to
         dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
         self._queues.make_durable()
+        self.last_error = self.last_error or self._queues.sync_error  # maybe of a sync that another task waited for
         if self.last_error is None:
             self._checkpoint.queues_are_durable_to(dispatched_ms)
             self.durable_to.set(dispatched_to)

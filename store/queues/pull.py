@@ -60,10 +60,10 @@ class Puller:
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
         log = self._commit_log.queue
-        has_failed = log.sync_has_failed
+        has_failed = log.sync_error is not None
         # Asked after the entries were read: what they point at is below it, however far the log has grown since.
         self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
-        if log.sync_has_failed and not has_failed:  # what was read may have been taken back before
+        if log.sync_error is not None and not has_failed:  # what was read may have been taken back before
             result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
             self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
         return result
@@ -100,7 +100,11 @@ class Puller:
         for at in range(scanned * ENTRY_BYTES, scan_bytes, ENTRY_BYTES):
             physical_offset, size_bytes, tags_code = decode_entry(raw, at)
             is_real = 0 < size_bytes < BLANK_ENTRY.size_bytes
-            if physical_offset + size_bytes > unsure_from if is_real else size_bytes <= 0 and row.sync_has_failed:
+            if (
+                physical_offset + size_bytes > unsure_from
+                if is_real
+                else size_bytes <= 0 and row.sync_error is not None
+            ):
                 if not scanned:
                     place = f"{queue.topic}/{queue.queue_id} @ {begin}"
                     raise OSError(errno.EIO, "a sync has failed: only a restart can say what is there", place)

@@ -40,6 +40,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
+    # Delayed messages wait on a disk that loses and flips what it holds: their topics, records and entries.
+    Scenario.of(
+        "what-rots-while-it-waits-holds-up-nothing-else",
+        "a delayed message that has become unreadable, or leads nowhere, keeps none that is behind it",
+        delay={"chance": (0.8, 1.0)},
+        disk=("dying-disk",),
+        recover_whole_log=(True, False, False),
+        faults={"stopped_file_system_chance": (0.0,), "lost_write_chance": (0.0, 0.1)},
+        rot={"bit_rot_chance": (1.0,), "latent_sector_error_chance": (0.0,)},
+        commit_log_bytes=(1024, 2048),
+        messages={"body_bytes_max": (0,), "property_bytes_max": (0,), "illegal_chance": (0.3, 0.5)},
+        messages_each=(8, 16),
+        lives=(3, 4),
+        endings=("stop", "stop", "crash at rest"),
+        heals=(True,),
+    ),
     # Consumer groups commit how far they came, delivery does too, and the machine dies while that is persisted.
     Scenario.of(
         "progress-survives-every-crash",

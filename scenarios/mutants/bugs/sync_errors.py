@@ -76,8 +76,8 @@ def _get_what_is_seen(
     self: Puller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
 ) -> GetMessageResult:
     for segments in (self._commit_log.queue, queue.queue):
-        bit(segments.sync_has_failed)
-        segments.sync_has_failed = False
+        bit(segments.sync_error is not None)
+        segments.sync_error = None
     return _original_get_message(self, queue, offset, max_messages, wanted)
 
 

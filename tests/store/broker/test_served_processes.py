@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ class Process:
             return client.invoke(RemotingCommand(code, 0, version=409, ext_fields=fields, body=body), 10_000)
         finally:
             client.close()
+
+    def has_logged(self, text: str) -> bool:
+        return text in self.log.read_text()
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -121,10 +125,10 @@ def test_a_broker_is_known_to_all_name_servers_that_are_there_whichever_is_away(
     assert one.end(signal.SIGKILL) == -signal.SIGKILL
     make_topic(broker, "Orders")
     until(lambda: has_route(other, "Orders"), 5)
-    until(lambda: f"name server {one.address}: cannot register" in broker.log.read_text())
+    until(partial(broker.has_logged, f"name server {one.address}: cannot register"))
     again = start("one", "--name-server", "--port", port)
     until(lambda: has_route(again, "Orders"), 30)
-    until(lambda: "registered again" in broker.log.read_text())
+    until(partial(broker.has_logged, "registered again"))
 
     assert broker.end() == 0
     until(lambda: not has_route(again, "Orders"))
@@ -283,10 +287,9 @@ def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_lif
     assert broker.ask(RequestCode(327), body=b"").code != 0
     broker.ask(RequestCode.CHECK_TRANSACTION_STATE)
     assert Path(file).read_text() == f"{SMALL}brokerName=alone\nmaxMessageSize=10\ntraceOn=false\n"
+    for line in ("INFO settings changed by 127.0.0.1:", "DEBUG 127.0.0.1:"):  # no answer waits until they are written
+        until(partial(broker.has_logged, line))
     assert broker.end(signal.SIGKILL) == -signal.SIGKILL
-    log = broker.log.read_text()
-    assert "INFO settings changed by 127.0.0.1:" in log
-    assert "DEBUG 127.0.0.1:" in log
 
     again = start("store", "--port", "0", "--config", file)
     shown = again.ask(RequestCode.GET_BROKER_CONFIG).body.decode()

@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -10,7 +11,7 @@ from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.delivery.half_message import HALF_TOPIC
-from tornlog.store.delivery.schedule import encoded_offsets
+from tornlog.store.delivery.schedule import RETRY_AFTER_ERROR_MS, encoded_offsets
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -335,7 +336,7 @@ ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
 
 @pytest.mark.parametrize(
     ("entry", "failed", "passed_over"),
-    [(ODD, False, 0), (ODD, True, 0), (LOST, False, 1), (LOST, True, 0), (BLANK, False, 1), (BLANK, True, 0)],
+    [(ODD, False, 1), (ODD, True, 0), (LOST, False, 1), (LOST, True, 0), (BLANK, False, 1), (BLANK, True, 0)],
 )
 def test_what_a_failed_sync_may_have_taken_back_is_not_passed_over(
     lab: Make, config: StoreConfig, entry: bytes, *, failed: bool, passed_over: int
@@ -365,15 +366,38 @@ def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(lab: Ma
         queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
         entry = queue.entry(0)
         assert entry is not None
+        queue.queue.sync_error = OSError(errno.EIO, "a sync that has failed")
         queue.place(0, ODD)
         world.tasks.sleep(2_000)
         queue.place(0, encode_entry(*entry))
         world.tasks.sleep(200)
         assert bodies(store) == [b"0", b"1"]
         assert store.schedule.passed_over == 0
-        assert store.shutdown()
+        assert not store.shutdown()
 
     lab().run(body)
+
+
+def test_a_hole_in_the_queue_is_synced_before_it_is_passed_over_and_the_checkpoint_does_not_outlive_that_sync(
+    lab: Make, config: StoreConfig
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed(1, b"0"))
+        world.tasks.sleep(10)
+        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+        store.flush_queues.flush_thoroughly()
+        queue.place(0, ODD)
+        bench.failures.plan("msync", queue.queue.directory)
+        world.tasks.sleep(RETRY_AFTER_ERROR_MS + 3_000)
+        assert (store.schedule.passed_over, store.schedule.offsets) == (0, {})
+        assert isinstance(store.schedule.last_error, OSError)
+        assert not store.shutdown()
+        assert store.flush_queues.last_error is store.schedule.last_error
+
+    bench.run(body)
 
 
 def test_what_is_behind_expired_entries_is_delivered_once_it_is_known_where_the_queue_begins(

@@ -233,7 +233,7 @@ def test_what_a_failed_sync_took_while_a_pull_read_it_is_not_given(reverted: Mak
             reads_records = False
 
             def matches_queue(self, tags_code: int | None, unit: object) -> bool:
-                if not store.log.sync_has_failed:
+                if store.log.sync_error is None:
                     fail(store.log)
                 return True
 

@@ -72,6 +72,8 @@ FACTS: tuple[Fact, ...] = (
          "came with 5.1.0 (#9705): 4.9.8 writes aside and renames; that it copies blindly is a deviation of its own"),
     Fact("delay-offset-not-clamped", _HAS_NOT,
          "fixed in 4.9.2 and 4.9.4 (#1869, #4004): offsets are brought into their queues at load"),
+    Fact("delay-hole-blocks-level", _HAS_NOT,
+         "DeliverDelayedMessageTimerTask goes on behind an entry where lookMessageByOffset finds no record"),
     Fact("delay-retry-skips-message", _HAS_NOT, "came with 5.0.0, gone in 5.3.3 (#9248)"),
     Fact("half-msg-immunity-double-clock", _HAS_NOT, "fixed in 4.4.0 (#544)"),
     Fact("op-queue-overflow-one", _HAS_NOT, "fixed in 4.6.0 (#549)"),
