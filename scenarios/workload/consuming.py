@@ -103,11 +103,9 @@ class Consumer:
             if not allowances.errors(self._disk):
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
-            return not allowances.sync_errors(self._disk)  # what one may have taken does not come back in this life
-        ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
-        if ends != self._queue_ends:
-            self._queue_ends = ends
-            pull.begin_again()
+            # What a failed sync may have taken does not come back in this life.
+            return self._begins_again(pull) or not allowances.sync_errors(self._disk)
+        if self._begins_again(pull):
             return True
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             put = self._put_of(raw)
@@ -127,6 +125,15 @@ class Consumer:
             self._store.world.tasks.sleep(self._idle_ms)
             self._idle_ms = min(2 * self._idle_ms, _IDLE_MS_MAX)
         return found
+
+    def _begins_again(self, pull: Pull) -> bool:
+        """Have the walk begin again if the queue has been removed since the last pull; return whether it has."""
+        ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
+        if ends == self._queue_ends:
+            return False
+        self._queue_ends = ends
+        pull.begin_again()
+        return True
 
     def _put_of(self, raw: bytes) -> PutEntry | None:
         """Return the put a record came from: its own, or one that was carried on."""

@@ -45,6 +45,25 @@ def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Ma
         assert [call for call in bench.failures.calls[:at] if "sync" in call[0]][-2:] == before
 
 
+def test_after_a_sync_that_fails_before_a_file_of_a_queue_goes_no_checkpoint_speaks_for_the_queues(
+    lab: Make, shop: Make, short: Make
+) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        found = shop(world, short()).start().put(range(46)).settle()
+        bench.failures.plan("sync", "/consumequeue/T/0/")
+        found.age(2, 9).clean()
+        assert found.queue_bases() == [0, 10, 20, 30, 40]
+        before = found.store.checkpoint.logics_msg_timestamp_ms
+        found.put(range(46, 50)).settle()
+        assert not found.store.shutdown()
+        assert isinstance(found.store.flush_queues.last_error, OSError)
+        assert found.store.checkpoint.logics_msg_timestamp_ms == before
+
+    bench.run(body)
+
+
 def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(lab: Make, shop: Make, short: Make) -> None:
     def body(world: World) -> None:
         found = shop(world, short()).start().put(range(30)).settle()
