@@ -101,4 +101,17 @@ SCENARIOS: tuple[Scenario, ...] = (
         sync_ms_max=(10,),
         endings=("crash in traffic",),
     ),
+    # Syncs fail, the file system shows again what the disk has, and consumers come late.
+    Scenario.of(
+        "what-a-failed-sync-took-is-given-to-nobody",
+        "a consumer that comes after a failed sync is given no byte of what it took back, and passes over no message",
+        disk=("btrfs",),
+        sync_flush=(False, False, True),
+        faults={"failed_sync_chance": (0.1, 0.3), "failed_write_back_chance": (0.0, 0.0, 0.1)},
+        disturbances={"paused_task_chance": (1.0,)},
+        consumers=(2, 3),
+        pauses={"chance": (0.5,)},
+        messages_each=(8, 16),
+        lives=(1, 2),
+    ),
 )
