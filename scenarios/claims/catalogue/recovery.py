@@ -86,7 +86,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The kernel fails to write back what a process had written that is dead by then: who starts next is told, once.
     Scenario.of(
         "recovery-vouches-for-nothing-that-was-not-written-back",
-        "what the kernel failed to write back before a start is not taken for durable by it, and lost by the next crash",
+        "what the kernel failed to write back before a start, that start does not take for durable",
         sync_flush=(True, False),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         faults={"failed_write_back_chance": (0.1, 0.3)},
