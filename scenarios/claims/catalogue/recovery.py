@@ -83,7 +83,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("process-kill", "nothing-lost"),
         ),
     ),
-    # The kernel fails to write back what a process had written that is dead by then: who starts next is told, once.
+    # The kernel fails to write back what a dead process had written, and reports it once, to the next one that syncs.
     Scenario.of(
         "recovery-vouches-for-nothing-that-was-not-written-back",
         "what the kernel failed to write back before a start, that start does not take for durable",
