@@ -30,6 +30,7 @@ _RUN_MARKS: dict[str, str] = {
     "sent to another broker": "a producer that one broker had not answered went on at another",
     "another name server": "a client turned to another name server, for one had not answered",
     "decided when asked": "a producer that was asked about a half message said what is to become of it",
+    "check resumed": "an operator had a half message that was given up asked about again",
 }
 
 MARKS: dict[str, str] = {**STORE_MARKS, **_RUN_MARKS}

@@ -1,10 +1,16 @@
-"""The people who run a store: one has old messages deleted, one finds room for a full disk, one persists by hand."""
+"""The people who run a store.
 
-from collections.abc import Callable, Iterable
+One has old messages deleted, one finds room for a full disk, one persists by hand, one has producers asked again about
+what was given up.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
+from ...store.delivery.transaction_service import TransactionalMessageService
+from ...store.errors import StoreError
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.running_flags import Refusal
@@ -12,7 +18,7 @@ from ..oracle import allowances
 from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status
-from ..oracle.ledger import Ledger
+from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, Ledger
 
 _HOUR_MS = 3_600_000
 _ROUNDS_MAX = 4
@@ -28,6 +34,8 @@ _EASED_PERCENTS = (50, 74, 76, 84)
 75 % in RocketMQ, and up to that of 85 % where puts are taken."""
 _LOOK_MS = 500
 """How often somebody looks at a disk that is short of room."""
+_RESUME_CHANCE = 0.5
+"""Of a half message that was given up, each time that somebody looks, to be asked about again."""
 
 
 def retention_operator(
@@ -125,6 +133,44 @@ def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Call
             other.join(None)
 
     return operate
+
+
+def resuming_operator(
+    store: MessageStore,
+    transactions: TransactionalMessageService,
+    stream: Stream,
+    called_off: Callable[[int | None], bool],
+    note: Callable[[], None],
+) -> Callable[[], None]:
+    """Return a task that has some of the half messages that were given up asked about again, until it is called off.
+
+    called_off: as `retention_operator` has it; note: called when one is to be asked about again.
+    """
+
+    def operate() -> None:
+        while not called_off(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms")):
+            with suppress(StoreError, OSError):  # the disk, or a stop; there will be another look
+                for log_offset in _given_up(store):
+                    if stream.chance(_RESUME_CHANCE, "resume") and transactions.resume(log_offset) is None:
+                        note()
+
+    return operate
+
+
+def resume_all(store: MessageStore, transactions: TransactionalMessageService) -> int:
+    """Have every half message that was given up, and may be undecided, asked about again; return how many there are."""
+    return sum(transactions.resume(log_offset) is None for log_offset in _given_up(store))
+
+
+def _given_up(store: MessageStore) -> Iterator[int]:
+    """Yield where in the log the half messages are that were given up, as far as anybody can see them."""
+    offset = max(store.get_min_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, 0), 0)
+    while offset < store.get_max_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, 0):
+        found = store.get_message(CHECKED_TOO_OFTEN_TOPIC, 0, offset)
+        yield from found.physical_offsets
+        if found.next_begin_offset <= offset:
+            return
+        offset = found.next_begin_offset
 
 
 def room_operator(

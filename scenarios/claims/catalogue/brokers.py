@@ -85,6 +85,20 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0)},
         ),
     ),
+    # Questions are lost until nobody asks any more; operators have what was given up asked about again.
+    Scenario(
+        "what-was-given-up-can-be-decided-after-all",
+        "a half message that was given up is asked about again where an operator wants that, and its decision counts",
+        BROKER.replace(
+            producers=(1, 2),
+            consumers=(0, 1),
+            messages_each=(2, 4),
+            transactions={"chance": (0.5, 1.0)},
+            network={**TROUBLED, "one_way_chance": (0.05, 0.1), "partition_ms_max": (20_000,)},
+            heals=(True,),
+            broker={"resumes_checks": (True,), "rest_ms_max": (30_000,), "client_death_chance": (0.0, 0.3)},
+        ),
+    ),
     # Producers decide half messages over a bad network, and are asked about those whose decision was lost.
     Scenario(
         "transactions-survive-the-network",

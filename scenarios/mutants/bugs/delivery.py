@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ....store.delivery import half_message, schedule, transaction_check
+from ....store.delivery import half_message, schedule, transaction_check, transaction_service
 from ....store.delivery.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfMessage, again
 from ....store.delivery.redirect import delivered
 from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
@@ -128,6 +128,22 @@ DELAY_ROTTEN_COPY_BLOCKS_LEVEL = Mutant(
         endings=("stop", "crash at rest"),
         heals=(True,),
     ),
+)
+
+
+# resumed-is-given-up-again: an operator has a half message that was given up asked about again, and it still counts as
+# often asked as it was.
+def _as_often_as_it_was(given_up: MessageRecord) -> Message:
+    bit()
+    return again(HalfMessage.of(given_up), HALF_TOPIC, {})
+
+
+RESUMED_IS_GIVEN_UP_AGAIN = Mutant(
+    "resumed-is-given-up-again",
+    "a half message that an operator has asked about again is given up at once",
+    (Patch(transaction_service, "resumed", _as_often_as_it_was),),
+    ("TX",),
+    SCENARIOS["what-was-given-up-can-be-decided-after-all"].ranges,
 )
 
 

@@ -1,7 +1,8 @@
 """A broker's node: a machine through all its lives. A run has one master at least, and may have others, and slaves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ....faults.disk.disk import Disk
@@ -121,10 +122,8 @@ class BrokerNode:
         """Whether the newest life's store has given its files back."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
-        self._operator: Task | None = None
-        """Who has old segments deleted in the newest life, if anybody does."""
-        self._closing: Signal | None = None
-        """What tells that operator that the broker stops."""
+        self._operators: dict[str, tuple[Task, Signal]] = {}
+        """Who looks after the broker in its newest life, and what calls each of them off."""
 
     def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         """Be a certain broker from the next life on; others: those beside it."""
@@ -189,7 +188,7 @@ class BrokerNode:
         self.store = None
         machine.at_death.append(self._note_death)
         self._has_shut_down = False
-        self._operator = self._closing = None
+        self._operators = {}
 
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
@@ -217,9 +216,31 @@ class BrokerNode:
         server.start(sends.watched(broker.routes()), on_channel_closed=closed, on_response=answered)
         if self._plan.retention.deletes_segments and not self.is_slave:  # on slaves nothing is ever old enough
             stream = self._settling.streams(f"{machine.name}/retention")
-            closing = self._closing = machine.tasks.signal("retention operator")
-            operator = operators.retention_operator(self.loaded, stream, closing.wait)
-            self._operator = machine.tasks.spawn("retention operator", operator)
+            self._hire("retention operator", partial(operators.retention_operator, self.loaded, stream))
+        if self._plan.broker.resumes_checks:
+            stream, note = self._settling.streams(f"{machine.name}/resumed"), self._note_resumed
+            resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
+            self._hire("resuming operator", resuming)
+
+    def _hire(self, name: str, work: Callable[[Callable[[int | None], bool]], Callable[[], None]]) -> None:
+        machine, _, _ = self.running
+        closing = machine.tasks.signal(name)
+        self._operators[name] = machine.tasks.spawn(name, work(closing.wait)), closing
+
+    def _call_off(self, name: str) -> None:
+        """Have an operator end what it does, and go."""
+        task, closing = self._operators.pop(name)
+        closing.notify()
+        task.join(None)
+
+    def _note_resumed(self, count: int = 1) -> None:
+        self.clients.hits["check resumed"] += count
+
+    def resume_all(self) -> None:
+        """Have all half messages that were given up asked about again, and no other any more."""
+        broker, store = self._loaded
+        self._call_off("resuming operator")
+        self._note_resumed(operators.resume_all(store, broker.transactions))
 
     def _make_topics(self, broker: Broker) -> None:
         """Have every topic of users, as an operator makes it at each broker of a cluster."""
@@ -232,10 +253,8 @@ class BrokerNode:
         machine, disk, _ = self.running
         assert self._server is not None, "it has been started"
         assert self._broker is not None, "it has been started"
-        if self._operator is not None:
-            assert self._closing is not None, "who can end can be called off"
-            self._closing.notify()
-            self._operator.join(None)
+        for name in tuple(self._operators):
+            self._call_off(name)
         self._broker.held_pulls.release()
         if not self._server.shutdown() and not allowances.delays(disk, self._plan):
             summary = "requests are not answered at a stop"
@@ -346,7 +365,7 @@ class BrokerNode:
         self._recovered(broker, disk)
         records = read_store(broker.own_store).records
         if settled and not self.is_slave:
-            self._judge.report(self.clients.check_decided(records))
+            self._judge.report(self.clients.check_decided(records, resumed=self._plan.broker.resumes_checks))
         if shown and not self.is_slave:
             self._judge.report(self.clients.check_shown(records))
 

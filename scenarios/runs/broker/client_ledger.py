@@ -404,8 +404,11 @@ class ClientLedger:
                 summary = f"{name_in(record.body)} at {place} was never given to a consumer that dealt with it"
                 yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
 
-    def check_decided(self, records: list[FoundRecord]) -> Iterator[Violation]:
-        """Yield every message that waits, now that none may: half ones are committed or, if excused, given up."""
+    def check_decided(self, records: list[FoundRecord], *, resumed: bool = False) -> Iterator[Violation]:
+        """Yield every message that waits, now that none may: half ones are committed or, if excused, given up.
+
+        resumed: whether in the end all that had been given up was asked about again, which ends excuses.
+        """
         committed = {name_in(found.body) for found in records if is_of_users(found.record.topic)}
         given_up = {name_in(found.body) for found in records if found.record.topic == GIVEN_UP_TOPIC}
         for name in self._owed_halves():
@@ -417,7 +420,7 @@ class ClientLedger:
                     yield Violation("SCHED", summary, field="delivery", expected="delivered", found="waiting")
                 continue
             tried("TX")
-            is_decided = name in committed or (name in given_up and not send.is_insisted_on)
+            is_decided = name in committed or (name in given_up and not send.is_insisted_on and not resumed)
             if send.commits and not is_decided:
                 found = "given up" if name in given_up else "undecided"
                 summary = f"{name} was to be committed"

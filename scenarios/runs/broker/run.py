@@ -350,6 +350,10 @@ class BrokerRun(Execution):
         self._await(self._unanswered, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
             self._director.tasks.sleep(DECIDED_MS)
+            if self._plan.broker.resumes_checks:
+                master = self._nodes[0]
+                self._run_on(master.running[0], "resume", master.resume_all)
+                self._director.tasks.sleep(DECIDED_MS)
         if self._plan.delay.chance:
             self._director.tasks.sleep(DELIVERED_MS)
         self._await(self._behind, "consumers do not catch up", "delivery", "all queues")

@@ -74,6 +74,8 @@ FACTS: tuple[Fact, ...] = (
          "fixed in 4.9.2 and 4.9.4 (#1869, #4004): offsets are brought into their queues at load"),
     Fact("delay-hole-blocks-level", _HAS_NOT,
          "DeliverDelayedMessageTimerTask goes on behind an entry where lookMessageByOffset finds no record"),
+    Fact("resumed-is-given-up-again", _HAS_NOT,
+         "AdminBrokerProcessor.resumeCheckHalfMessage sets TRANSACTION_CHECK_TIMES to 0"),
     Fact("delay-retry-skips-message", _HAS_NOT, "came with 5.0.0, gone in 5.3.3 (#9248)"),
     Fact("half-msg-immunity-double-clock", _HAS_NOT, "fixed in 4.4.0 (#544)"),
     Fact("op-queue-overflow-one", _HAS_NOT, "fixed in 4.6.0 (#549)"),
