@@ -11,6 +11,23 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         consumers=(0, 1),
     ),
+    # The power goes right after a clean stop, and the next start reads three segments, where few queues have a record.
+    Scenario.of(
+        "a-clean-stop-leaves-no-queue-to-the-page-cache",
+        "behind a clean stop a power cut takes no entry, of the queues either that the next start does not look at",
+        endings=("stop",),
+        disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+        recover_whole_log=(False,),
+        flush={"thorough_interval_ms": (2000, 10_000)},
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        topics=(2, 4),
+        queues_per_topic=(2, 4),
+        commit_log_bytes=(1024,),
+        messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+        messages_each=(16,),
+        consumers=(0, 1),
+        lives=(2, 3),
+    ),
     # The store is stopped while producers put, consumers walk and users look messages up.
     Scenario.of(
         "a-stop-under-load-keeps-every-answer",
