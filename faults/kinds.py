@@ -297,6 +297,13 @@ class FaultKind(StrEnum):
         "EIO of an unlink, before it has any effect (failed_removal_chance)",
         "unlink(2), ERRORS: EIO, EBUSY",
     )
+    FAILED_RENAME = _write(
+        "failed rename",
+        "a file could not be given another name, and has the one that it had",
+        "the directories' blocks cannot be written, or the new name needs one and none is left",
+        "EIO of a rename, before it has any effect (failed_rename_chance)",
+        "rename(2), ERRORS: EIO, ENOSPC",
+    )
     LATENT_SECTOR_ERROR = _read(
         "latent sector error",
         "somebody needed a sector that could not be read",

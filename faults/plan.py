@@ -16,7 +16,7 @@ FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 _PASSING = (
     *("failed_sync_chance", "failed_write_back_chance", "failed_directory_sync_chance", "slow_sync_chance"),
     *("failed_write_chance", "short_write_chance", "failed_read_chance", "failed_map_chance", "failed_lookup_chance"),
-    *("failed_removal_chance", "failed_page_in_chance", "slow_page_in_chance"),
+    *("failed_removal_chance", "failed_rename_chance", "failed_page_in_chance", "slow_page_in_chance"),
     *("failed_creation_chance", "failed_extend_chance", "slow_io_chance", "stall_chance"),
 )
 """What an operation meets or does not, and the next one need not."""
@@ -52,6 +52,8 @@ class FaultPlan:
     """Of a look through a map at pages that the system may have let go, by those whom it is to strike."""
     failed_removal_chance: float = 0.0
     """Of removing a file's name."""
+    failed_rename_chance: float = 0.0
+    """Of giving a file another name."""
     refused_lock_chance: float = 0.0
     """Of a map, not to be kept in memory by the system."""
     failed_creation_chance: float = 0.0

@@ -346,6 +346,7 @@ class SimFiles:
         if names[old] == names.get(new):  # two names of one file: rename(2) does nothing then
             return
         injector = self._injector
+        injector.fail_by_chance(injector.faults.failed_rename_chance, FaultKind.FAILED_RENAME, old)
         number = injector.begin_atomic(self._machine, "rename", old)
         self._names.rename(number, old, new)
         if injector.damage:  # under both names from now on: a crash may take the rename back

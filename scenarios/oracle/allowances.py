@@ -17,6 +17,7 @@ OTHER_ERRORS = (
     "failed page-in",
     "failed look-up",
     "failed removal",
+    "failed rename",
     "latent sector error",
     "hole without room",
     "out of memory",

@@ -102,6 +102,17 @@ def remove_often(rig: Rig) -> None:
     rig.run(body)
 
 
+def rename_often(rig: Rig) -> None:
+    """Make a file and give it another name, again and again, whatever comes of it."""
+
+    def body() -> None:
+        for _ in range(20):
+            rig.files.write("/aside", b"")
+            tolerate(lambda: rig.files.rename("/aside", "/current"))
+
+    rig.run(body)
+
+
 def look_often(rig: Rig) -> None:
     """Look at what is durable through a map, again and again, whatever comes of it."""
 
@@ -267,6 +278,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "slow page-in": Twin(look_often, FaultPlan(slow_page_in_chance=0.3)),
     "failed look-up": Twin(read_often, FaultPlan(failed_lookup_chance=0.3)),
     "failed removal": Twin(remove_often, FaultPlan(failed_removal_chance=0.3)),
+    "failed rename": Twin(rename_often, FaultPlan(failed_rename_chance=0.3)),
     "failed extend": Twin(read_often, FaultPlan(failed_extend_chance=0.3)),
     "slow IO": Twin(read_often, FaultPlan(slow_io_chance=0.3)),
     "stalled device": Twin(read_often, FaultPlan(stall_chance=0.3)),

@@ -136,6 +136,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "failed_map_chance": (0.0, 0.0, 0.05),
                 "failed_lookup_chance": (0.0, 0.0, 0.02),
                 "failed_removal_chance": (0.0, 0.0, 0.1),
+                "failed_rename_chance": (0.0, 0.0, 0.1),
                 "slow_sync_chance": (0.0, 0.1),
                 "slow_io_chance": (0.0, 0.0, 0.1),
                 "stall_chance": (0.0, 0.0, 0.01),

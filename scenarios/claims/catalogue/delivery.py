@@ -74,6 +74,6 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("stop and damaged progress",) * 2,
         ),
         attribute_points=(False, True),
-        faults={"failed_sync_chance": (0.0, 0.0, 0.03)},
+        faults={"failed_sync_chance": (0.0, 0.0, 0.03), "failed_rename_chance": (0.0, 0.0, 0.3)},
     ),
 )

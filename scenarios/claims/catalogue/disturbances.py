@@ -57,6 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "failed_map_chance": (0.0, 0.0, 0.0, 0.05),
             "failed_lookup_chance": (0.0, 0.0, 0.0, 0.02),
             "failed_removal_chance": (0.0, 0.0, 0.0, 0.2),
+            "failed_rename_chance": (0.0, 0.0, 0.0, 0.2),
             "refused_lock_chance": (0.0, 0.0, 0.3),
             "failed_creation_chance": (0.0, 0.0, 0.0, 0.2),
             "failed_extend_chance": (0.0, 0.0, 0.0, 0.1),

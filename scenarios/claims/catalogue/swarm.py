@@ -77,6 +77,7 @@ _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     "failing page-ins": {"faults": {"failed_page_in_chance": (0.05, 0.3)}},
     "failing look-ups": {"faults": {"failed_lookup_chance": (0.02, 0.1)}},
     "failing removals": {"faults": {"failed_removal_chance": (0.3, 0.7)}},
+    "failing renames": {"faults": {"failed_rename_chance": (0.1, 0.5)}},
     "failing creations": {"faults": {"failed_creation_chance": (0.2,)}},
     "failing growth": {"faults": {"failed_extend_chance": (0.1,)}},
     "sparse files": {"faults": {"sparse": (True,)}},

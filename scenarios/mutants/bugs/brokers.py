@@ -22,6 +22,7 @@ from ....store.formats.side_json import encode_side_json
 from ....store.message import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
 from ....store.queues.dispatch import ArrivalNotifier
 from ....store.side_file import SideFile
+from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import Mutant, Patch, bit
 
@@ -122,6 +123,27 @@ SIDE_FILE_FAILED_ONCE = Mutant(
         faults={"failed_write_chance": (0.3,)},
         broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2_000,)},
     ),
+)
+
+
+# side-file-goes-on-from-the-old: a side file that could not be replaced goes on from the version before. If that has
+# its other name already, each attempt to come fails at it.
+def _store_from_the_old(self: SideFile, content: bytes) -> bool:
+    old = self._content
+    try:
+        return _original_store(self, content)
+    except OSError:
+        bit(old is not None)
+        self._content = old
+        raise
+
+
+SIDE_FILE_GOES_ON_FROM_THE_OLD = Mutant(
+    "side-file-goes-on-from-the-old",
+    "a side file whose replacement failed half-way is never replaced again",
+    (Patch(SideFile, "store", _store_from_the_old),),
+    ("QUIET", "META"),
+    SCENARIOS["progress-survives-every-crash"].ranges.replace(faults={"failed_rename_chance": (0.3,)}),
 )
 
 

@@ -55,6 +55,18 @@ def test_a_name_whose_removal_fails_is_still_there_and_goes_the_next_time(make_r
     assert rig.files.status("/d/a") is None
 
 
+def test_a_rename_that_fails_leaves_both_names_as_they_were(make_rig: Callable[..., Any]) -> None:
+    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_rename_chance=1.0))
+    with pytest.raises(OSError, match="Input/output"):
+        rig.files.rename("/d/a", "/d/b")
+    assert (rig.files.read("/d/a"), rig.files.status("/d/b")) == (b"abc", None)
+    assert dict(rig.injected) == {"failed rename": 1}
+
+    with rig.disk.with_faults(failed_rename_chance=0.0):
+        rig.files.rename("/d/a", "/d/b")
+    assert (rig.files.status("/d/a"), rig.files.read("/d/b")) == (None, b"abc")
+
+
 def test_a_map_that_fails_makes_no_file(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_map_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):

@@ -183,7 +183,7 @@ FACTS: tuple[Fact, ...] = (
         "queue-flush-ten-times-too-slow",
         "queue-position-read-after-flush", "queue-sync-error-forgotten", "recovery-sync-error-retried",
         "retention-ten-times-too-slow", "row-read-by-index",
-        "segment-removed-half-dispatched", "side-file-failed-once", "silent-queue-not-recovered",
+        "segment-removed-half-dispatched", "side-file-failed-once", "side-file-goes-on-from-the-old", "silent-queue-not-recovered",
         "slave-begins-at-undurable", "slave-gets-what-is-not-durable", "slave-reconnects-ten-times-too-late",
         "slave-reports-undurable",
         "slave-timeout-degrades", "stop-forgets-progress", "stop-leaves-index-unsynced", "stop-syncs-whole-pages",
