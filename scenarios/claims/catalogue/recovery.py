@@ -95,4 +95,17 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
         lives=(3, 4),
     ),
+    # Recovery removes segments behind its cut, and dies in the midst of it, time and again.
+    Scenario.of(
+        "a-cut-that-is-cut-short-leaves-no-gap",
+        "however far a recovery got in removing what it had cut, the next one opens what is left",
+        sync_flush=(False,),
+        disk=("strict-posix",),
+        commit_log_bytes=(1024,),
+        messages={"body_bytes_max": (300, 700)},
+        messages_each=(16,),
+        endings=("crash at rest", *("crash in load",) * 2),
+        consumers=(0,),
+        lives=(3, 4),
+    ),
 )

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
-from ....store.log.segment_queue import SegmentQueue
+from ....store.log.segment_queue import SegmentQueue, directory_of
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -129,4 +130,29 @@ TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
         lives=(2, 3),
         endings=("crash in traffic", "crash at rest"),
     ),
+)
+
+
+# cut-synced-once: recovery removes all segments behind its cut, and syncs their directory once. If it dies before, any
+# of the removals may be undone, and what is left has a gap.
+_original_truncate = SegmentQueue.truncate
+
+
+def _truncate_with_one_sync(self: SegmentQueue, offset: int) -> bool:
+    gone = [segment.file.path for segment in self.segments if segment.base_offset > offset]
+    for path in reversed(gone):
+        self._world.files.unlink(path)
+    bit(len(gone) > 1)
+    self.segments = self.segments[: len(self.segments) - len(gone)]
+    for directory in sorted({directory_of(path) for path in gone}):
+        self._world.files.sync_directory(directory)
+    return _original_truncate(self, offset) or bool(gone)
+
+
+CUT_SYNCED_ONCE = Mutant(
+    "cut-synced-once",
+    "a recovery that dies while it removes segments leaves a gap that no start opens",
+    (Patch(SegmentQueue, "truncate", _truncate_with_one_sync),),
+    ("START",),
+    SCENARIOS["a-cut-that-is-cut-short-leaves-no-gap"].ranges,
 )
