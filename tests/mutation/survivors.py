@@ -125,12 +125,76 @@ SURVIVORS: dict[str, str] = {
         "gap: the flusher would have to read the store time in the one switch between the two: one seed in some 1,500 "
         "breaks CKPT"
     ),
+    "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
+        "gap: another refusal would have to be noted between the reading of the flags and their replacement"
+    ),
+    "drop-lock:segment_queue.SegmentQueue.remove_in_use#1": (
+        "equivalent: assigning is one step, and nobody else replaces the row of a queue that is removed"
+    ),
+    "drop-sync:checkpoint.StoreCheckpoint.queues_begin_again#1": (
+        "gap: the machine would have to lose its power in the very load that has removed files of queues"
+    ),
+    "drop-sync:index_service.IndexFiles.make_full_durable#1": (
+        "equivalent: the checkpoint does not speak for a file that was not synced, and a load builds that again"
+    ),
+    "drop-sync:segment_queue.SegmentQueue.make_second_durable#2": (
+        "gap: a crash would have to take the name of a queue's file after the one in front of it is gone"
+    ),
+    "forget-state:cleaning.RetentionService.delete_manually#1": (
+        "equivalent: the next pass deletes, up to an interval later"
+    ),
+    "forget-state:flush.FlushRealTimeService.start#2": "equivalent: the first thorough flush comes earlier",
+    "forget-state:message_store.MessageStore.recover#3": (
+        "equivalent: until the first record is dispatched the checkpoint lags"
+    ),
+    "forget-state:segment_queue.SegmentQueue.load#2": (
+        "gap: a crash would have to leave a half-made file of a queue that has entries in it"
+    ),
+    "negate-condition:transient_pool.TransientStorePool.borrow#1": (
+        "equivalent: segments do without a buffer, and puts are seen and durable no later"
+    ),
+    "off-by-one:index_recovery.IndexRecovery._keep#2": "equivalent: only a mark is hit that should not be",
+    "off-by-one:segment_queue.SegmentQueue.truncate#2": "equivalent: a position is set to where it is",
+    "off-by-one:transaction_queues.pull_from#3": (
+        "gap: an answer would have to reach behind the end of a pass, as numbers that the half queue "
+        "skips have it: a mutant of its own does"
+    ),
+    "off-by-one:transient_pool.BufferedSegment._write#2": "equivalent: only a mark is hit that should not be",
+    "stale-position:message_store.MessageStore._require_readable#1": (
+        "equivalent: a refusal that comes while a reader asks counts from the next one on"
+    ),
+    "stale-position:schedule.ScheduleMessageService._deliver_level#1": (
+        "equivalent: dispatch wakes delivery for what it has not seen the end of"
+    ),
+    "swap:flush_queues.FlushConsumeQueueService.flush_thoroughly#1": (
+        "gap: another task would have to meet a failed sync of a queue while all queues are flushed"
+    ),
+    "swap:index_service.IndexFiles.sync_names#1": "equivalent: who asks goes on only after both syncs",
+    "swap:message_store.MessageStore._lock_directory#1": ("equivalent: nobody needs the lock's file after a crash"),
+    "swap:segment.Segment.set_positions#1": (
+        "equivalent: recovery is alone, and nobody reads the one position without the other"
+    ),
+    "drop-step:allocate.AllocateMappedFileService.finish#2": (
+        "equivalent: the next load takes it for a segment that was made ahead of use"
+    ),
+    "drop-step:segment_queue.SegmentQueue.load#1": (
+        "equivalent: who makes a segment removes what is in its place, and each load passes over it"
+    ),
+    "ignore-error:transient_pool.CommitRealTimeService.commit#1": (
+        "equivalent: the buffer still has it, and the next commit writes it again"
+    ),
+    "forget-state:dispatch.DispatchService.dispatch_available#2": (
+        "gap: dispatch would have to fail as often in all as it may in a row"
+    ),
 }
 """By id."""
 
 _NO_SUCH_DELAY = "nobody delays a message to a topic that none can be delivered to"
 _NO_FOREIGN_NAME = "no foreign name is in a directory"
 _NO_REFUSAL = "no disk of its component's runs refuses to remove a file"
+_NO_SLAVE = "only a slave comes there, and its component's runs have none"
+_NO_CORE = "runs take records one by one, for a simulated world has no core"
+_NO_WRONG_NUMBER = "no record of its component's runs has a number that cannot be its own"
 
 UNREACHED: dict[str, str] = {
     "forget-state:flush.GroupCommitRequest.look#1": "only a broker's sends look, and its runs are of another component",
@@ -146,5 +210,46 @@ UNREACHED: dict[str, str] = {
     "negate-condition:cleaning.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
     "off-by-one:consume_queue.ConsumeQueue.put_extended#1": "no queue of a run has an extension",
     "stale-position:consume_queue.ConsumeQueue.fill_blank#1": "no queue begins in its middle while the store runs",
+    "drop-lock:allocate.AllocateMappedFileService.begin_at#2": _NO_SLAVE,
+    "drop-step:allocate.AllocateMappedFileService.begin_at#1": _NO_SLAVE,
+    "off-by-one:allocate.AllocateMappedFileService.begin_at#1": _NO_SLAVE,
+    "drop-notice:commit_log.CommitLog.append_replicated#1": _NO_SLAVE,
+    "stale-position:commit_log.CommitLog._begins_at#1": _NO_SLAVE,
+    "drop-write:schedule.ScheduleMessageService.take_over#1": _NO_SLAVE,
+    "drop-lock:transaction_service.TransactionalMessageService.resume#1": (
+        "only operators of brokers resume, and its runs are of a lone store"
+    ),
+    "drop-notice:message_store.MessageStore._on_committed#1": "every store of a run flushes at its interval",
+    "drop-step:consume_queue.ConsumeQueue.remove#1": "no queue of a run has an extension",
+    "drop-step:dispatch.DispatchService._take_plain#1": _NO_CORE,
+    "forget-state:dispatch.DispatchService._take_plain#1": _NO_CORE,
+    "skip-advance:index_file.IndexFile._write_built#1": _NO_CORE,
+    "drop-step:index_service.IndexService._make_file#2": "no disk of its component's runs refuses to make a file",
+    "drop-step:segment_queue.SegmentQueue.remove_in_use#1": "no queue is removed that has two files",
+    "drop-step:transaction_check.TransactionalMessageCheckService._pay_owed#1": (
+        "no put of an op fails in its component's runs"
+    ),
+    "drop-write:allocate.AllocateMappedFileService.make#1": "no file is in the place of a new segment",
+    "ignore-error:checkpoint.StoreCheckpoint.load#1": "nobody damages a checkpoint in its component's runs",
+    "ignore-error:cleaning.CleanConsumeQueue._remove#1": _NO_REFUSAL,
+    "ignore-error:consume_queue.ConsumeQueue._check_place#1": _NO_WRONG_NUMBER,
+    "off-by-one:consume_queue.ConsumeQueue._check_place#2": _NO_WRONG_NUMBER,
+    "ignore-error:recovery.Recovery._begin#2": _NO_WRONG_NUMBER,
+    "ignore-error:segment_queue.SegmentQueue.make_second_durable#1": "no sync of a file fails in its component's runs",
+    "ignore-error:service.Service._run#1": "no service ends by an error",
+    "ignore-error:transaction_check.TransactionalMessageCheckService._put_question#1": (
+        "nobody who is asked raises an error"
+    ),
+    "ignore-error:transient_pool.BufferedSegment._write#1": "no write writes nothing",
+    "negate-condition:segment_queue.SegmentDirectories.path#2": "no log lies in several directories",
+    "short-by-one:dispatch.DispatchService.dispatch_available#1": _NO_SLAVE,
+    "skip-advance:dispatch.DispatchService.dispatch_available#1": _NO_SLAVE,
+    "drop-notice:message_store.MessageStore.follow#1": (_NO_SLAVE),
+    "drop-step:consume_queue.ConsumeQueue.fill_blank#1": ("no queue begins in its middle while the store runs"),
+    "forget-state:dispatch.DispatchService.dispatch_available#1": (_NO_SLAVE),
+    "ignore-error:segment_queue.SegmentQueue.flush#1": ("no sync of a file fails in its component's runs"),
+    "off-by-one:consume_queue.QueueSegments.is_expendable#1": ("no whole file of a queue is behind a half-made one"),
+    "short-by-one:dispatch.DispatchService._take_plain#1": (_NO_CORE),
+    "ignore-error:segment_queue.SegmentQueue.sync_page#1": ("no delay queue of its component's runs lacks an entry"),
 }
 """By id: code that no run comes to, and what would have to happen. The next site in line is hunted in its place."""
