@@ -64,10 +64,11 @@ class ReplicaLog:
             raise DivergedError(self._log.max_offset, expected, f"damage here: {self._damage}")
         last = self._log.max_offset if self._last_record is None else self._last_record
         first = max(self._log.min_offset, 1)  # in front of its first segment a log has nothing to keep
-        self._expected = max(min(last, kept_offset), first) if self._log.max_offset else 0
+        end = self._log.max_offset
+        self._expected = max(min(last, kept_offset), first) if end else 0
         self._begun = False
         self._heartbeats = 0
-        self._forget_pending()
+        self._forget_pending(end)  # what is in front of it will be compared
         return self._expected
 
     @property
@@ -106,7 +107,7 @@ class ReplicaLog:
             expected = f"files of {self._log.segment_bytes} bytes"
             raise DivergedError(piece.log_offset, expected, "a file that begins here")
         self._expected = piece.log_offset
-        self._forget_pending()
+        self._forget_pending(piece.log_offset)
         hit("slave begins empty")
 
     def _note_heartbeat(self) -> None:
@@ -184,9 +185,8 @@ class ReplicaLog:
             expected, found = f"{error.field} {error.expected}", f"{error.field} {error.found}"
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
-    def _forget_pending(self, end_offset: int | None = None) -> None:
+    def _forget_pending(self, end_offset: int) -> None:
         """Have nothing pending behind the log's end, where sectors count from the file's begin."""
-        end_offset = self._expected if end_offset is None else end_offset
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)
 

@@ -8,6 +8,7 @@ import pytest
 from tornlog.store.config import BrokerRole, StoreConfig
 from tornlog.store.errors import DivergedError
 from tornlog.store.formats.replication import TransferPiece
+from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 from tornlog.store.replication.replica_log import ReplicaLog, last_record_offset
@@ -121,6 +122,30 @@ def test_a_slave_asks_for_no_more_than_it_keeps(master: MessageStore, slave: Mes
     ship(log, data, second, len(data), 1000)
     assert log.is_verified
     assert log_bytes(slave) == data
+
+
+@pytest.mark.parametrize("is_sector_end", [False, True])
+def test_what_comes_behind_a_compared_record_is_torn_where_sectors_of_its_file_end(
+    master: MessageStore, slave: MessageStore, *, is_sector_end: bool
+) -> None:
+    begin = master.log.max_offset
+    master.put_message(Message.of("T", b"body", properties={"KEYS": "k" * 1_200}))
+    data = bytearray(log_bytes(master))
+    log = ReplicaLog(slave.commit_log)
+    log.begin(EVERYTHING)
+    ship(log, bytes(data), 0, begin)
+    again = log.begin(EVERYTHING)
+    assert again % 512 != begin % 512
+
+    key = data.index(b"k" * 1_200)
+    # The byte in front of a sector's end; or where one would be if the record lay where the compared one does.
+    data[next(at for at in range(key, len(data)) if (at + 1 + (0 if is_sector_end else again - begin)) % 512 == 0)] = 0
+    if is_sector_end:
+        with pytest.raises(DivergedError, match="properties"):
+            ship(log, bytes(data), again, len(data))
+    else:
+        ship(log, bytes(data), again, len(data))
+        assert log_bytes(slave) == data
 
 
 def begun(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
