@@ -21,7 +21,7 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
     "drop-lock:index_service.IndexFiles.delete_expired#2": (
         "gap: nothing expires in its component's runs; where it does, a new file would have to be made between the "
-        "reading of the row and its replacement: one seed in some 1,500 breaks CLEAN"
+        "reading of the row and its replacement: shipped scenarios find it"
     ),
     "drop-lock:index_service.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
@@ -148,7 +148,7 @@ SURVIVORS: dict[str, str] = {
         "equivalent: until the first record is dispatched the checkpoint lags"
     ),
     "forget-state:segment_queue.SegmentQueue.load#2": (
-        "gap: a crash would have to leave a half-made file of a queue that has entries in it"
+        "gap: in its component's runs no crash leaves a half-made file of a queue with entries; shipped scenarios find it"
     ),
     "negate-condition:transient_pool.TransientStorePool.borrow#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
@@ -156,8 +156,7 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:index_recovery.IndexRecovery._keep#2": "equivalent: only a mark is hit that should not be",
     "off-by-one:segment_queue.SegmentQueue.truncate#2": "equivalent: a position is set to where it is",
     "off-by-one:transaction_queues.pull_from#3": (
-        "gap: an answer would have to reach behind the end of a pass, as numbers that the half queue "
-        "skips have it: a mutant of its own does"
+        "gap: in its component's runs no answer reaches behind the end of a pass; shipped scenarios find it"
     ),
     "off-by-one:transient_pool.BufferedSegment._write#2": "equivalent: only a mark is hit that should not be",
     "stale-position:message_store.MessageStore._require_readable#1": (
