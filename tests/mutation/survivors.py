@@ -148,7 +148,7 @@ SURVIVORS: dict[str, str] = {
         "equivalent: until the first record is dispatched the checkpoint lags"
     ),
     "forget-state:segment_queue.SegmentQueue.load#2": (
-        "gap: in its component's runs no crash leaves a half-made file of a queue with entries; shipped scenarios find it"
+        "gap: in its component's runs no half-made file of a queue has entries; shipped scenarios find it"
     ),
     "negate-condition:transient_pool.TransientStorePool.borrow#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
