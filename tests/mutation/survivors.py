@@ -26,9 +26,15 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:index_service.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
     ),
+    "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
+        "gap: another refusal would have to be noted between the reading of the flags and their replacement"
+    ),
     "drop-lock:segment_queue.SegmentQueue.add#1": (
         "gap: a segment would have to be removed between the reading of the row and its replacement; in runs in which "
         "segments expire and tasks switch at attributes, one seed in some 400 breaks POS or QUIET"
+    ),
+    "drop-lock:segment_queue.SegmentQueue.remove_in_use#1": (
+        "equivalent: assigning is one step, and nobody else replaces the row of a queue that is removed"
     ),
     "drop-lock:transaction_queues.Decisions.op_stored#1": "equivalent: assigning to a place in a table is one step",
     "drop-lock:transient_pool.TransientStorePool.borrow#1": (
@@ -47,24 +53,52 @@ SURVIVORS: dict[str, str] = {
     "drop-step:allocate.AllocateMappedFileService.finish#1": (
         "equivalent: a map that is not given back shows nowhere before its process ends"
     ),
+    "drop-step:allocate.AllocateMappedFileService.finish#2": (
+        "equivalent: the next load takes it for a segment that was made ahead of use"
+    ),
+    "drop-step:segment_queue.SegmentQueue.load#1": (
+        "equivalent: who makes a segment removes what is in its place, and each load passes over it"
+    ),
     "drop-step:segment_queue.SegmentQueue.load#2": (
         "equivalent: what expired in front of a gap takes room, and is passed over by every load"
+    ),
+    "drop-sync:checkpoint.StoreCheckpoint.queues_begin_again#1": (
+        "gap: the machine would have to lose its power in the very load that has removed files of queues"
     ),
     "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
     ),
+    "drop-sync:index_service.IndexFiles.make_full_durable#1": (
+        "equivalent: the checkpoint does not speak for a file that was not synced, and a load builds that again"
+    ),
     "drop-sync:segment.Segment.clear_from#1": (
         "equivalent: recovery syncs the log's files after the cut, and puts queues right in every load"
     ),
+    "drop-sync:segment_queue.SegmentQueue.make_second_durable#2": (
+        "gap: a crash would have to take the name of a queue's file after the one in front of it is gone"
+    ),
     "drop-write:allocate.AllocateMappedFileService.make#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
+    ),
+    "forget-state:cleaning.RetentionService.delete_manually#1": (
+        "equivalent: the next pass deletes, up to an interval later"
     ),
     "forget-state:consume_queue_table.ConsumeQueueTable.make_durable#1": (
         "equivalent: directories are synced again by every flush"
     ),
     "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": ("equivalent: the error is only shown"),
+    "forget-state:dispatch.DispatchService.dispatch_available#2": (
+        "gap: dispatch would have to fail as often in all as it may in a row"
+    ),
+    "forget-state:flush.FlushRealTimeService.start#2": "equivalent: the first thorough flush comes earlier",
+    "forget-state:message_store.MessageStore.recover#3": (
+        "equivalent: until the first record is dispatched the checkpoint lags"
+    ),
     "forget-state:recovery.Recovery._scan#3": (
         "equivalent: a second scan comes upon the same damage; what is noted twice counts once"
+    ),
+    "forget-state:segment_queue.SegmentQueue.load#2": (
+        "gap: in its component's runs no half-made file of a queue has entries; shipped scenarios find it"
     ),
     "forget-state:transient_pool.TransientStorePool.fill#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
@@ -79,11 +113,17 @@ SURVIVORS: dict[str, str] = {
     "ignore-error:transaction_queues._decoded#1": (
         "equivalent: the function ends behind the handler, and gives None as well"
     ),
+    "ignore-error:transient_pool.CommitRealTimeService.commit#1": (
+        "equivalent: the buffer still has it, and the next commit writes it again"
+    ),
     "negate-condition:flush.FlushRealTimeService.step#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
     ),
     "negate-condition:light_queues.LightPut.exceeds#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
+    ),
+    "negate-condition:transient_pool.TransientStorePool.borrow#1": (
+        "equivalent: segments do without a buffer, and puts are seen and durable no later"
     ),
     "off-by-one:cleaning.CleanConsumeQueue.run#1": (
         "equivalent: a pass over queues that have nothing to lose does nothing"
@@ -97,9 +137,15 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:flush.GroupCommitService.commit#1": (
         "equivalent: a request that ends where the durable part does is asked about once more, with the same answer"
     ),
+    "off-by-one:index_recovery.IndexRecovery._keep#2": "equivalent: only a mark is hit that should not be",
     "off-by-one:message_store.MessageStore.get_message#1": (
         "equivalent: only a statistic tells a reader at the end from one just in front of it"
     ),
+    "off-by-one:segment_queue.SegmentQueue.truncate#2": "equivalent: a position is set to where it is",
+    "off-by-one:transaction_queues.pull_from#3": (
+        "gap: in its component's runs no answer reaches behind the end of a pass; shipped scenarios find it"
+    ),
+    "off-by-one:transient_pool.BufferedSegment._write#2": "equivalent: only a mark is hit that should not be",
     "short-by-one:index_file.IndexFile._publish#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
     ),
@@ -108,6 +154,12 @@ SURVIVORS: dict[str, str] = {
     ),
     "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
     "stale-position:index_file.IndexFile.end_building#1": ("equivalent: nobody else adds entries while recovery does"),
+    "stale-position:message_store.MessageStore._require_readable#1": (
+        "equivalent: a refusal that comes while a reader asks counts from the next one on"
+    ),
+    "stale-position:schedule.ScheduleMessageService._deliver_level#1": (
+        "equivalent: dispatch wakes delivery for what it has not seen the end of"
+    ),
     "stale-position:segment_queue.SegmentQueue.truncate#1": (
         "equivalent: recovery is alone, nobody moves the position while it cuts"
     ),
@@ -115,75 +167,23 @@ SURVIVORS: dict[str, str] = {
         "equivalent: the segment is handed out only after both syncs"
     ),
     "swap:checkpoint.StoreCheckpoint.flush#1": ("equivalent: as without the sync; the checkpoint lags"),
+    "swap:flush_queues.FlushConsumeQueueService.flush_thoroughly#1": (
+        "gap: another task would have to meet a failed sync of a queue while all queues are flushed"
+    ),
     "swap:index_file.IndexFile.put_key#1": (
         "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
     ),
+    "swap:index_service.IndexFiles.sync_names#1": "equivalent: who asks goes on only after both syncs",
+    "swap:message_store.MessageStore._lock_directory#1": ("equivalent: nobody needs the lock's file after a crash"),
     "swap:schedule.ScheduleMessageService.persist_correction#1": (
         "equivalent: if persisting fails the store does not start, and the flag goes with it"
+    ),
+    "swap:segment.Segment.set_positions#1": (
+        "equivalent: recovery is alone, and nobody reads the one position without the other"
     ),
     "swap:transient_pool.BufferedSegment.commit#1": (
         "gap: the flusher would have to read the store time in the one switch between the two: one seed in some 1,500 "
         "breaks CKPT"
-    ),
-    "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
-        "gap: another refusal would have to be noted between the reading of the flags and their replacement"
-    ),
-    "drop-lock:segment_queue.SegmentQueue.remove_in_use#1": (
-        "equivalent: assigning is one step, and nobody else replaces the row of a queue that is removed"
-    ),
-    "drop-sync:checkpoint.StoreCheckpoint.queues_begin_again#1": (
-        "gap: the machine would have to lose its power in the very load that has removed files of queues"
-    ),
-    "drop-sync:index_service.IndexFiles.make_full_durable#1": (
-        "equivalent: the checkpoint does not speak for a file that was not synced, and a load builds that again"
-    ),
-    "drop-sync:segment_queue.SegmentQueue.make_second_durable#2": (
-        "gap: a crash would have to take the name of a queue's file after the one in front of it is gone"
-    ),
-    "forget-state:cleaning.RetentionService.delete_manually#1": (
-        "equivalent: the next pass deletes, up to an interval later"
-    ),
-    "forget-state:flush.FlushRealTimeService.start#2": "equivalent: the first thorough flush comes earlier",
-    "forget-state:message_store.MessageStore.recover#3": (
-        "equivalent: until the first record is dispatched the checkpoint lags"
-    ),
-    "forget-state:segment_queue.SegmentQueue.load#2": (
-        "gap: in its component's runs no half-made file of a queue has entries; shipped scenarios find it"
-    ),
-    "negate-condition:transient_pool.TransientStorePool.borrow#1": (
-        "equivalent: segments do without a buffer, and puts are seen and durable no later"
-    ),
-    "off-by-one:index_recovery.IndexRecovery._keep#2": "equivalent: only a mark is hit that should not be",
-    "off-by-one:segment_queue.SegmentQueue.truncate#2": "equivalent: a position is set to where it is",
-    "off-by-one:transaction_queues.pull_from#3": (
-        "gap: in its component's runs no answer reaches behind the end of a pass; shipped scenarios find it"
-    ),
-    "off-by-one:transient_pool.BufferedSegment._write#2": "equivalent: only a mark is hit that should not be",
-    "stale-position:message_store.MessageStore._require_readable#1": (
-        "equivalent: a refusal that comes while a reader asks counts from the next one on"
-    ),
-    "stale-position:schedule.ScheduleMessageService._deliver_level#1": (
-        "equivalent: dispatch wakes delivery for what it has not seen the end of"
-    ),
-    "swap:flush_queues.FlushConsumeQueueService.flush_thoroughly#1": (
-        "gap: another task would have to meet a failed sync of a queue while all queues are flushed"
-    ),
-    "swap:index_service.IndexFiles.sync_names#1": "equivalent: who asks goes on only after both syncs",
-    "swap:message_store.MessageStore._lock_directory#1": ("equivalent: nobody needs the lock's file after a crash"),
-    "swap:segment.Segment.set_positions#1": (
-        "equivalent: recovery is alone, and nobody reads the one position without the other"
-    ),
-    "drop-step:allocate.AllocateMappedFileService.finish#2": (
-        "equivalent: the next load takes it for a segment that was made ahead of use"
-    ),
-    "drop-step:segment_queue.SegmentQueue.load#1": (
-        "equivalent: who makes a segment removes what is in its place, and each load passes over it"
-    ),
-    "ignore-error:transient_pool.CommitRealTimeService.commit#1": (
-        "equivalent: the buffer still has it, and the next commit writes it again"
-    ),
-    "forget-state:dispatch.DispatchService.dispatch_available#2": (
-        "gap: dispatch would have to fail as often in all as it may in a row"
     ),
 }
 """By id."""
