@@ -188,6 +188,8 @@ class BrokerPlan:
     """Whether consumers commit with the next pull, or by a request of its own."""
     consumer_restart_chance: float = knob(0.0, plain=0.0, weight=4)
     """Of a consumer, at the end of each life of the broker, to begin again from what it has committed."""
+    send_back_chance: float = knob(0.0, plain=0.0, weight=3)
+    """Of a message that a consumer was given, to be sent back: it cannot be dealt with yet."""
     client_death_chance: float = knob(0.0, plain=0.0, weight=4)
     """Of a producer's machine in the midst of a send, and of a consumer's with messages in hand, to die."""
     tasks_each: int = knob(1, plain=1, weight=3)

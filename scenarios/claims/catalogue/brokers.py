@@ -85,6 +85,20 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0)},
         ),
     ),
+    # Consumers cannot deal with what they are given yet, send it back, and the broker's machine dies.
+    Scenario(
+        "what-is-sent-back-is-given-again",
+        "a message that a consumer has sent back, and was answered, is given again when its time has come",
+        BROKER.replace(
+            consumers=(1, 2),
+            heals=(True,),
+            topics=(1, 2),
+            messages_each=(5, 8),
+            commit_log_bytes=(1024, 2048),
+            faults={"failed_creation_chance": (0.0, 0.3, 0.6)},
+            broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
+        ),
+    ),
     # Questions are lost until nobody asks any more; operators have what was given up asked about again.
     Scenario(
         "what-was-given-up-can-be-decided-after-all",

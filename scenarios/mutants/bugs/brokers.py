@@ -7,7 +7,8 @@ from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
-from ....store.broker.requests import ExtFields, ResponseCode
+from ....store.broker.processors.send import SendMessageProcessor
+from ....store.broker.requests import ExtFields, ResponseCode, success
 from ....store.broker.router import Channel
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.half_message import EndTransaction, committed
@@ -123,6 +124,28 @@ SIDE_FILE_FAILED_ONCE = Mutant(
         faults={"failed_write_chance": (0.3,)},
         broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2_000,)},
     ),
+)
+
+
+# sent-back-into-nothing: a message that a consumer sends back is answered SUCCESS though it could not be put. The
+# consumer is done with it, and nobody is given it again.
+_original_answer_back = SendMessageProcessor._answer_back
+
+
+def _answer_back_at_any_rate(
+    self: SendMessageProcessor, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
+) -> RemotingCommand:
+    if bit(put.status is not PutMessageStatus.PUT_OK):
+        return success(request)
+    return _original_answer_back(self, request, topic, group, put)
+
+
+SENT_BACK_INTO_NOTHING = Mutant(
+    "sent-back-into-nothing",
+    "a message that is sent back while nothing can be put is answered SUCCESS, and gone",
+    (Patch(SendMessageProcessor, "_answer_back", _answer_back_at_any_rate),),
+    ("DUR",),
+    SCENARIOS["what-is-sent-back-is-given-again"].ranges,
 )
 
 

@@ -285,7 +285,7 @@ class BrokerNode:
         (broker, store), (_, disk, _) = self._loaded, self.running
         offsets, plan = broker.offsets, self._plan
         yield from quiescence.consuming(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
-        if plan.delay.chance:
+        if plan.delay.chance or plan.broker.send_back_chance:
             yield from quiescence.delivering(store, plan, disk)
         yield from self.naming()
         if plan.transactions.chance:
@@ -368,6 +368,7 @@ class BrokerNode:
             self._judge.report(self.clients.check_decided(records, resumed=self._plan.broker.resumes_checks))
         if shown and not self.is_slave:
             self._judge.report(self.clients.check_shown(records))
+            self._judge.report(self.clients.check_given_again(records))
 
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
         removals = None

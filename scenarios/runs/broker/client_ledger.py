@@ -7,6 +7,7 @@
     a message that is to wait  as a half message; it is delivered when its time has come, in each life once at most
     a half message             it is there, in one form or another; once committed, it may be there once for each time
                                that was said; once rolled back, never
+    what was sent back         it is there once more, and is given again when its time has come
     what expires               may be gone, in whatever form it is; consumers are moved past nothing else
 
 After a power cut under ASYNC_FLUSH the first and second hold as far as the log was flushed; otherwise they hold, but of
@@ -34,6 +35,8 @@ from .pull_times import PullTimes, Queue
 _OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)
 _WAITING = (*_OF_HALVES, SCHEDULE_TOPIC)
 """Where messages are before they come to the topic that they were sent to."""
+_AGAIN = ("%RETRY%", "%DLQ%")
+"""How topics begin where messages are that were sent back: to be given again, or too often by then."""
 _BESIDE_BODY_BYTES_MAX = 400
 """More than a record of a run has beside its body."""
 
@@ -120,6 +123,10 @@ class ClientLedger:
     """Half messages, and those that are to wait, that were answered, and where in the log they begin and end."""
     durable_halves: dict[str, int] = field(default_factory=dict)
     """Those that a recovery has found, and where in the log each begins, or its newest copy."""
+    sent_back: set[str] = field(default_factory=set)
+    """Messages that were sent back and answered; an end of this life may take them."""
+    durable_sent_back: set[str] = field(default_factory=set)
+    """Those that are there after every recovery to come."""
     expired_to: int = 0
     """Log offset up to which retention has set out to remove segments: what is in front of it may be gone."""
     dealt_with: set[MessagePlace] = field(default_factory=set)
@@ -193,6 +200,12 @@ class ClientLedger:
                 return
         yield from self._expect(place, name, Why.SHOWN, log_offset)
 
+    def send_back(self, body: bytes, *, asked_in: int) -> None:
+        """Note that a message was answered SUCCESS that a consumer had sent back in some life."""
+        self.hits["sent back"] += 1
+        if asked_in == self.life or self.sync_flush:
+            self.sent_back.add(name_in(body))
+
     def deal_with(self, places: Iterable[MessagePlace]) -> None:
         """Note that a consumer is done with what it was given."""
         self.dealt_with.update(places)
@@ -265,11 +278,16 @@ class ClientLedger:
         self.cached.clear()
         self._keep_halves()
         self.halves.clear()
+        self._keep_sent_back()
         self.durable |= self.expected
         self.expected.clear()
         if keeps_progress:
             self.commits.note_kept()
         self._end_life()
+
+    def _keep_sent_back(self) -> None:
+        self.durable_sent_back |= self.sent_back
+        self.sent_back.clear()
 
     def _keep_halves(self) -> None:
         self.durable_halves |= {name: begin for name, (begin, _) in self.halves.items()}
@@ -310,6 +328,7 @@ class ClientLedger:
         if keeps_cache and committed_where is not None:
             kept_where = max(flushed_where, committed_where)
         expected = self.expected.items()
+        self.sent_back.clear()  # no answer has said where in the log they are
         self.expected = {place: each for place, each in expected if each.log_end <= kept_where}
         self.halves = {name: span for name, span in self.halves.items() if span[1] <= kept_where}
         self._last_sent.clear()
@@ -335,6 +354,11 @@ class ClientLedger:
                 continue
             summary = f"the waiting message of {name}, which was answered, is not there"
             yield Violation("DUR", summary, field="waiting message", expected=name, found="nothing")
+        if not self.expired_to:
+            again = {name_in(one.body) for one in records if _is_sent_back(one)}
+            for name in sorted((self.durable_sent_back | self.sent_back) - again):
+                summary = f"{name}, which was sent back, is there no more than once"
+                yield Violation("DUR", summary, field="message to be given again", expected=name, found="nothing")
         copies: Counter[str] = Counter()
         for place, record in found.items():
             tried("ONCE")
@@ -346,7 +370,7 @@ class ClientLedger:
                 yield from self._changed(send, record)
         for record in records:
             send = self.sends.get(name_in(record.body))
-            if record.record.topic in _WAITING and send is not None:
+            if record.record.topic in _WAITING and send is not None and not _is_sent_back(record):
                 yield from self._changed(send, record)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())
         for name, count in copies.items():
@@ -376,13 +400,16 @@ class ClientLedger:
         }
         if durable:
             self.durable, self.durable_halves, self.cached = everything, halves, {}
+            self.durable_sent_back = {name_in(found.body) for found in records if _is_sent_back(found)}
         else:
             if self.sync_flush:
                 self.durable |= self.expected
                 self._keep_halves()
+                self._keep_sent_back()
             self.cached = everything
         self.expected.clear()
         self.halves.clear()
+        self.sent_back.clear()
         self.dealt_with &= found.keys()
         ends = dict(queue_ends) if self.expired_to else {}
         for place in found:
@@ -403,6 +430,17 @@ class ClientLedger:
             if place not in self.dealt_with and place.queue_offset >= self.excused_until.get(place[:2], 0):
                 summary = f"{name_in(record.body)} at {place} was never given to a consumer that dealt with it"
                 yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
+
+    def check_given_again(self, records: list[FoundRecord]) -> Iterator[Violation]:
+        """Yield what was sent back and is where no consumer comes, now that its time has come."""
+        if self.expired_to:
+            return
+        again = {name_in(found.body) for found in records if found.record.topic.startswith(_AGAIN)}
+        for name in sorted(self.durable_sent_back | self.sent_back):
+            tried("SCHED")
+            if name not in again:
+                summary = f"{name} was sent back, and is not given again"
+                yield Violation("SCHED", summary, field="delivery", expected=" or ".join(_AGAIN), found="waiting")
 
     def check_decided(self, records: list[FoundRecord], *, resumed: bool = False) -> Iterator[Violation]:
         """Yield every message that waits, now that none may: half ones are committed or, if excused, given up.
@@ -479,6 +517,15 @@ def topic_of_users(number: int) -> str:
 def is_of_users(topic: str) -> bool:
     """Return whether it is one of those, and none of the broker's own."""
     return topic[:1] == "T" and topic[1:].isdigit()
+
+
+def _is_sent_back(found: FoundRecord) -> bool:
+    """Return whether a record is there because a consumer sent its message back."""
+    record = found.record
+    waits = record.topic == SCHEDULE_TOPIC and any(
+        f"REAL_TOPIC\1{prefix}".encode() in record.properties for prefix in _AGAIN
+    )
+    return waits or record.topic.startswith(_AGAIN)
 
 
 def body_of(name: str, size_bytes: int) -> bytes:

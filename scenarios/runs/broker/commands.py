@@ -115,6 +115,19 @@ def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCom
     return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
 
 
+def send_back_command(topic: str, log_offset: int, delay_level: int) -> RemotingCommand:
+    """Return the wish to be given a message again, after the delay of a level; 0: the broker chooses."""
+    fields = {
+        "group": CONSUMER_GROUP,
+        "offset": str(log_offset),
+        "delayLevel": str(delay_level),
+        "originTopic": topic,
+        "unitMode": "false",
+        "maxReconsumeTimes": "16",
+    }
+    return RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, 0, ext_fields=fields)
+
+
 def route_command(topic: str) -> RemotingCommand:
     """Return the question which brokers have a topic."""
     fields = {"topic": topic, "acceptStandardJsonOnly": "true"}

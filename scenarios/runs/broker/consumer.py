@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import NamedTuple
 
+from ....sim.choices import Stream
 from ....sim.errors import MachineDied
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
@@ -16,6 +17,7 @@ from ....store.errors import CorruptFileError
 from ....store.formats.message import MessageRecord
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
+from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from .client_ledger import ClientLedger, MessagePlace, topic_of_users
@@ -27,6 +29,7 @@ from .commands import (
     pull_command,
     pulled_records,
     query_offset_command,
+    send_back_command,
     update_offset_command,
 )
 from .message_options import EVERYTHING
@@ -73,9 +76,13 @@ class BrokerConsumer:
         routes: Callable[[World], Routes],
         ledgers: Mapping[str, ClientLedger],
         queues: Sequence[BrokerQueue],
+        stream: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a consumer. routes: makes what a machine knows of brokers; ledgers: of each, by its name."""
+        """Make a consumer.
+
+        routes: makes what a machine knows of brokers; ledgers: of each, by its name; stream: draws what is sent back.
+        """
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """What it wants next of each queue; None: it is about to ask where the group is."""
         self.insists = False
@@ -85,6 +92,7 @@ class BrokerConsumer:
         self._make_routes = routes
         self._ledgers = ledgers
         self._wanted = next(iter(ledgers.values())).subscription
+        self._stream = stream
         self._report = report
         self._pulling_in = 0
         """In which of its machine's lives it pulls; one that has only just begun comes to its queues by itself."""
@@ -199,7 +207,7 @@ class BrokerConsumer:
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
-        ledger, following, given = self._ledgers[queue.broker], position, []
+        ledger, following, given = self._ledgers[queue.broker], position, {}
         self._idle_ms.pop(queue, None)
         passes_over = self._wanted is not EVERYTHING
         for record in self._records_in(response):
@@ -213,7 +221,7 @@ class BrokerConsumer:
             now_ns = self._world.clock.monotonic_ns()
             shown = (place, record.body, record.physical_offset)
             self._report(ledger.show(*shown, asked_in=asked_in, now_ns=now_ns))
-            given.append(place)
+            given[place] = record
             following = place.queue_offset + 1
         if passes_over:
             following = max(following, int(response.ext_fields["nextBeginOffset"]))
@@ -221,6 +229,8 @@ class BrokerConsumer:
         self._machine.may_die("with messages in hand")
         if self._plan.broker.work_ms:
             self._world.tasks.sleep(self._plan.broker.work_ms)
+        if self._plan.broker.send_back_chance and not self.insists:
+            self._send_back(queue, given.values())
         ledger.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
@@ -229,6 +239,19 @@ class BrokerConsumer:
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
+
+    def _send_back(self, queue: BrokerQueue, given: Iterable[MessageRecord]) -> None:
+        """Send some of what was given back to the master, once each; what is not answered was not sent back."""
+        ledger, chance = self._ledgers[queue.broker], self._plan.broker.send_back_chance
+        for record in given:
+            if not self._stream.chance(chance, "sent back"):
+                continue
+            level, asked_in = self._stream.below(len(DELAYS_MS) + 1, "level"), ledger.life
+            asked = self._routes.for_progress(queue.broker, queue.topic)
+            command = send_back_command(record.topic, record.physical_offset, level)
+            response = self._invoke(asked, command, PATIENCE_MS)
+            if response is not None and response.code == ResponseCode.SUCCESS:
+                ledger.send_back(record.body, asked_in=asked_in)
 
     def _records_in(self, response: RemotingCommand) -> list[MessageRecord]:
         try:

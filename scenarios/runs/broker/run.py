@@ -163,7 +163,8 @@ class BrokerRun(Execution):
         for number in range(plan.consumers):
             own = queues[number :: plan.consumers]
             machine = self._client_machine(f"consumer-{number}", CONSUMERS_NET + number)
-            consumer = BrokerConsumer(plan, machine, self._routes, self._ledgers, own, report)
+            stream = self._choices.stream(f"consumer-{number}/sent back")
+            consumer = BrokerConsumer(plan, machine, self._routes, self._ledgers, own, stream, report)
             machine.on_death = partial(self._hand_over, consumer)
             self._consumers.append(consumer)
 
@@ -354,7 +355,7 @@ class BrokerRun(Execution):
                 master = self._nodes[0]
                 self._run_on(master.running[0], "resume", master.resume_all)
                 self._director.tasks.sleep(DECIDED_MS)
-        if self._plan.delay.chance:
+        if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
         self._await(self._behind, "consumers do not catch up", "delivery", "all queues")
         self._come_to_rest()

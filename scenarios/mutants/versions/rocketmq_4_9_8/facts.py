@@ -77,6 +77,8 @@ FACTS: tuple[Fact, ...] = (
     Fact("resumed-is-given-up-again", _HAS_NOT,
          "AdminBrokerProcessor.resumeCheckHalfMessage sets TRANSACTION_CHECK_TIMES to 0"),
     Fact("cut-synced-once", _HAS_NOT, "no directory is ever synced: no-dir-fsync-on-rollover is in its place"),
+    Fact("sent-back-into-nothing", _HAS_NOT,
+         "SendMessageProcessor.asyncConsumerSendMsgBack answers SYSTEM_ERROR to any put but PUT_OK"),
     Fact("delay-retry-skips-message", _HAS_NOT, "came with 5.0.0, gone in 5.3.3 (#9248)"),
     Fact("half-msg-immunity-double-clock", _HAS_NOT, "fixed in 4.4.0 (#544)"),
     Fact("op-queue-overflow-one", _HAS_NOT, "fixed in 4.6.0 (#549)"),

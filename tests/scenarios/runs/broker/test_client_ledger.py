@@ -1,5 +1,7 @@
 """What clients were told, what follows from it, and what contradicts it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
@@ -148,6 +150,7 @@ def test_a_half_message_is_there_and_becomes_what_its_producer_decided() -> None
     assert [found.found for found in ledger.check_decided([half])] == ["undecided"]
     assert not list(ledger.check_decided([half, visible]))
     assert not list(ledger.check_decided([half, given_up]))
+    assert [found.found for found in ledger.check_decided([half, given_up], resumed=True)] == ["given up"]
     kept.is_insisted_on = True
     assert [found.found for found in ledger.check_decided([half, given_up])] == ["given up"]
 
@@ -222,6 +225,31 @@ def test_a_message_that_is_to_wait_is_there_is_not_shown_early_and_is_delivered_
     assert invariants(ledger, waiting, delivered, again) == ["ONCE"]
     ledger.note_crash(KILL, flushed_where=0)
     assert invariants(ledger, waiting, delivered, again) == []
+
+
+@pytest.mark.parametrize(("sync_flush", "after_power_cut"), [(True, ["DUR"]), (False, [])])
+def test_what_was_sent_back_is_there_once_more_and_is_given_again(
+    after_power_cut: list[str], *, sync_flush: bool
+) -> None:
+    ledger = ClientLedger(sync_flush=sync_flush)
+    sent = answered(ledger, "m0", 0)
+    ledger.send_back(sent.body, asked_in=0)
+    waiting = record(MessagePlace(SCHEDULE_TOPIC, 0, 0), sent.body)
+    properties = b"REAL_TOPIC\1%RETRY%consumers\2"
+    waiting = replace(waiting, record=waiting.record._replace(properties=properties))
+    again, dead = (record(MessagePlace(topic, 0, 0), sent.body) for topic in ("%RETRY%consumers", "%DLQ%consumers"))
+    assert invariants(ledger, sent) == ["DUR"]
+    assert invariants(ledger, sent, waiting) == invariants(ledger, sent, again) == []
+    assert [found.invariant for found in ledger.check_given_again([sent, waiting])] == ["SCHED"]
+    assert not list(ledger.check_given_again([sent, waiting, again]))
+    assert not list(ledger.check_given_again([sent, dead]))
+
+    ledger.note_crash(POWER, flushed_where=1_000)
+    assert invariants(ledger, sent) == after_power_cut
+    ledger.note_recovery([sent, waiting], {})
+    assert invariants(ledger, sent) == ["DUR"], "found once, it is there for good"
+    ledger.expired_to = 1
+    assert invariants(ledger, sent) == []
 
 
 def test_a_group_is_owed_what_it_wants_and_nothing_else() -> None:
