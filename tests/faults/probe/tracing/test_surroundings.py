@@ -199,8 +199,8 @@ def test_a_call_that_waits_for_another_thread_does_not_hold_it_up() -> None:
 def test_signals_reach_a_program_as_without_us() -> None:
     found = traced(
         """
-        f = file(content=bytes(8192))
-        m = mmap.mmap(f, 8192)
+        f = file(content=bytes(12288))
+        m = mmap.mmap(f, 12288)
         count = 0
         def handler(*_):
             global count
@@ -209,7 +209,7 @@ def test_signals_reach_a_program_as_without_us() -> None:
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
         for turn in range(300):
-            m[turn] = 1
+            m[turn % 2 * 8192 + turn] = 1  # of many to one page in a row not each is a step
         signal.setitimer(signal.ITIMER_REAL, 0)
         assert count
         child = os.fork()
