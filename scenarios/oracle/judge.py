@@ -1,6 +1,6 @@
 """The judge of one run: every check at its moment, and the end of the run at the first promise that is broken."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -189,18 +189,27 @@ class Judge:
 
         Nothing, where nobody can look: a file system that has shut down lets nothing be removed either.
         """
+
+        def look() -> Iterator[Violation]:
+            yield from clean.check_expired(store)
+            yield from clean.check_queues(store)
+            yield from clean.check_leading(store)
+
+        return self._seen_well(disk, look)
+
+    def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
+        """Judge a removal of queues by hand, before which the log began there; not where nobody can look."""
+        self.report(self._seen_well(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
+
+    def _seen_well(self, disk: Disk, look: Callable[[], Iterable[Violation]]) -> list[Violation]:
+        """Return what is seen through a disk whose look-ups work; nothing if its file system shuts down meanwhile."""
         try:
-            with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
-                return [*clean.check_expired(store), *clean.check_queues(store), *clean.check_leading(store)]
+            with disk.with_faults(failed_lookup_chance=0.0):
+                return list(look())
         except OSError:
             if not disk.is_stopped:
                 raise
             return []
-
-    def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
-        """Judge a removal of queues by hand, before which the log began there."""
-        with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
-            self.report(clean.check_queues_removed(store, log_min_offset))
 
     def answers_of_the_removed(self, store: MessageStore) -> None:
         """Judge what a store says of messages that are gone."""
