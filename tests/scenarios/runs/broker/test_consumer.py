@@ -58,7 +58,7 @@ def run(
         reported.extend(violations)
 
     def conduct() -> None:
-        Answered(plan, machine, routes, {BROKER: ledger}, [QUEUE], report)
+        Answered(plan, machine, routes, {BROKER: ledger}, [QUEUE], choices.stream("sent back"), report)
         director.tasks.sleep(conduct_ms)
 
     kernel.run(director, conduct, time_limit_ns=3600 * 10**9)
