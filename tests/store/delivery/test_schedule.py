@@ -13,7 +13,7 @@ from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.delivery.half_message import HALF_TOPIC
 from tornlog.store.delivery.schedule import RETRY_AFTER_ERROR_MS, encoded_offsets
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
+from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, QueueEntry, encode_entry
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.message import MessageRecord
 from tornlog.store.formats.properties import decode_properties
@@ -398,6 +398,32 @@ def test_a_hole_in_the_queue_is_synced_before_it_is_passed_over_and_the_checkpoi
         assert store.flush_queues.last_error is store.schedule.last_error
 
     bench.run(body)
+
+
+def test_a_hole_whose_file_retention_removes_meanwhile_ends_no_service(lab: Make, config: StoreConfig) -> None:
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(15):  # five more than a file has
+            store.put_message(delayed(3, b"%02d" % number))
+        world.tasks.sleep(3_000)
+        queue = store.queues.find(SCHEDULE_TOPIC, 2)
+        assert queue is not None
+        queue.place(4, ODD)
+        deliver = store.schedule._deliver_entry
+
+        def deliver_beside_retention(level: int, entry: QueueEntry) -> int:
+            wait_ms = deliver(level, entry)
+            if store.schedule.offsets.get(level) == 3:  # this was the entry in front of the hole
+                assert queue.queue.remove_first()
+            return wait_ms
+
+        store.schedule._deliver_entry = deliver_beside_retention  # type: ignore[method-assign]
+        world.tasks.sleep(5_000)
+        assert store.schedule.passed_over == 1
+        assert bodies(store) == [b"%02d" % number for number in range(15) if number != 4]
+        assert store.shutdown()
+
+    lab().run(body)
 
 
 def test_what_is_behind_expired_entries_is_delivered_once_it_is_known_where_the_queue_begins(
