@@ -9,6 +9,8 @@ from contextlib import suppress
 
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
+from ...store.delivery.half_message import QUEUE_ID
+from ...store.delivery.transaction_queues import pull_from
 from ...store.delivery.transaction_service import TransactionalMessageService
 from ...store.errors import StoreError
 from ...store.message_store import MessageStore
@@ -164,13 +166,10 @@ def resume_all(store: MessageStore, transactions: TransactionalMessageService) -
 
 def _given_up(store: MessageStore) -> Iterator[int]:
     """Yield where in the log the half messages are that were given up, as far as anybody can see them."""
-    offset = max(store.get_min_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, 0), 0)
-    while offset < store.get_max_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, 0):
-        found = store.get_message(CHECKED_TOO_OFTEN_TOPIC, 0, offset)
-        yield from found.physical_offsets
-        if found.next_begin_offset <= offset:
-            return
-        offset = found.next_begin_offset
+    begin = max(store.get_min_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, QUEUE_ID), 0)
+    end = store.get_max_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, QUEUE_ID)
+    places = pull_from(store, CHECKED_TOO_OFTEN_TOPIC, begin, end)
+    yield from (record.physical_offset for _, record in places if record is not None)
 
 
 def room_operator(
