@@ -201,7 +201,7 @@ class ClientLedger:
         yield from self._expect(place, name, Why.SHOWN, log_offset)
 
     def send_back(self, body: bytes, *, asked_in: int) -> None:
-        """Note that a message was answered SUCCESS that a consumer had sent back in some life."""
+        """Note that a message was answered SUCCESS that a consumer had sent back, who had asked for it in some life."""
         self.hits["sent back"] += 1
         if asked_in == self.life or self.sync_flush:
             self.sent_back.add(name_in(body))

@@ -230,7 +230,7 @@ class BrokerConsumer:
         if self._plan.broker.work_ms:
             self._world.tasks.sleep(self._plan.broker.work_ms)
         if self._plan.broker.send_back_chance and not self.insists:
-            self._send_back(queue, given.values())
+            self._send_back(queue, given.values(), asked_in)
         ledger.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
@@ -240,13 +240,16 @@ class BrokerConsumer:
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
 
-    def _send_back(self, queue: BrokerQueue, given: Iterable[MessageRecord]) -> None:
-        """Send some of what was given back to the master, once each; what is not answered was not sent back."""
+    def _send_back(self, queue: BrokerQueue, given: Iterable[MessageRecord], asked_in: int) -> None:
+        """Send some of what was given in some life back to the master, once each; what is not answered was not.
+
+        Who sends it back names its place in the log, where a crash since may have put another.
+        """
         ledger, chance = self._ledgers[queue.broker], self._plan.broker.send_back_chance
         for record in given:
             if not self._stream.chance(chance, "sent back"):
                 continue
-            level, asked_in = self._stream.below(len(DELAYS_MS) + 1, "level"), ledger.life
+            level = self._stream.below(len(DELAYS_MS) + 1, "level")
             asked = self._routes.for_progress(queue.broker, queue.topic)
             command = send_back_command(record.topic, record.physical_offset, level)
             response = self._invoke(asked, command, PATIENCE_MS)
