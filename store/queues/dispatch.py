@@ -39,6 +39,7 @@ UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 RETRY_MS = 1_000
 """How long dispatch waits after an error before it tries again."""
 _RETRIES_MAX = 30
+"""How often it tries at one place of the log."""
 
 
 def is_queued(record: ScannedRecord) -> bool:
@@ -109,6 +110,8 @@ class DispatchService(Service):
         self._flags = flags
         self._delays_ms = delays_ms
         self._failures = 0
+        """How often dispatch has failed where it failed last."""
+        self._failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._plain_queues: list[tuple[str, int]] = []
         """Those known to it, by their numbers there."""
@@ -133,7 +136,9 @@ class DispatchService(Service):
             hit("dispatch fails")
             self.last_error = error
             if not is_disk_full(error):  # what is missing can still be made when space returns
-                self._failures += 1
+                at = self.reput_from.get()
+                self._failures = self._failures + 1 if at == self._failed_at else 1
+                self._failed_at = at
             if self._failures >= _RETRIES_MAX:
                 self._flags.refuse_for_good(Refusal.WRITE_LOGICS_QUEUE_ERROR)
             self.pause(RETRY_MS)
@@ -157,7 +162,6 @@ class DispatchService(Service):
             self.reput_from.set(log.min_offset)  # an empty slave has begun in the middle
             return True
         self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
-        self._failures = 0
         return True
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:

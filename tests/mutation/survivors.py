@@ -87,9 +87,6 @@ SURVIVORS: dict[str, str] = {
         "equivalent: directories are synced again by every flush"
     ),
     "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": ("equivalent: the error is only shown"),
-    "forget-state:dispatch.DispatchService.dispatch_available#2": (
-        "gap: dispatch would have to fail as often in all as it may in a row"
-    ),
     "forget-state:flush.FlushRealTimeService.start#2": "equivalent: the first thorough flush comes earlier",
     "forget-state:message_store.MessageStore.recover#3": (
         "equivalent: until the first record is dispatched the checkpoint lags"

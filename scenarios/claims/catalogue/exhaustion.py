@@ -1,4 +1,4 @@
-"""Exhaustion: no room on the disk, no memory for a service."""
+"""Exhaustion: no room on the disk, no memory for a service, no map of a file."""
 
 from ..scenario import Scenario
 
@@ -38,6 +38,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         consuming={"commits_offsets": (False, True)},
         pauses={"ms_max": (30, 300, 3000)},
         endings=("crash at rest", "crash in traffic", "stop", "stop"),
+    ),
+    # Every other file cannot be mapped, and queues have files of one or two entries, for minutes.
+    Scenario.of(
+        "errors-at-many-places-do-not-add-up",
+        "dispatch gives up where it fails again and again, and not for how often it has failed in all",
+        faults={"failed_map_chance": (0.3, 0.5)},
+        commit_log_bytes=(2048, 16_384),
+        consume_queue_bytes=(20, 40),
+        producers=(2, 3),
+        messages_each=(16, 24),
+        pauses={"chance": (1.0,), "ms_max": (10_000,)},
+        consumers=(0, 0, 1),
+        lives=(1, 2),
+        endings=("crash at rest", "crash in traffic", "stop"),
     ),
     # Segments of a sparse disk get their blocks when the pool's buffers are committed, which may be too late for some.
     Scenario.of(

@@ -83,6 +83,37 @@ REPUT_NEVER_RETRIES = Mutant(
 )
 
 
+# dispatch-adds-failures-up: what dispatch has failed at counts for the whole life, however often it got on meanwhile.
+# It was this store's bug as long as it had not finished a segment: with what passes in the end, it gave up for good.
+_original_step = DispatchService.step
+
+
+def _step_adding_up(self: DispatchService) -> None:
+    before, error = self._failures, self.last_error
+    _original_step(self)
+    if self.last_error is None or self.last_error is error or is_disk_full(self.last_error):
+        return
+    if bit(self._failures <= before):
+        self._failures = before + 1
+
+
+DISPATCH_ADDS_FAILURES_UP = Mutant(
+    "dispatch-adds-failures-up",
+    "thirty errors in a life end dispatch, and with it all puts, though each of them has passed",
+    (Patch(DispatchService, "step", _step_adding_up),),
+    ("STATUS",),
+    Ranges(
+        faults={"failed_map_chance": (0.5,)},
+        commit_log_bytes=(16_384,),
+        consume_queue_bytes=(20,),
+        producers=(3,),
+        messages_each=(24,),
+        pauses={"chance": (1.0,), "ms_max": (10_000,)},
+        endings=("crash at rest",),
+    ),
+)
+
+
 # service-dies-silently: a service ends of what it did not foresee, without a word. Puts go on, its work is not
 # done.
 def _run_unguarded(self: Service) -> None:

@@ -68,10 +68,7 @@ SLAVE_DISPATCH_UNBOUNDED = Mutant(
     "slave-dispatch-unbounded",
     "one replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it",
     (Patch(ConsumeQueue, "_check_place", _check_place_from_below),),
-    (
-        "LIVE",
-        "QUIET",
-    ),
+    ("LIVE", "QUIET", "CQ-COMPLETE"),
     CLUSTER.replace(cluster={"flipped_bit_chance": (0.5,)}),
 )
 

@@ -15,7 +15,7 @@ from ....store.message import AppendMessageResult, PutMessageResult, PutMessageS
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ...claims.plan import Plan
-from .. import allowances
+from .. import allowances, evidence
 from ..disk_space import Room
 from ..evidence import Violation, tried
 from ..put_entry import PutEntry
@@ -114,11 +114,17 @@ def check_taking(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield a refusal that only a restart ends, if no operation of the disk has failed but for want of room."""
+    """Yield a refusal that only a restart ends, and that nothing the disk has done explains."""
     tried("STATUS")
     if store.flags.has_failed and not allowances.errors(disk) and not disk.damage:
         reasons = str(Refusal(store.flags.bits))
         yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
+    given_up = store.flags.bits & Refusal.WRITE_LOGICS_QUEUE_ERROR
+    if given_up and not allowances.cannot_pass(disk) and not disk.damage:
+        # Each attempt may fail by a chance of its own, and some thirty in a row never do.
+        summary, error = "dispatch has given up although each error it met could pass", evidence.error_text
+        found = "none" if store.dispatch.last_error is None else error(store.dispatch.last_error)
+        yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", f"set; last: {found}")
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:

@@ -93,6 +93,25 @@ def test_a_disk_that_fails_dispatch_for_half_a_minute_ends_writing_and_nothing_i
     lab(image).run(again)
 
 
+def test_what_dispatch_failed_at_before_it_got_on_does_not_count_for_the_next_record(lab: Make, small: Make) -> None:
+    bench = lab()
+    for topic in ("A", "B", "C"):
+        bench.failures.plan("map", f"consumequeue/{topic}", 20)
+
+    def body(world: World) -> None:
+        store = started(world, small())
+        for topic in ("A", "B", "C"):
+            store.put_message(Message.of(topic, b"late"))
+        world.tasks.sleep(58_000)
+        assert store.dispatch.behind_bytes > 0
+        assert store.flags.is_writeable
+        world.tasks.sleep(4_000)
+        assert store.dispatch.behind_bytes == 0
+        assert store.shutdown()
+
+    bench.run(body)
+
+
 def test_a_stop_in_the_midst_of_a_retry_does_not_wait_for_it(lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan("map", "consumequeue")

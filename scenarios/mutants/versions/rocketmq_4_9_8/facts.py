@@ -121,6 +121,8 @@ FACTS: tuple[Fact, ...] = (
     Fact("damage-ends-segment", _HAS_NOT,
          "recovery does not look at what is vouched for, and cuts everything behind damage where it looks"),
     Fact("reput-never-retries", _HAS_NOT, "ReputMessageService.run logs what doReput throws, and tries again"),
+    Fact("dispatch-adds-failures-up", _HAS_NOT,
+         "putMessagePositionInfoWrapper counts its thirty attempts for one record"),
     Fact("service-dies-silently", _HAS_NOT, "the loops of its services log what a round throws, and go on; by reading"),
     Fact("queue-removed-beside-a-put", _UNCERTAIN,
          "cleanExpiredConsumerQueue holds no lock that puts take; what becomes of a put in between was not observed"),
