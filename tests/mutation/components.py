@@ -155,13 +155,16 @@ COMPONENTS: dict[str, Component] = {
             {
                 "recover_whole_log": (False,),
                 "commit_log_bytes": (1024, 2048),
+                "consume_queue_bytes": (20, 40, 200),
                 "messages_each": (8, 16),
+                "topics": (1, 2),
+                "queues_per_topic": (1, 2),
                 "pauses": {"chance": (0.5,), "ms_max": (1000, 3000)},
                 "flush": {"thorough_interval_ms": (2000,)},
                 "index": {"slots": (0, 5, 5), "entries": (5, 12), "keys_chance": (0.5,)},
                 "disk": ("ext4-ordered", "strict-posix"),
                 "lives": (2, 3, 4),
-                "endings": ("crash in load", "crash in load", *_CRASHES),
+                "endings": (*("crash in load",) * 4, "stop and strays", "stop and strays", *_CRASHES),
             },
         ),
         Component(

@@ -62,9 +62,6 @@ SURVIVORS: dict[str, str] = {
     "drop-step:segment_queue.SegmentQueue.load#2": (
         "equivalent: what expired in front of a gap takes room, and is passed over by every load"
     ),
-    "drop-sync:checkpoint.StoreCheckpoint.queues_begin_again#1": (
-        "gap: the machine would have to lose its power in the very load that has removed files of queues"
-    ),
     "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
     ),
