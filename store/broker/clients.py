@@ -75,6 +75,11 @@ class ProducerManager:
         with self._lock:
             return {group: list(clients.values()) for group, clients in sorted(self._groups.items())}
 
+    @property
+    def channels(self) -> list[Channel]:
+        """Return the connections of all members, by group. Takes no lock, and may miss one that comes or goes."""
+        return [channel for clients in list(self._groups.values()) for channel in list(clients)]
+
     def available_channel(self, group: str) -> Channel | None:
         """Return the connection of a member that can be asked something: each in its turn. None if there is none."""
         with self._lock:
@@ -164,6 +169,11 @@ class ConsumerManager:
     def group(self, name: str) -> ConsumerGroupInfo | None:
         """Return a group that has members, None if it has none."""
         return self._groups.get(name)
+
+    @property
+    def channels(self) -> list[Channel]:
+        """Return the connections of all members, by group. Takes no lock, and may miss one that comes or goes."""
+        return [channel for info in list(self._groups.values()) for channel in list(info.clients)]
 
     def sizes(self) -> dict[str, int]:
         """Return how many members each group has."""

@@ -15,6 +15,7 @@ from ....store.broker.broker import Broker
 from ....store.broker.broker_config import MASTER_ID, BrokerConfig
 from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
 from ....store.broker.outer_api import INTERVAL_MS, REGISTER_TIMEOUT_MS, SYNCHRONIZE_TIMEOUT_MS, BrokerRegistration
+from ....store.broker.router import Channel
 from ....store.broker.server import RemotingServer
 from ....store.broker.topics import TopicConfig
 from ....store.config import BrokerRole, FlushDiskType
@@ -27,7 +28,7 @@ from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.disk_space import Room, WatchedRemovals
 from ...oracle.evidence import Evidence, Violation, place_of, tried
-from ...oracle.invariants import clean, quiescence, rep, scan
+from ...oracle.invariants import clean, live, quiescence, rep, scan
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.judge import Judge
 from ...oracle.recovered import read_store
@@ -35,9 +36,9 @@ from ...oracle.replicas import MasterHistory
 from ...workload import operators
 from ...workload.mishaps import SERVICES
 from ..settling import Settling
-from .answered_sends import AnsweredSends
 from .client_ledger import ClientLedger, topic_of_users
 from .routes import BROKER, BrokerAddress
+from .watched_requests import WatchedRequests
 
 PORT = 10911
 REGISTER_MS = 10_000
@@ -47,6 +48,8 @@ _REMEMBERED_BYTES = 200
 """What of a log is taken to be in memory where slaves may be read: consumers further behind are sent to one."""
 _POOL_BUFFERS = 4
 """Two are the log's at all times; a broker turns producers away while none is left beside them."""
+_MOMENT_MS = 1_000
+"""How long a heartbeat may take: its groups' topics are made durable."""
 TRANSACTION_MS = 1_000
 """After how long a producer is asked about a half message, and between two such questions."""
 
@@ -124,6 +127,10 @@ class BrokerNode:
         self._broker: Broker | None = None
         self._operators: dict[str, tuple[Task, Signal]] = {}
         """Who looks after the broker in its newest life, and what calls each of them off."""
+        self._requests: WatchedRequests | None = None
+        """Those of its newest life, once it answers any."""
+        self._closed_ns: dict[Channel, int] = {}
+        """When it was done with each connection that has ended in its newest life; virtual time."""
 
     def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         """Be a certain broker from the next life on; others: those beside it."""
@@ -189,6 +196,8 @@ class BrokerNode:
         machine.at_death.append(self._note_death)
         self._has_shut_down = False
         self._operators = {}
+        self._requests = None
+        self._closed_ns = {}
 
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
@@ -210,10 +219,11 @@ class BrokerNode:
         except OSError as error:
             self._die_excused(disk, machine, error)
             raise
-        closed, answered = broker.channel_closed, broker.calls.answered
         report, clients = self._judge.report, self.clients
-        sends = AnsweredSends(self._plan, self._kernel, self.loaded, disk, report, lambda: clients.expired_to)
-        server.start(sends.watched(broker.routes()), on_channel_closed=closed, on_response=answered)
+        requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: clients.expired_to)
+        routes, answered = requests.watched(broker.routes()), broker.calls.answered
+        server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
+        self._requests = requests
         if self._plan.retention.deletes_segments and not self.is_slave:  # on slaves nothing is ever old enough
             stream = self._settling.streams(f"{machine.name}/retention")
             self._hire("retention operator", partial(operators.retention_operator, self.loaded, stream))
@@ -221,6 +231,11 @@ class BrokerNode:
             stream, note = self._settling.streams(f"{machine.name}/resumed"), self._note_resumed
             resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
             self._hire("resuming operator", resuming)
+
+    def _channel_closed(self, channel: Channel) -> None:
+        broker, _ = self._loaded
+        broker.channel_closed(channel)
+        self._closed_ns[channel] = self._kernel.now_ns
 
     def _hire(self, name: str, work: Callable[[Callable[[int | None], bool]], Callable[[], None]]) -> None:
         machine, _, _ = self.running
@@ -339,6 +354,30 @@ class BrokerNode:
         """Yield what is wrong with how a slave stands to its master, now that it will not change."""
         (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
         return rep.check_settled(self.identity.name, store, own, None if diverged is None else str(diverged))
+
+    def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
+        """Yield what is wrong with the newest life as it is now, or was when it died. master: of its cluster."""
+        if self._requests is None:
+            return  # nobody was answered
+        now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
+        yield from self._requests.check_waiting(now_ns)
+        (broker, _), grace_ms = self._loaded, live.pauses_ms_max(self._plan) + _MOMENT_MS
+        for channel in (*broker.producers.channels, *broker.consumers.channels):
+            tried("LIVE")
+            since_ms = (now_ns - self._closed_ns.get(channel, now_ns)) // 1_000_000
+            if since_ms > grace_ms:
+                summary = "a client is a member though its connection has ended"
+                expected = f"gone after {grace_ms} ms"
+                yield Violation("LIVE", summary, "", -1, "members of groups", expected, f"there after {since_ms} ms")
+        if self.is_slave and master._broker is not None:
+            for name, own, other in (
+                ("topics", broker.topics, master._broker.topics),
+                ("groups", broker.groups, master._broker.groups),
+            ):
+                tried("REP")
+                if own.version == other.version and own.table != other.table:
+                    summary = f"a slave takes its {name} for those of its master"
+                    yield Violation("REP", summary, "", -1, name, f"{dict(other.table)}", f"{dict(own.table)}")
 
     @property
     def _loaded(self) -> tuple[Broker, MessageStore]:

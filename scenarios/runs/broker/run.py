@@ -276,6 +276,9 @@ class BrokerRun(Execution):
         assert not node.is_put_away, f"{node.identity.name} has ended"
         node.is_put_away = True
         machine, disk, endpoint = node.running
+        with self._kernel.at_one_moment():
+            found = list(node.check_life(self._nodes[0]))
+        self._judge.report(found)
         if node.is_alive and life.is_stop:
             self._run_on(machine, "stop", node.stop)
         if node.is_alive and life.is_stop:  # it was clean, or the machine would have died of it

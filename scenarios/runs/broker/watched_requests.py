@@ -1,0 +1,151 @@
+"""Watched requests: what a broker's processors answer is judged in the moment it is answered.
+
+SUCCESS for a send under SYNC_FLUSH means that the disk has all of the record by now, which a crash right behind the
+answer would show, and a time-out that the time was up, or that a sync has failed. A client hears of it later, and of
+some never. A server answers whatever a processor raises, and its clients try again: what nobody foresaw is a bug.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from ....faults.disk.disk import Disk
+from ....sim.kernel import Kernel
+from ....store.broker.requests import RequestRefusedError, ResponseCode
+from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Route, Routes
+from ....store.errors import StoreError
+from ....store.formats.host import decode_message_id
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.message import PutMessageResult
+from ....store.message_store import MessageStore
+from ...claims.plan import Plan
+from ...oracle import allowances
+from ...oracle.evidence import Violation, place_of, tried
+from ...oracle.invariants import live
+
+_LENGTH_BYTES = 4
+_FORESEEN = (RequestRefusedError, StoreError, OSError)
+_MOMENT_MS = 1_000
+"""What tasks that wait for each other, and for their disk, need beside the time-outs."""
+
+
+class WatchedRequests:
+    """The requests of one life of a broker. Invariant: `_waiting` are the sends whose answers come late."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernel: Kernel,
+        store: MessageStore,
+        disk: Disk,
+        report: Callable[[Iterable[Violation]], None],
+        expired_to: Callable[[], int],
+    ) -> None:
+        """expired_to: returns up to which log offset segments may be gone."""
+        self._kernel = kernel
+        self._store = store
+        self._disk = disk
+        self._report = report
+        self._expired_to = expired_to
+        self._is_sync = plan.sync_flush
+        self._timeouts_ms: Mapping[int, int] = {
+            ResponseCode.FLUSH_DISK_TIMEOUT: plan.flush.sync_timeout_ms,
+            ResponseCode.FLUSH_SLAVE_TIMEOUT: plan.cluster.slave_timeout_ms,
+        }
+        self._late_ms_max = sum(self._timeouts_ms.values()) + live.pauses_ms_max(plan) + _MOMENT_MS
+        self._waiting: dict[LateResponse, int] = {}
+        """When each was asked; virtual time."""
+
+    def watched(self, routes: Routes) -> Routes:
+        """Return routes whose answers are judged as they are made."""
+        return {code: Route(route.pool, self._of(route.pool, route.processor)) for code, route in routes.items()}
+
+    def _of(self, pool: Pool, processor: Processor) -> Processor:
+        judge = self._process_send if pool is Pool.SEND_MESSAGE else self._process
+        return lambda request, channel: judge(processor, request, channel)
+
+    def _process(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
+        with self._foreseen(request):
+            return processor(request, channel)
+
+    def _process_send(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
+        asked_ns = self._kernel.now_ns
+        response = self._process(processor, request, channel)
+        if not isinstance(response, LateResponse):
+            if response is not None:
+                self._judge(response, asked_ns)
+            return response
+        respond, late = response.respond, response
+        self._waiting[late] = asked_ns
+
+        def judged(put: PutMessageResult) -> RemotingCommand:
+            del self._waiting[late]
+            with self._foreseen(request):
+                answer = respond(put)
+            self._judge(answer, asked_ns)
+            return answer
+
+        response.respond = judged
+        return response
+
+    @contextmanager
+    def _foreseen(self, request: RemotingCommand) -> Iterator[None]:
+        """Judge what comes out of a block: a refusal, or what the disk or the store says, is an answer."""
+        try:
+            yield
+        except _FORESEEN:
+            raise
+        except Exception as error:
+            summary = f"a request with code {request.code} ended in {type(error).__name__}: {error}"
+            self._tell(
+                [Violation("STATUS", summary, place_of(error), -1, "answer", "one that was foreseen", "an error")]
+            )
+            raise
+
+    def check_waiting(self, now_ns: int) -> Iterator[Violation]:
+        """Yield each send that waits for longer than any disk or slave is waited for; now_ns: while it was alive."""
+        for asked_ns in self._waiting.values():
+            tried("LIVE")
+            waited_ms = (now_ns - asked_ns) // 1_000_000
+            if waited_ms > self._late_ms_max:
+                expected = f"<= {self._late_ms_max} ms"
+                yield Violation("LIVE", "a send is not answered", "", -1, "answer time", expected, f"{waited_ms} ms")
+
+    def _judge(self, answer: RemotingCommand, asked_ns: int) -> None:
+        with self._kernel.at_one_moment():
+            found = list(self._lies(answer, (self._kernel.now_ns - asked_ns) // 1_000_000))
+        if found:
+            self._tell(found)
+
+    def _tell(self, found: list[Violation]) -> None:
+        """Report in a task of its own: a server answers whatever a processor raises, and goes on."""
+        self._store.world.tasks.spawn("judge of an answer", lambda: self._report(found))
+
+    def _lies(self, answer: RemotingCommand, waited_ms: int) -> Iterator[Violation]:
+        """Yield what is untrue about an answer that is just given."""
+        ids = answer.ext_fields.get("msgId")
+        if ids is None:
+            return  # nothing was stored
+        tried("STATUS")
+        if answer.code == ResponseCode.SUCCESS:
+            if self._is_sync:
+                yield from self._undurable(decode_message_id(each)[1] for each in ids.split(","))
+        elif answer.code in self._timeouts_ms:
+            timeout_ms = self._timeouts_ms[answer.code]
+            is_excused = answer.code == ResponseCode.FLUSH_DISK_TIMEOUT and allowances.sync_errors(self._disk) > 0
+            if waited_ms < timeout_ms and not is_excused:
+                name = ResponseCode(answer.code).name
+                summary = f"a send was answered {name} after {waited_ms} ms"
+                yield Violation("STATUS", summary, field="time", expected=f"{timeout_ms} ms", found=f"{waited_ms} ms")
+
+    def _undurable(self, log_offsets: Iterable[int]) -> Iterator[Violation]:
+        for log_offset in log_offsets:
+            if log_offset < self._expired_to():
+                continue
+            segment = self._store.log.find(log_offset)
+            if segment is not None:
+                begin = log_offset - segment.base_offset
+                length = segment.file.view(begin, begin + _LENGTH_BYTES)
+                if self._disk.is_durable(segment.file.path, begin, begin + int.from_bytes(length, "big")):
+                    continue
+            summary = "a send was answered SUCCESS before its message was durable"
+            yield Violation("STATUS", summary, "commitlog", log_offset, "answer", "after the sync", "before it")
