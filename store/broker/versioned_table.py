@@ -72,20 +72,20 @@ class VersionedTable(Generic[Entry]):
     def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
         """Begin empty. name is the table's in the file."""
         self.file = SideFile(world.files, path)
-        self.version = DataVersion(world.clock.now_ms())
         self.on_changed: Callable[[], None] | None = None
         """Called after each change, in the task that has made it, which it must not keep waiting."""
         self._clock = world.clock
         self._name = name
         self._entry = entry
-        self._table: dict[str, Entry] = {}
+        self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
+        """Version and table, replaced as one: who copies the table must not have it under the version of another."""
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
         """Read what was persisted. Raises CorruptFileError if no version of it can be read."""
         loaded = self.file.load(self._parse)
         if loaded is not None:
-            self.version, self._table = loaded
+            self._state = loaded
 
     def _parse(self, raw: bytes, file: str) -> tuple[DataVersion, dict[str, Entry]]:
         return self._of_members(Members(decode_side_json(raw, file=file), "", file))
@@ -98,17 +98,22 @@ class VersionedTable(Generic[Entry]):
 
     def get(self, name: str) -> Entry | None:
         """Return an entry, None if there is none."""
-        return self._table.get(name)
+        return self._state[1].get(name)
 
     @property
     def table(self) -> Mapping[str, Entry]:
         """Return all entries as they are now; what changes later is not in it."""
-        return self._table
+        return self._state[1]
+
+    @property
+    def version(self) -> DataVersion:
+        """Return which state of the table this is."""
+        return self._state[0]
 
     @property
     def members(self) -> dict[str, Any]:
         """Return version and table as an object, entries in order of their names."""
-        return self._members_of(self.version, self._table)
+        return self._members_of(*self._state)
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -118,7 +123,7 @@ class VersionedTable(Generic[Entry]):
 
     def get_or_put(self, name: str, make: Callable[[], Entry]) -> Entry:
         """Return an entry, made if there is none. Raises OSError likewise."""
-        found = self._table.get(name)
+        found = self._state[1].get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
@@ -135,10 +140,11 @@ class VersionedTable(Generic[Entry]):
     def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
         """Put in place of the table what is made of it, and return that. Raises OSError likewise."""
         with self._lock:
-            table = changed(self._table)
-            has_changed = table != self._table
+            version, before = self._state
+            table = changed(before)
+            has_changed = table != before
             if has_changed:
-                self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
+                self._store(DataVersion(self._clock.now_ms(), version.counter + 1), table)
         if has_changed and self.on_changed is not None:
             self.on_changed()
         return table
@@ -146,7 +152,8 @@ class VersionedTable(Generic[Entry]):
     def touch(self) -> None:
         """Have all who copy the table see another version of it. Raises OSError likewise."""
         with self._lock:
-            self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), dict(self._table))
+            version, table = self._state
+            self._store(DataVersion(self._clock.now_ms(), version.counter + 1), dict(table))
         if self.on_changed is not None:
             self.on_changed()
 
@@ -167,7 +174,7 @@ class VersionedTable(Generic[Entry]):
     def _store(self, version: DataVersion, table: dict[str, Entry]) -> None:
         # Nobody may build on an entry that a crash would take: it is durable before it is seen.
         self.file.store(encode_side_json(self._members_of(version, table)))
-        self.version, self._table = version, table
+        self._state = version, table
 
     def _members_of(self, version: DataVersion, table: Mapping[str, Entry]) -> dict[str, Any]:
         entries = {name: entry.members for name, entry in sorted(table.items())}

@@ -173,7 +173,7 @@ SIDE_FILE_GOES_ON_FROM_THE_OLD = Mutant(
 # topic-seen-before-durable: a topic is in use before it is on the disk. If the disk fails, its producer is refused, and
 # the next one is answered; a crash takes the topic, and consumers are answered that there is none.
 def _store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    self.version, self._table = version, table
+    self._state = version, table
     try:
         self.file.store(encode_side_json(self._members_of(version, table)))
     except OSError:
@@ -366,12 +366,12 @@ ARRIVAL_ONE_SHORT = Mutant(
 def _change_what_was_read(
     self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
 ) -> Mapping[str, Entry]:
-    before = self._table
+    before = self._state[1]
     table = changed(before)
     has_changed = table != before
     if has_changed:
         with self._lock:
-            bit(self._table is not before)
+            bit(self._state[1] is not before)
             self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
     if has_changed and self.on_changed is not None:
         self.on_changed()
@@ -391,7 +391,7 @@ TOPIC_LOST_BESIDE_ANOTHER = Mutant(
 def _store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     if not bit(version.counter % 2 == 1):
         self.file.store(encode_side_json(self._members_of(version, table)))
-    self.version, self._table = version, table
+    self._state = version, table
 
 
 EVERY_SECOND_TOPIC_IN_MEMORY = Mutant(

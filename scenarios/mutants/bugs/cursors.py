@@ -151,9 +151,9 @@ INDEX_REBUILT_AFTER_CLEAN_STOP = Mutant(
 # table-one-change-behind: a table of topics or groups is written before it is changed, so that the file has what was
 # true before the newest change.
 def _store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
-    self.file.store(encode_side_json(self._members_of(self.version, self._table)))
+    self.file.store(encode_side_json(self._members_of(*self._state)))
     bit()
-    self.version, self._table = version, dict(table)
+    self._state = version, dict(table)
 
 
 TABLE_ONE_CHANGE_BEHIND = Mutant(

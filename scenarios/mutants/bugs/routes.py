@@ -90,7 +90,7 @@ def _replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type:
     with self._lock:
         if not bit(version != self.version):
             return False
-        self.version, self._table = version, table
+        self._state = version, table
     if self.on_changed is not None:
         self.on_changed()
     return True

@@ -177,7 +177,8 @@ FACTS: tuple[Fact, ...] = (
         "early-segments-left",
         "every-second-topic-in-memory", "expired-half-put-back", "expired-waits", "failed-commit-is-a-decision",
         "gone-group-loses-progress",
-        "group-commit-copies-then-clears", "hold-without-second-look", "hot-queue-flushed-in-part",
+        "group-commit-copies-then-clears", "heartbeat-of-the-dead", "hold-without-second-look",
+        "hot-queue-flushed-in-part",
         "index-rebuilt-after-clean-stop", "levels-behind-one-that-waits", "longest-body-refused",
         "longest-properties-refused", "longest-topic-refused", "moved-to-the-end",
         "look-up-ends-a-file-early", "next-number-believed", "next-number-denies-gap",
@@ -196,7 +197,7 @@ FACTS: tuple[Fact, ...] = (
         "store-time-falls-with-the-clock", "sync-timeout-degrades", "sync-timeout-in-seconds",
         "table-one-change-behind", "thorough-flush-ten-times-late", "topic-lost-beside-another",
         "topic-seen-before-durable", "transaction-check-ten-times-too-slow", "transaction-queues-removed",
-        "tx-progress-outlives-log", "unit-too-long-taken",
+        "tx-progress-outlives-log", "unit-too-long-taken", "version-ahead-of-its-table",
     )),
 )  # fmt: skip
 """In the order of the catalogue."""

@@ -1,0 +1,70 @@
+"""What a broker answers, or does not, is judged while it runs, and so is whom it takes for a member."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.store.broker.late_answers import LateAnswers
+from tornlog.store.broker.parts import BrokerParts
+from tornlog.store.broker.processors.client_manage import ClientManageProcessor
+from tornlog.store.broker.router import Channel
+
+PULLING = SCENARIOS["consumers-get-everything-in-order"]
+SENDING = replace(
+    SCENARIOS["a-broker-keeps-what-it-answered"],
+    ranges=SCENARIOS["a-broker-keeps-what-it-answered"].ranges.replace(
+        sync_flush=(True,),
+        flush={"sync_timeout_ms": (50,)},
+        producers=(2,),
+        endings=("stop",),
+    ),
+)
+
+
+def first_broken(scenario: Scenario, seeds: int = 20) -> Violation:
+    def broken() -> Iterator[Violation]:
+        for seed in range(seeds):
+            result = run_seed(scenario, seed)
+            if result.failure is not None:
+                yield result.failure.violations[0]
+
+    return next(broken())
+
+
+def test_an_error_that_no_processor_foresaw_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("group")
+
+    monkeypatch.setattr(ClientManageProcessor, "query_offset", fails)
+    broken = first_broken(PULLING)
+
+    assert broken.invariant == "STATUS"
+    assert "ended in KeyError: 'group'" in broken.summary
+
+
+def test_a_send_is_answered_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = LateAnswers._take_looks
+
+    def looks_at_none(self: LateAnswers, now_ns: int) -> list[int]:
+        original(self, now_ns)
+        return []
+
+    monkeypatch.setattr(LateAnswers, "_take_looks", looks_at_none)
+    broken = first_broken(SENDING)
+
+    assert (broken.invariant, broken.summary) == ("LIVE", "a send is not answered")
+
+
+def test_a_client_is_no_member_any_more_when_its_connection_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgets_pulls_alone(self: BrokerParts, channel: Channel) -> None:
+        self.held_pulls.forget(channel)
+
+    monkeypatch.setattr(BrokerParts, "channel_closed", forgets_pulls_alone)
+    broken = first_broken(PULLING, 100)
+
+    assert (broken.invariant, broken.summary) == ("LIVE", "a client is a member though its connection has ended")
