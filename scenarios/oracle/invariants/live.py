@@ -1,9 +1,11 @@
 """LIVE: while nothing is broken, every put is answered and every record becomes visible within a bounded time.
 
+A broker answers each send when its time is over, and has forgotten each client whose connection has ended soon after.
+
 Deadlocks, runs without progress and services that die are LIVE violations too; the kernel reports those.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
 
@@ -19,6 +21,8 @@ from ..put_entry import PutEntry
 
 _MOMENT_MS = 20
 """What tasks that wait for each other need beside syncs: on the simulated clock computing takes no time at all."""
+_REQUEST_MS = 1_000
+"""What a broker's tasks need for a request beside time-outs: a heartbeat may have topics to make durable."""
 _SYNCS_PER_FILE = 2
 """Its bytes, and the directory that has its name."""
 _FILES_BESIDE = 10
@@ -133,6 +137,11 @@ def pauses_ms_max(plan: Plan) -> int:
     )
 
 
+def request_ms_max(plan: Plan) -> int:
+    """Return how long a broker may take for a request in ms, beside what that waits for, be it slow or paused."""
+    return pauses_ms_max(plan) + _REQUEST_MS
+
+
 def overtaken_ms_max(plan: Plan) -> int:
     """Return how much longer a question about a half message may take for each that is put back before it, in ms.
 
@@ -200,3 +209,19 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
         return ()
     summary = f"{put.name} was left waiting by a store that had stopped"
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+
+
+def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
+    """Yield what is wrong with members of a broker's groups whose connections have ended.
+
+    ended_ns: when the broker was done with each of these. A heartbeat that is dealt with may have noted one since.
+    """
+    limit_ms = request_ms_max(plan)
+    for each_ns in ended_ns:
+        tried("LIVE")
+        since_ms = (now_ns - each_ns) // 1_000_000
+        if since_ms > limit_ms:
+            summary = "a client is a member though its connection has ended"
+            yield Violation(
+                "LIVE", summary, "", -1, "members", f"gone after {limit_ms} ms", f"there after {since_ms} ms"
+            )

@@ -2,15 +2,18 @@
 
 A slave that cannot go on, because its master has lost what it has, or has something else there, must say so and change
 nothing; one that can must. What the answer to a put says a slave has, a slave had reported, with these very bytes; and
-a slave still has what it reported, unless it only promised its page cache and the power went.
+a slave still has what it reported, unless it only promised its page cache and the power went. Its topics and groups are
+those of its master as soon as it takes them to be of the same version.
 
 Not seen here: zeros that a crash has left in a slave's record where no recovery can see it, in its times and hosts;
 whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are asked about.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ....faults.disk.disk import Disk
+from ....store.broker.versioned_table import VersionedTable
 from ....store.config import FlushDiskType
 from ....store.formats.message import BLANK_BYTES, encode_blank
 from ....store.formats.replication import FrameHeader
@@ -151,3 +154,11 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
         if found.get(put.name) != put.body:
             summary = f"{put.name} was acknowledged, and is gone with its master"
             yield Violation("DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing")
+
+
+def check_table(name: str, own: VersionedTable[Any], other: VersionedTable[Any]) -> Iterator[Violation]:
+    """Yield a table of a slave, own, that is not its master's, other, under the same version: it will never be that."""
+    tried("REP")
+    if own.version == other.version and own.table != other.table:
+        summary = f"a slave takes its {name} for those of its master"
+        yield Violation("REP", summary, "", -1, name, str(dict(other.table)), str(dict(own.table)))

@@ -1,9 +1,9 @@
 """STATUS: the answer to a put is truthful at the moment it is given, and a store that must refuse puts does.
 
 OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk is asked at once; a time-out means that
-the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too, and who refuses
-puts for good has met an error that is no want of room. A store that was stopped cleanly gives no answers at all, and
-leaves no marker of an unclean exit.
+the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too. Who refuses puts
+for good has met an error that is no want of room; dispatch the same one again and again. A store that was stopped
+cleanly gives no answers at all, and leaves no marker of an unclean exit.
 """
 
 from collections.abc import Iterator, Sequence

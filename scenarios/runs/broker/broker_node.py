@@ -48,8 +48,6 @@ _REMEMBERED_BYTES = 200
 """What of a log is taken to be in memory where slaves may be read: consumers further behind are sent to one."""
 _POOL_BUFFERS = 4
 """Two are the log's at all times; a broker turns producers away while none is left beside them."""
-_MOMENT_MS = 1_000
-"""How long a heartbeat may take: its groups' topics are made durable."""
 TRANSACTION_MS = 1_000
 """After how long a producer is asked about a half message, and between two such questions."""
 
@@ -361,23 +359,13 @@ class BrokerNode:
             return  # nobody was answered
         now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
         yield from self._requests.check_waiting(now_ns)
-        (broker, _), grace_ms = self._loaded, live.pauses_ms_max(self._plan) + _MOMENT_MS
-        for channel in (*broker.producers.channels, *broker.consumers.channels):
-            tried("LIVE")
-            since_ms = (now_ns - self._closed_ns.get(channel, now_ns)) // 1_000_000
-            if since_ms > grace_ms:
-                summary = "a client is a member though its connection has ended"
-                expected = f"gone after {grace_ms} ms"
-                yield Violation("LIVE", summary, "", -1, "members of groups", expected, f"there after {since_ms} ms")
+        broker, _ = self._loaded
+        members = (*broker.producers.channels, *broker.consumers.channels)
+        ended_ns = (self._closed_ns[channel] for channel in members if channel in self._closed_ns)
+        yield from live.check_members(self._plan, ended_ns, now_ns)
         if self.is_slave and master._broker is not None:
-            for name, own, other in (
-                ("topics", broker.topics, master._broker.topics),
-                ("groups", broker.groups, master._broker.groups),
-            ):
-                tried("REP")
-                if own.version == other.version and own.table != other.table:
-                    summary = f"a slave takes its {name} for those of its master"
-                    yield Violation("REP", summary, "", -1, name, f"{dict(other.table)}", f"{dict(own.table)}")
+            yield from rep.check_table("topics", broker.topics, master._broker.topics)
+            yield from rep.check_table("groups", broker.groups, master._broker.groups)
 
     @property
     def _loaded(self) -> tuple[Broker, MessageStore]:

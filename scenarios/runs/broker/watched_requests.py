@@ -24,8 +24,6 @@ from ...oracle.invariants import live
 
 _LENGTH_BYTES = 4
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
-_MOMENT_MS = 1_000
-"""What tasks that wait for each other, and for their disk, need beside the time-outs."""
 
 
 class WatchedRequests:
@@ -51,7 +49,7 @@ class WatchedRequests:
             ResponseCode.FLUSH_DISK_TIMEOUT: plan.flush.sync_timeout_ms,
             ResponseCode.FLUSH_SLAVE_TIMEOUT: plan.cluster.slave_timeout_ms,
         }
-        self._late_ms_max = sum(self._timeouts_ms.values()) + live.pauses_ms_max(plan) + _MOMENT_MS
+        self._late_ms_max = sum(self._timeouts_ms.values()) + live.request_ms_max(plan)
         self._waiting: dict[LateResponse, int] = {}
         """When each was asked; virtual time."""
 
