@@ -17,6 +17,7 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
 from ....faults.network import NetworkFaults
 from ....sim.choices import Stream
+from ....sim.errors import MachineDied
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.config import BrokerRole
@@ -130,7 +131,12 @@ class ClusterRun(Execution):
         store, disk, machine = self._master.running
         if self._plan.transactions.chance:
             self._await_dispatch(store)
-        traffic = self._users(number, store, disk)
+        try:
+            traffic = self._users(number, store, disk)
+        except MachineDied:
+            if self._master.is_alive:
+                raise
+            return  # it died while its dispatch was waited for
         if self._plan.cluster.sync_master:
             traffic.on_answer = partial(rep.check_answer, store, self._witness.history, self._witness.replicas)
 

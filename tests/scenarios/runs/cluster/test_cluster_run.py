@@ -303,3 +303,17 @@ def test_a_failure_of_a_cluster_is_replayed_from_its_artefact_and_made_small(
     small = shrink_failure(read, tries_max=300).failure.smallest
     assert small.size.messages <= 2
     assert not small.record.setup.is_alone
+
+
+def test_a_master_may_die_while_its_dispatch_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    deaths = []
+
+    def dies(run: ClusterRun, store: MessageStore) -> None:
+        _, _, machine = run._master.running
+        run._kernel.kill(machine)
+        deaths.append(machine.name)
+
+    monkeypatch.setattr(ClusterRun, "_await_dispatch", dies)
+    transactions = Scenario("a-master-dies-early", "", CLUSTER.replace(transactions={"chance": (0.5,)}, heals=(False,)))
+    assert [run_seed(transactions, seed).outcome for seed in range(10)] == ["held"] * 10
+    assert len(deaths) >= 10
