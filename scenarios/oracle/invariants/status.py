@@ -15,9 +15,9 @@ from ....store.message import AppendMessageResult, PutMessageResult, PutMessageS
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ...claims.plan import Plan
-from .. import allowances, evidence
+from .. import allowances
 from ..disk_space import Room
-from ..evidence import Violation, tried
+from ..evidence import Violation, error_text, tried
 from ..put_entry import PutEntry
 
 LOOK_MS_MAX = 15_000
@@ -122,9 +122,9 @@ def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     given_up = store.flags.bits & Refusal.WRITE_LOGICS_QUEUE_ERROR
     if given_up and not allowances.cannot_pass(disk) and not disk.damage:
         # Each attempt may fail by a chance of its own, and some thirty in a row never do.
-        summary, error = "dispatch has given up although each error it met could pass", evidence.error_text
-        found = "none" if store.dispatch.last_error is None else error(store.dispatch.last_error)
-        yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", f"set; last: {found}")
+        summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
+        found = "set" if last is None else f"set; last met: {error_text(last)}"
+        yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found)
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
