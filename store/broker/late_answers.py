@@ -48,6 +48,8 @@ class LateAnswers(Service):
         """Until when the task sleeps at the most."""
         self._ending = world.tasks.cell(f"{self.name} ending")
         self._ended = world.tasks.signal(f"{self.name} ended")
+        self._is_over = False
+        """Whether the task has let go of all: who stops a server that was stopped waits for nobody."""
 
     def add(self, request: PooledRequest, late: LateResponse) -> None:
         """Have a request answered when its put is."""
@@ -71,7 +73,7 @@ class LateAnswers(Service):
 
     def await_end(self, until_ns: int) -> bool:
         """Wait until all are answered, until a moment at the most; return whether they are. No more are added."""
-        if self._task is None:
+        if self._task is None or self._is_over:
             return True
         self._ending.set(1)
         self.wake()
@@ -123,3 +125,4 @@ class LateAnswers(Service):
         for request, _ in self._waiting.values():
             request.session.done_request(request.size_bytes)
         self._waiting.clear()
+        self._is_over = True

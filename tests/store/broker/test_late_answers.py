@@ -203,6 +203,17 @@ def test_a_stop_answers_those_that_wait_as_soon_as_that_is_known(run: Run) -> No
     run(body)
 
 
+def test_a_server_that_was_stopped_can_be_stopped_again_and_waits_for_nobody(run: Run) -> None:
+    def body(here: World, there: World) -> None:
+        broker = Broker(here, there)
+        assert broker.server.shutdown()
+        begun_ns = here.clock.monotonic_ns()
+        assert all(broker.server.shutdown() for _ in range(3))
+        assert here.clock.monotonic_ns() - begun_ns < 1_000_000_000
+
+    run(body)
+
+
 def test_a_stop_does_not_wait_for_ever_and_answers_nothing_that_is_not_known(run: Run) -> None:
     def body(here: World, there: World) -> None:
         broker = Broker(here, there, timeout_ms=10 * DRAIN_MS)
