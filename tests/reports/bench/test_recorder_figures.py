@@ -1,18 +1,24 @@
 """What recording costs is measured where programs are recorded, beside strace where there is one."""
 
+import resource
+import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from tornlog.reports.bench import tables
+from tornlog.reports.bench import recorder, tables
 from tornlog.reports.bench.figure import Figure
-from tornlog.reports.bench.recorder import call_under_strace, is_recordable, recorded, why_no_strace
+from tornlog.reports.bench.recorder import is_recordable, why_no_strace
 from tornlog.reports.bench.workplace import BenchSettings, Workplace
 
 pytestmark = pytest.mark.skipif(not is_recordable(), reason="programs are not recorded on this system")
+
+Commands = list[tuple[list[str], str]]
 
 
 @pytest.fixture
@@ -20,16 +26,47 @@ def place(tmp_path: Path) -> Workplace:
     return Workplace(BenchSettings(str(tmp_path), seconds=0.1))
 
 
+@pytest.fixture
+def run_commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """Return what has been run, each with the trace that it left; empty where it left none."""
+    commands = []
+    run = subprocess.run
+
+    def watched(command: list[str], cwd: str, **keywords: Any) -> "subprocess.CompletedProcess[str]":
+        done = run(command, cwd=cwd, **keywords)
+        trace = Path(cwd) / "trace"
+        commands.append((command, trace.read_text() if trace.exists() else ""))
+        return done
+
+    monkeypatch.setattr(subprocess, "run", watched)
+    return commands
+
+
 @pytest.mark.parametrize("kind", ["calls", "stores"])
-def test_a_recorded_step_costs_some_microseconds(place: Workplace, kind: str) -> None:
+def test_what_is_recorded_is_a_few_steps_and_then_many(place: Workplace, run_commands: Commands, kind: str) -> None:
     with place:
-        assert 5 < recorded(place, kind=kind).rate < 5_000
+        recorder.recorded(place, kind=kind)  # whose processes see to it that each is a step
+    assert [command[-2:] for command, _ in run_commands] == [[kind, "100"], [kind, "2100"]]
 
 
 @pytest.mark.skipif(bool(why_no_strace()), reason="strace is not installed")
-def test_a_call_under_strace_costs_some_microseconds(place: Workplace) -> None:
+def test_strace_sees_a_few_calls_and_then_many(place: Workplace, run_commands: Commands) -> None:
     with place:
-        assert 5 < call_under_strace(place).rate < 5_000
+        recorder.call_under_strace(place)
+    assert [trace.count("pwrite64(") for _, trace in run_commands] == [100, 2100]
+
+
+def test_the_cost_of_a_call_is_what_many_take_beyond_a_few(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent_us = 0
+
+    def run(command: list[str], **_: Any) -> None:
+        nonlocal spent_us
+        spent_us += 30_000 + 7 * int(command[-1])  # the start, and each call
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(resource, "getrusage", lambda _: SimpleNamespace(ru_utime=spent_us / 1e6, ru_stime=0.0))
+    with place:
+        assert recorder.bare_call(place).rate == pytest.approx(7)
 
 
 def test_where_there_is_no_strace_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -46,4 +83,4 @@ def test_a_recorder_that_fails_is_no_measurement(place: Workplace, monkeypatch: 
     monkeypatch.setattr(sys, "executable", "/bin/false")
 
     with place, pytest.raises(RuntimeError, match="the recorder has ended with 1"):
-        recorded(place, kind="calls")
+        recorder.recorded(place, kind="calls")
