@@ -22,6 +22,7 @@ from .guarantees import PROMISED, Promise
 from .invariants import CHECKERS, clean, consumers, idx, pos, side_files, status
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
+from .misfiled import note_misfiled
 from .reader import Known
 from .recovered import RecoveredStore, read_store
 
@@ -112,6 +113,7 @@ class Judge:
     def recovery(self, store: MessageStore, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
         found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self.readings)
+        note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
         if self._kernel.trace is not None:
             self._kernel.trace.emit(evidence)
@@ -150,6 +152,7 @@ class Judge:
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""
         found = read_store(store, known=self.readings)
+        note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
         for name in _OF_LOG_AND_QUEUES:
             self.report(CHECKERS[name](evidence))

@@ -21,7 +21,7 @@ _TOPIC_LENGTH_BYTES = {MAGIC: 1, 0xDAA320AB: 2}
 _BLANK = 0xCBD43194
 _BLANK_BYTES = 8
 _RECORD_BYTES_MIN = 91
-_SECTOR_BYTES = 512
+SECTOR_BYTES = 512
 _BORN_V6, _STORE_V6 = 0x10, 0x20
 _TRANSACTION_BITS = _ROLLED_BACK = 0xC
 _U32 = 0xFFFFFFFF
@@ -253,7 +253,7 @@ def _is_torn(view: memoryview | bytes, start: int, end: int) -> bool:
     """Return whether what lies in [start, end) has a zero as its last byte in some sector of the file."""
     last = start
     while last < end:
-        last = min(end, last - last % _SECTOR_BYTES + _SECTOR_BYTES)
+        last = min(end, last - last % SECTOR_BYTES + SECTOR_BYTES)
         if view[last - 1] == 0:
             return True
     return False

@@ -1,6 +1,6 @@
 """Consume queues against the log: CQ-COMPLETE (records to entries), CQ-VALID (entries to records), QOFF (numbering)."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
@@ -8,6 +8,7 @@ from ....store.formats.message import TRANSACTION_MASK
 from ....store.queues.dispatch import UNDISPATCHED
 from ..evidence import Evidence, Violation, tried
 from ..light_places import LIGHT_MARK, light_places, missing_places
+from ..misfiled import may_be_misfiled
 from ..reader import BLANK_ENTRY_SIZE, tag_code, tag_code_of
 from ..recovered import FoundQueue, FoundRecord
 
@@ -19,7 +20,8 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     """CQ-COMPLETE: yield every record that not exactly one entry of its queue leads to, at its queueOffset.
 
     So it is with each light queue that a record names, once it does not wait for anything; it has its place there in
-    its properties. A record that is damaged may have lost its entry, and no other with it.
+    its properties. A record that is damaged may have lost its entry, and no other with it; so may one that a power cut
+    has torn where only its number can tell, or whose place such a record has taken.
     """
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
@@ -30,7 +32,8 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
         entry = _entry(queues.get((topic, queue_id)), index)
-        if (entry is None or entry[0] != physical_offset) and physical_offset not in unreadable:
+        is_there = entry is not None and entry[0] == physical_offset
+        if not is_there and physical_offset not in unreadable and not _may_be_torn(evidence, found, entry):
             yield _unreachable(topic, queue_id, index, physical_offset, entry)
         if _LIGHT in properties:
             yield from _check_light(evidence, found)
@@ -55,6 +58,13 @@ def _entry(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | None:
     if queue is None or not queue.begin <= index < queue.begin + len(queue.entries):
         return None
     return queue.entries[index - queue.begin]
+
+
+def _may_be_torn(evidence: Evidence, found: FoundRecord, entry: tuple[int, int, int] | None) -> bool:
+    """Return whether a record may have lost its place, or what its entry leads to may, and have taken this one's."""
+    tears = evidence.ledger.tears
+    others = () if entry is None else (evidence.store.by_offset.get(entry[0]),)
+    return any(one is not None and may_be_misfiled(one.position, tears=tears) for one in (found, *others))
 
 
 def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
@@ -182,12 +192,14 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
 
     Nor may there be gaps in the places that records have in light queues, which they carry in their properties. What
     retention has removed was counted: a queue goes on behind it, unless all that was left of it were numbers and
-    somebody had it removed.
+    somebody had it removed. A record that a power cut may have misfiled can have the number of another, or one that its
+    queue has not come to yet.
     """
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
     put_of = ledger.by_properties.get
     expired = _counted_to(evidence) if ledger.expired_to else {}
+    misfiled = defaultdict[tuple[str, int], set[int]](set)
     if evidence.store.records:
         tried("QOFF")
     for found in evidence.store.records:
@@ -198,6 +210,10 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
         wanted = expected.get(key)
         if wanted is None:
             wanted = max(queue_offset, expired.get(key, 0)) if evidence.store.min_offset > 0 else 0
+        if may_be_misfiled(found.position, tears=ledger.tears):
+            misfiled[key].update(range(wanted, queue_offset + 1), (queue_offset,))
+        if queue_offset < wanted and queue_offset in misfiled[key]:
+            continue
         if queue_offset != wanted and not _is_skipped(ledger.holes.get(key), wanted, queue_offset):
             yield _out_of_order(found, key, found.position + 20, wanted, queue_offset)
         expected[key] = queue_offset + 1

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from ....store.message import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
 from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC
+from ..misfiled import may_be_misfiled
 from ..put_entry import FieldDifference, Knowledge, PutEntry, differences_of_op
 from ..recovered import FoundRecord
 
@@ -40,7 +41,12 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     found, copied.differences(found.record, is_committed=is_committed, tears=ledger.tears)
                 )
             continue
-        if put is None or put.body != found.body or put.place != (topic, queue_id):
+        is_own = put is not None and put.body == found.body and put.place[0] == topic
+        if (
+            put is None
+            or not is_own
+            or (put.place[1] != queue_id and not may_be_misfiled(found.position, tears=ledger.tears))
+        ):
             wanted = "one that was put" if put is None else put.name
             shown = properties[:60].decode(errors="replace")
             yield Violation("PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown)

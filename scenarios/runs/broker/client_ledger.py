@@ -26,6 +26,7 @@ from ....faults.crashes.profiles import CrashProfile
 from ....store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...oracle.evidence import Violation, tried
+from ...oracle.misfiled import may_be_misfiled
 from ...oracle.put_entry import PLAIN, PutContent, differences
 from ...oracle.recovered import FoundRecord
 from .group_commits import GroupCommits
@@ -110,6 +111,8 @@ class ClientLedger:
     """Who has stored messages, as their records have it: the broker, and a slave that has taken its place."""
     tears: bool = False
     """Whether a power cut may tear records where no recovery can see it."""
+    holes: Mapping[Queue, set[int]] = field(default_factory=dict)
+    """Numbers that queues may lack because of that."""
     hits: Counter[str] = field(default_factory=Counter)
     """What was met of scenarios.marks; brokers of one run have it in common, as they have what is sent."""
     life: int = 0
@@ -198,7 +201,8 @@ class ClientLedger:
             there = self.durable.get(place) or self.expected.get(place)
             if there is None or there.name != name:
                 return
-        yield from self._expect(place, name, Why.SHOWN, log_offset)
+        if not may_be_misfiled(log_offset, tears=self.tears):  # what the place was is not known
+            yield from self._expect(place, name, Why.SHOWN, log_offset)
 
     def send_back(self, body: bytes, *, asked_in: int) -> None:
         """Note that a message was answered SUCCESS that a consumer had sent back, who had asked for it in some life."""
@@ -236,6 +240,14 @@ class ClientLedger:
                 expected = f"{queue[0]}/{queue[1]} @ {queue_offset}"
                 yield Violation("CLEAN", summary, field="next offset", expected=expected, found=f"@ {end}")
                 return
+
+    def seen_place(self, place: MessagePlace, following: MessagePlace, log_offset: int) -> MessagePlace:
+        """Return where a consumer has seen a record that says a place, when another was to follow."""
+        return following if place < following and may_be_misfiled(log_offset, tears=self.tears) else place
+
+    def lacks(self, queue: Queue, begin: int, end: int) -> bool:
+        """Return whether a queue may have nothing in [begin, end)."""
+        return self.tears and self.holes.get(queue, set()).issuperset(range(begin, end))
 
     def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
         """Note that a consumer wants what is before an offset no more, whether or not it was given any of that.
@@ -504,8 +516,8 @@ class ClientLedger:
 
 
 def found_places(records: list[FoundRecord]) -> dict[MessagePlace, FoundRecord]:
-    """Return the records of users' topics by their places."""
-    of_users = [(found, found.record) for found in records if is_of_users(found.record.topic)]
+    """Return the records of users' topics by their places; of two that say the same, the first is there."""
+    of_users = [(found, found.record) for found in reversed(records) if is_of_users(found.record.topic)]
     return {MessagePlace(one.topic, one.queue_id, one.queue_offset): found for found, one in of_users}
 
 

@@ -212,10 +212,12 @@ class BrokerConsumer:
         passes_over = self._wanted is not EVERYTHING
         for record in self._records_in(response):
             place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
+            place = ledger.seen_place(place, MessagePlace(*queue.queue, following), record.physical_offset)
             is_behind = place[:2] == queue.queue and place.queue_offset > following
+            skips = passes_over or ledger.lacks(queue.queue, following, place.queue_offset)
             if is_behind and ledger.expired_to and not passes_over:
                 self._report(ledger.check_skipped(queue.queue, following, place.queue_offset, asked_in=asked_in))
-            elif place != (*queue.queue, following) and not (is_behind and passes_over):
+            elif place != (*queue.queue, following) and not (is_behind and skips):
                 facts = ("", -1, "next message", str(MessagePlace(*queue.queue, following)), str(place))
                 self._report([Violation("READ", "a pull skips or repeats", *facts)])
             now_ns = self._world.clock.monotonic_ns()

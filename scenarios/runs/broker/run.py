@@ -92,9 +92,11 @@ class BrokerRun(Execution):
             if not identity.address.is_slave:
                 host, name = Host.of_address(identity.address.address), identity.address.broker
                 times, commits = PullTimes(plan, self._held_up_until_ns), GroupCommits(lambda: self._kernel.now_ns)
-                tears = plan.faults.torn_bytes_chance > 0.0
+                tears, holes = self._ledger.tears, self._ledger.holes
                 ledger = ClientLedger(
-                    plan.sync_flush, subscription, times, commits, has_steady_clock, (host,), tears, hits, sends=sends
+                    *(plan.sync_flush, subscription, times, commits, has_steady_clock, (host,), tears, holes),
+                    hits=hits,
+                    sends=sends,
                 )
                 self._ledgers[name], histories[name] = ledger, MasterHistory()
         self._nodes = [
