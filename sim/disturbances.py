@@ -47,6 +47,13 @@ class DisturbancePlan:
         return not (self.paused_task_chance or self.paused_machine_chance or self.clock_step_chance)
 
 
+class Pause(NamedTuple):
+    """When a task or a machine stood still; virtual time."""
+
+    begin_ns: int
+    end_ns: int
+
+
 class SetBack(NamedTuple):
     """A wall clock that was set back, in ms since 1970."""
 
@@ -62,10 +69,8 @@ class Disturbances:
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
         self.injected: Counter[str] = Counter()
-        self.paused_until_ns = 0
-        """When all pauses are over that have begun; virtual time."""
-        self.paused_ns = 0
-        """How long all pauses are together that have begun."""
+        self.pauses: list[Pause] = []
+        """Every pause that has begun, in order."""
         self.set_back: list[SetBack] = []
         """Every clock step back, in order."""
         self._kernel = kernel
@@ -94,6 +99,15 @@ class Disturbances:
             self._coming.clear()
             self._kernel.disturb_at(_FOR_GOOD)
 
+    @property
+    def paused_until_ns(self) -> int:
+        """When all pauses are over that have begun; virtual time."""
+        return max((pause.end_ns for pause in self.pauses), default=0)
+
+    def paused_ns(self, since_ns: int = 0) -> int:
+        """Return how long all pauses together are that have begun, as far as they are later than some moment."""
+        return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
+
     def _inject_due(self, step: int) -> bool:
         """Inject what is due; return whether the current task was paused for it. The kernel calls it."""
         due = []
@@ -106,18 +120,12 @@ class Disturbances:
         if _CLOCK in due:
             self._step_clock()
         if _PAUSED_MACHINE in due:
-            pause_ns = self._draw_ns(_PAUSED_MACHINE, self._plan.paused_machine_ms_max)
-            self.paused_ns += pause_ns
-            self._kernel.pass_time(pause_ns)
-            self.paused_until_ns = max(self.paused_until_ns, self._kernel.now_ns)
+            self._kernel.pass_time(self._begin_pause(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
             self._count(_PAUSED_MACHINE)
         if _PAUSED_TASK in due:
             self._count(_PAUSED_TASK)
-            pause_ns = self._draw_ns(_PAUSED_TASK, self._plan.paused_task_ms_max)
-            self.paused_ns += pause_ns
-            due_ns = self._kernel.now_ns + pause_ns
-            self.paused_until_ns = max(self.paused_until_ns, due_ns)
-            self._kernel.park(_PAUSED, due_ns)
+            pause_ns = self._begin_pause(_PAUSED_TASK, self._plan.paused_task_ms_max)
+            self._kernel.park(_PAUSED, self._kernel.now_ns + pause_ns)
         return _PAUSED_TASK in due
 
     def _open_window(self) -> None:
@@ -151,8 +159,11 @@ class Disturbances:
         self._kernel.note((_CLOCK_STEP, machine.wall_offset_ms & _WORD))
         self._count(_CLOCK)
 
-    def _draw_ns(self, kind: str, most_ms: int) -> int:
-        return draw_duration_ns(self._stream, _PAUSE_NS_MIN, most_ms, f"ns of a {kind}", self._kernel.landmarks_ms)
+    def _begin_pause(self, kind: str, most_ms: int) -> int:
+        """Draw a pause that begins now; return its length in ns."""
+        ns = draw_duration_ns(self._stream, _PAUSE_NS_MIN, most_ms, f"ns of a {kind}", self._kernel.landmarks_ms)
+        self.pauses.append(Pause(self._kernel.now_ns, self._kernel.now_ns + ns))
+        return ns
 
     def _count(self, kind: str) -> None:
         self.injected[kind] += 1

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from ...faults.crashes.profiles import PROFILES, CrashProfile
 from ...faults.disk.disk import Disk
@@ -77,8 +76,9 @@ class Execution(ABC):
         """Of the store that users talk to."""
         self._judge = Judge(plan, self._kernel, self._ledger)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
-        paused_ns = partial(getattr, self._disturbances, "paused_ns")
-        self._settling = Settling(plan, self._kernel, self._ledger, self._judge, choices.stream, paused_ns)
+        self._settling = Settling(
+            plan, self._kernel, self._ledger, self._judge, choices.stream, self._disturbances.paused_ns
+        )
         self._outcome = RunOutcome(plan)
         self._marks = RunMarks(plan, Counter())
         self._prepare()
@@ -179,6 +179,7 @@ class Execution(ABC):
             self._ledger,
             self._judge.report,
             self._choices.stream,
+            paused_ns=self._disturbances.paused_ns,
         )
         if plan.consuming.commits_offsets:
             traffic.progress = manager

@@ -61,6 +61,8 @@ class Traffic:
     """Who else judges an answer."""
     room: Room | None = None
     """The disk's, if there is an end to it."""
+    paused_ns: Callable[[int], int] = lambda _: 0
+    """Returns how long all pauses together are that have begun, as far as they are later than some moment."""
     _skew: Skew = field(init=False)
     _log_end: int | None = field(default=None, init=False)
     """Where the record ends of what a lone producer put last."""
@@ -400,13 +402,14 @@ class Traffic:
             self.report(untrue)
         if self.on_answer is not None:
             self.report(self.on_answer(first, result))
-        late = live.check_answer(self._answer_ms_max, first, made * self._segment_ms_max)
+        paused_ms = -(-self.paused_ns(first.asked_ns) // 1_000_000)
+        late = live.check_answer(self._answer_ms_max, first, made * self._segment_ms_max + paused_ms)
         if late:
             detail = services_text(self.store, self.store.flush.name)
             self.report([replace(each, detail=detail) for each in late])
         if not self._is_stopping:
             now_ms = self.store.world.clock.now_ms()
-            self.report(live.check_flush_wait(plan, first, result, now_ms))
+            self.report(live.check_flush_wait(plan, first, result, now_ms - paused_ms))
         if self._stop is not None and self._stop.ended_ns is not None:
             self.report(live.check_left_over(plan, first, self._stop.ended_ns))
 

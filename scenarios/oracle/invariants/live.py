@@ -50,12 +50,12 @@ _slowing_chances = attrgetter(
 
 
 def answer_ms_max(plan: Plan) -> int | None:
-    """Return how long a put may take in ms; None if the plan breaks or slows the disk.
+    """Return how long a put may take in ms, pauses left out; None if the plan breaks or slows the disk.
 
     Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may those that
     overtake it, for which see `segment_ms_max`.
     """
-    return calm_answer_ms_max(plan) if is_calm(plan) else None
+    return None if may_slow(plan) else calm_answer_ms_max(plan)
 
 
 def calm_answer_ms_max(plan: Plan) -> int:
@@ -178,11 +178,11 @@ def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Seque
 def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Sequence[Violation]:
     """Return a put, just answered by a store that runs, that was in the log for longer than it may wait for its flush.
 
-    However slow the disk is. Who opens a segment has waited for that, too, and when tasks pause or clocks step nobody
-    knows. now_ms: by the wall clock.
+    However slow the disk is. Who opens a segment has waited for that, too, and when clocks step nobody knows. now_ms:
+    by the wall clock, less what of pauses there was meanwhile.
     """
     append = result.append
-    if append is None or not put.wait or not plan.sync_flush or may_disturb(plan):
+    if append is None or not put.wait or not plan.sync_flush or plan.disturbances.clock_step_chance:
         return ()
     if append.wrote_offset % plan.commit_log_bytes == 0:
         return ()
