@@ -197,6 +197,11 @@ class Disk:
         inode = self._names.current.inode(path)
         return inode is not None and inode.has_durable(start, end)
 
+    def is_dirty(self, path: str, start: int, end: int) -> bool:
+        """Return whether bytes [start, end) of a file wait to be written back. For judges, not for stores."""
+        inode = self._names.current.inode(path)
+        return inode is not None and inode.is_dirty(start, end)
+
     def content(self, path: str) -> bytes:
         """Return what readers see of a file, empty if there is none. For judges, not for stores."""
         inode = self._names.current.inode(path)

@@ -140,6 +140,10 @@ class Inode:
                 return False
         return durable_bytes[start:end] == self.content()[start:end]
 
+    def is_dirty(self, start: int, end: int) -> bool:
+        """Return whether anything that was written to [start, end) waits to be written back."""
+        return any(at < end and start < at + len(data) for _, at, data in self.pending)
+
     def is_reclaimable(self, start: int, end: int) -> bool:
         """Return whether the system may let the pages of [start, end) go, and must read them from the device then.
 
@@ -149,7 +153,7 @@ class Inode:
         if not self.stale.isdisjoint(touched):
             return False
         first, last = touched.start * self.page_bytes, touched.stop * self.page_bytes
-        if any(at < last and first < at + len(data) for _, at, data in self.pending):
+        if self.is_dirty(first, last):
             return False
         return bool(bytes(self.cache[first:last]).strip(b"\0"))
 

@@ -123,6 +123,7 @@ class Judge:
         if self._plan.index.seekers:
             self.report(idx.check_lookups(store, found))
         self.claims(store, disk)
+        self.report(pos.check_cut(store, disk))
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
         durable = not allowances.sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable)
@@ -157,6 +158,7 @@ class Judge:
         for name in _OF_LOG_AND_QUEUES:
             self.report(CHECKERS[name](evidence))
         self.claims_of_all(store, disk)
+        self.report(pos.check_cut(store, disk))
         return found
 
     def services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:

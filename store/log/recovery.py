@@ -388,14 +388,17 @@ class Recovery:
     def finish_queues(self) -> None:
         """Write what the queues lack, cut what they have too much, and set their positions."""
         report, misplaced = self._report, list[Misplaced]()
+        syncs_zeros = not self._clean_exit  # the last recovery may have been killed while it cut
         for queue in self._queues.all():
             replay = self._replays.get((queue.topic, queue.queue_id))
             if replay is None:
-                report.changed_entries += keep_trusted_entries(queue, report.start_offset, self._skipped)
+                report.changed_entries += keep_trusted_entries(
+                    queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
+                )
                 if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
                     queue.forget_all()  # nothing expired: what was counted never was
             else:
-                replay.end()
+                replay.end(syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
                 report.changed_entries += replay.changed
             queue.correct_min_offset(max(self._log.min_offset, 0))

@@ -106,14 +106,17 @@ class Segment:
         for at in range(start, end, _CHUNK_BYTES):
             self.file.store(at, bytes(self.file.view(at, min(at + _CHUNK_BYTES, end))))
 
-    def clear_from(self, position: int) -> bool:
+    def clear_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
         """Zero the file from position on, durably; return whether anything but zeros was there.
 
-        Bytes behind a cut would come back to life if a later record ended exactly where an old one begins.
+        Bytes behind a cut would come back to life if a later record ended exactly where an old one begins. syncs_zeros:
+        whether the disk may have something where the page cache has zeros, as when a process died while it cut.
         """
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)
         if start is None:
+            if syncs_zeros and position < self.size_bytes:
+                self.file.msync(position, self.size_bytes)
             return False
         for at in range(start, self.size_bytes, _CHUNK_BYTES):
             self.file.store(at, _ZEROS[: min(_CHUNK_BYTES, self.size_bytes - at)])

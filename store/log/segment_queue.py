@@ -425,10 +425,11 @@ class SegmentQueue:
             self._world.files.unlink(path)
         self._world.files.sync_directory(directory_of(path))
 
-    def truncate(self, offset: int) -> bool:
+    def truncate(self, offset: int, *, syncs_zeros: bool = False) -> bool:
         """Forget everything from offset on, durably; return whether anything but zeros went.
 
-        Segments behind it are removed, the newest first; the rest of the one that holds it is zeroed.
+        Segments behind it are removed, the newest first; the rest of the one that holds it is zeroed. syncs_zeros: as
+        `Segment.clear_from` has it.
         """
         assert offset >= 0, offset
         dirty = False
@@ -437,7 +438,7 @@ class SegmentQueue:
         segment = self.find(offset)
         if segment is not None:
             position = offset - segment.base_offset
-            dirty |= segment.clear_from(position)
+            dirty |= segment.clear_from(position, syncs_zeros=syncs_zeros)
             segment.set_positions(position, min(position, segment.flushed.get()))
         if self.flushed_where.get() > offset:
             self.flushed_where.set(offset)

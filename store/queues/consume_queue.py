@@ -251,8 +251,10 @@ class ConsumeQueue:
             self.ext.queue.flush_all(least_pages)
         self.queue.flush_all(least_pages)
 
-    def truncate(self, queue_offset: int) -> bool:
+    def truncate(self, queue_offset: int, *, syncs_zeros: bool = False) -> bool:
         """Forget the entries from queue_offset on, durably; return whether there were any.
+
+        syncs_zeros: as `Segment.clear_from` has it.
 
         A queue that begins behind its first message keeps an empty segment, whose name says how far it had counted.
         """
@@ -260,7 +262,7 @@ class ConsumeQueue:
         if logic_offset == 0:
             return self.forget_all()
         self.min_logic_offset = min(self.min_logic_offset, logic_offset)
-        return self.queue.truncate(logic_offset)
+        return self.queue.truncate(logic_offset, syncs_zeros=syncs_zeros)
 
     def forget_all(self) -> bool:
         """Forget every entry and how many there were, durably; return whether there was a segment."""

@@ -366,8 +366,8 @@ class QueueReplay:
     def _place(self, queue_offset: int, raw: bytes | bytearray) -> None:
         self.changed += self.queue.place(queue_offset, raw, write_again=self.write_again)
 
-    def end(self) -> None:
-        """Write the rest, and forget every entry behind the last record."""
+    def end(self, *, syncs_zeros: bool) -> None:
+        """Write the rest, and forget every entry behind the last record; syncs_zeros as `Segment.clear_from` has it."""
         if self._doubted is not None:
             self._settle(self._doubted, None)
         if self._has_more_behind():
@@ -378,18 +378,18 @@ class QueueReplay:
             end += 1
         if self.changed:
             hit("queue rewritten")
-        if self.queue.truncate(end):
+        if self.queue.truncate(end, syncs_zeros=syncs_zeros):
             hit("queue cut")
             self.changed += 1
         self.queue.recovered(end, self.first)
 
 
-def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
     """Recover a queue without a record in the scan, which began at log_offset; return whether anything went.
 
     What counts is the run of entries up to the first that points at what was scanned. Places without an entry in
     between are a gap in the numbers. Blank entries stand for records in front of the scan: behind the very beginning of
-    the log there are none.
+    the log there are none. syncs_zeros: as `Segment.clear_from` has it.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
@@ -403,7 +403,7 @@ def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedR
                 break
         if end > first:
             break
-    changed = queue.truncate(end)
+    changed = queue.truncate(end, syncs_zeros=syncs_zeros)
     queue.recovered(end, end)
     return changed
 

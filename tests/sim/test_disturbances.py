@@ -101,6 +101,18 @@ def test_a_paused_machine_lets_time_pass_at_once(policy_of: Callable[[int], Poli
     assert world.disturbances.paused_ns() == world.kernel.now_ns
 
 
+def test_of_pauses_only_what_is_later_than_a_moment_counts() -> None:
+    world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=7))
+    world.run()
+    first, second = world.disturbances.pauses[:2]
+    all_ns = world.disturbances.paused_ns()
+
+    assert world.disturbances.paused_ns(first.begin_ns + 1) == all_ns - 1
+    assert world.disturbances.paused_ns(first.end_ns) == world.disturbances.paused_ns(second.begin_ns)
+    assert world.disturbances.paused_ns(first.end_ns) == all_ns - (first.end_ns - first.begin_ns)
+    assert world.disturbances.paused_ns(world.disturbances.paused_until_ns) == 0
+
+
 def test_timers_are_late_after_a_pause_of_everything() -> None:
     world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=10_000))
     tasks, clock = world.machine.tasks, world.machine.clock

@@ -146,13 +146,13 @@ CQ_REDISPATCH_DUPLICATES = Mutant(
 # #27 cq-empty-tail-file: the first slot of a queue's newest segment is taken for an entry whatever is in it.
 # A power cut can leave that segment with a size and no content: its zeros become an entry, and the segment
 # before it is not looked at.
-def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
     last = queue.queue.last()
     if last is None or any(last.file.view(0, last.size_bytes)):
-        return keep_trusted_entries(queue, log_offset, skipped)
+        return keep_trusted_entries(queue, log_offset, skipped, syncs_zeros=syncs_zeros)
     bit()
     end = last.base_offset // ENTRY_BYTES + 1
-    changed = queue.truncate(end)
+    changed = queue.truncate(end, syncs_zeros=syncs_zeros)
     queue.recovered(end, end)
     return changed
 
@@ -291,7 +291,7 @@ TAG_CODE_TRIMS = _bug_of_tag_codes(
 
 # silent-queue-not-recovered: recovery sets the positions of those queues whose records it meets. One that has none in
 # what is scanned keeps what loading gave it: every file counts as full, and new messages come behind the zeros.
-def _leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges) -> bool:
+def _leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
     bit(queue.queue.last() is not None)
     return False
 

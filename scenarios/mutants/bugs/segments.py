@@ -133,12 +133,32 @@ TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
 )
 
 
+# cut-believes-zeros: a recovery that was killed while it cut has left zeros in the page cache only. The next one finds
+# nothing to cut, and syncs nothing: a power cut brings back what was there.
+_original_clear_from = Segment.clear_from
+
+
+def _clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
+    cleared = _original_clear_from(self, position)
+    bit(syncs_zeros and not cleared)
+    return cleared
+
+
+CUT_BELIEVES_ZEROS = Mutant(
+    "cut-believes-zeros",
+    "what a killed recovery had cut comes back after the next one, and old entries are taken for new ones",
+    (Patch(Segment, "clear_from", _clear_what_it_sees),),
+    ("POS",),
+    SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges,
+)
+
+
 # cut-synced-once: recovery removes all segments behind its cut, and syncs their directory once. If it dies before, any
 # of the removals may be undone, and what is left has a gap.
 _original_truncate = SegmentQueue.truncate
 
 
-def _truncate_with_one_sync(self: SegmentQueue, offset: int) -> bool:
+def _truncate_with_one_sync(self: SegmentQueue, offset: int, *, syncs_zeros: bool = False) -> bool:
     gone = [segment.file.path for segment in self.segments if segment.base_offset > offset]
     for path in reversed(gone):
         self._world.files.unlink(path)
@@ -146,7 +166,7 @@ def _truncate_with_one_sync(self: SegmentQueue, offset: int) -> bool:
     self.segments = self.segments[: len(self.segments) - len(gone)]
     for directory in sorted({directory_of(path) for path in gone}):
         self._world.files.sync_directory(directory)
-    return _original_truncate(self, offset) or bool(gone)
+    return _original_truncate(self, offset, syncs_zeros=syncs_zeros) or bool(gone)
 
 
 CUT_SYNCED_ONCE = Mutant(

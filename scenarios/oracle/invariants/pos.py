@@ -81,6 +81,26 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
         )
 
 
+def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """Yield every file of a store just recovered whose zeros behind the end the next power cut may take.
+
+    An old entry, or an old record, that comes back is taken for one of those that come now. What a failed write-back
+    has kept from the disk is clean, and no store can tell; nor can one that finds a clean exit tell that another start
+    has died since while it cut.
+    """
+    assert store.last_recovery is not None, "it has not been loaded"
+    if store.last_recovery.clean_exit:
+        return
+    for row in (store.log, *(queue.queue for queue in store.queues.all())):
+        segment = row.last()
+        if segment is None:
+            continue
+        tried("POS")
+        file, end = segment.file.path, segment.wrote.get()
+        if disk.is_dirty(file, end, segment.size_bytes) and not any(disk.content(file)[end:]):
+            yield Violation("POS", "what was cut may come back", file, end, "zeros behind the end", "durable", "dirty")
+
+
 def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:
     """Yield where a buffered segment's file has something else than whole records below the committed position."""
     file, committed = segment.file.path, segment.committed.get()

@@ -122,7 +122,7 @@ def test_an_answer_before_the_sync_is_seen_at_once(put: Put, quiet_plan: Plan, e
 
 def test_a_recovery_that_rebuilds_no_queue_is_seen(put: Put, crash_plan: Plan, execute: Execute) -> None:
     put(QueueReplay, "add", lambda *_: None)
-    put(QueueReplay, "end", lambda self: None)
+    put(QueueReplay, "end", lambda self, **_: None)
     invariant, summary = only_violation(execute(crash_plan))
     assert invariant == "CQ-COMPLETE"
     assert "its queue does not lead to" in summary

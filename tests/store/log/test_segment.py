@@ -98,6 +98,11 @@ def test_clearing_zeroes_what_follows_durably_and_says_if_there_was_any(lab: Mak
         assert not segment.clear_from(200_000)
         assert bench.failures.calls == []
 
+        assert not segment.clear_from(4, syncs_zeros=True)
+        assert bench.failures.calls == [("msync", "/segment")]
+        assert not segment.clear_from(200_000, syncs_zeros=True)
+        assert len(bench.failures.calls) == 1
+
     bench.run(body)
 
 

@@ -76,6 +76,8 @@ FACTS: tuple[Fact, ...] = (
          "DeliverDelayedMessageTimerTask goes on behind an entry where lookMessageByOffset finds no record"),
     Fact("resumed-is-given-up-again", _HAS_NOT,
          "AdminBrokerProcessor.resumeCheckHalfMessage sets TRANSACTION_CHECK_TIMES to 0"),
+    Fact("cut-believes-zeros", _HAS_NOT,
+         "no cut is synced, nor what is behind it zeroed: stale-tail-after-truncate is in its place"),
     Fact("cut-synced-once", _HAS_NOT, "no directory is ever synced: no-dir-fsync-on-rollover is in its place"),
     Fact("sent-back-into-nothing", _HAS_NOT,
          "SendMessageProcessor.asyncConsumerSendMsgBack answers SYSTEM_ERROR to any put but PUT_OK"),

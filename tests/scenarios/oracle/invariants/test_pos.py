@@ -7,6 +7,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.oracle.invariants import pos
 from tornlog.store.formats.message import place_records
+from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
@@ -145,3 +146,22 @@ def test_readers_that_may_see_what_is_not_committed_are_found(on_a_store: OnASto
         return broken(store, disk)
 
     assert on_a_store(body) == ["positions out of order"]
+
+
+def test_zeros_of_a_cut_that_the_disk_does_not_have_yet_are_found(on_a_store: OnAStore) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        fill(store, 3)
+        segment = store.log.segments[-1]
+        segment.file.store(segment.wrote.get() + 8, b"what a crash has cut")
+        segment.file.msync(0, segment.size_bytes)
+        segment.file.store(segment.wrote.get() + 8, bytes(20))
+        store.last_recovery = RecoveryReport(clean_exit=False)
+        dirty = [violation.summary for violation in pos.check_cut(store, disk)]
+        store.last_recovery = RecoveryReport(clean_exit=True)
+        after_a_clean_exit = [violation.summary for violation in pos.check_cut(store, disk)]
+        store.last_recovery = RecoveryReport(clean_exit=False)
+        segment.file.msync(0, segment.size_bytes)
+        synced = [violation.summary for violation in pos.check_cut(store, disk)]
+        return [*dirty, "|", *after_a_clean_exit, "|", *synced]
+
+    assert on_a_store(body) == ["what was cut may come back", "|", "|"]
