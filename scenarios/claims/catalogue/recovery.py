@@ -85,7 +85,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # The kernel fails to write back what a dead process had written, and reports it once, to the next one that syncs.
     Scenario.of(
-        "recovery-vouches-for-nothing-that-was-not-written-back",
+        "recovery-vouches-for-nothing-unwritten",
         "what the kernel failed to write back before a start, that start does not take for durable",
         sync_flush=(True, False),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),

@@ -48,6 +48,15 @@ def broken_by() -> Callable[[str], RunRecording]:
 
 
 @pytest.fixture(scope="session")
+def came_back() -> RunRecording:
+    """A run in which a message that a recovery had cut was there again."""
+    mutant = "stale-tail-after-truncate"
+    ground = narrowed_scenario(mutant_named(mutant))
+    runs = (record_seed(ground, seed, mutant=mutant) for seed in range(500))
+    return next(run for run in runs if any("came back" in broken.violation.summary for broken in run.broken))
+
+
+@pytest.fixture(scope="session")
 def ended_at_its_crash() -> RunRecording:
     """A run whose last machine has promised what was not durable: nothing follows its crash."""
     ground = narrowed_scenario(mutant_named("fsync-retry-acks"))

@@ -48,8 +48,8 @@ def test_a_message_that_was_answered_too_early(broken_by: Broken) -> None:
     assert not any(text.startswith("its bytes are durable") for _, text in story)
 
 
-def test_a_message_that_came_back(broken_by: Broken) -> None:
-    story = story_of_broken(broken_by("stale-tail-after-truncate"))
+def test_a_message_that_came_back(came_back: RunRecording) -> None:
+    story = story_of_broken(came_back)
     gone, back = (
         next(at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text)
         for words in ("does not find it", "finds it, which had been gone before")
