@@ -33,7 +33,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
     rows = list(tallies)
     seeds = sum(tally.seeds for tally in rows)
     title = f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows, reach)}"
-    table = plain_table(title, ("scenario",), ("seeds", "crash\npoints", "faults", "violations"))
+    table = plain_table(title, ("scenario",), ("seeds", "crash\npoints", "faults", "broken"))
     for tally in rows:
         broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
         counts = (tally.seeds, tally.crash_points, faults_of(tally.injected).total(), broken)
