@@ -22,7 +22,10 @@ _NOT_WRITEABLE = int(~Refusal.NOT_READABLE)
 
 
 class RunningFlags:
-    """The reasons in force. Each is given and taken back by whoever finds it, those of failed writes never."""
+    """The reasons in force. Each is given and taken back by whoever finds it, those of failed writes never.
+
+    Invariant: the reasons that last are among those in force.
+    """
 
     __slots__ = ("_bits", "_lasting", "_lock", "failures", "on_service_failed")
 
@@ -59,13 +62,13 @@ class RunningFlags:
     def refuse(self, reason: Refusal) -> None:
         """Add a reason."""
         with self._lock:
-            self._bits.set(self._bits.get() | int(reason))
+            self._set(self._bits.get() | int(reason))
 
     def refuse_for_good(self, reason: Refusal) -> None:
         """Add a reason that nothing but a restart ends: after a failed write nobody knows what the disk has."""
         with self._lock:
             self._lasting |= int(reason)
-            self._bits.set(self._bits.get() | int(reason))
+            self._set(self._bits.get() | int(reason))
 
     def service_failed(self, name: str, error: Exception) -> None:
         """Take no more puts: a service has ended, and nobody does its work until a restart."""
@@ -76,4 +79,8 @@ class RunningFlags:
     def allow(self, reason: Refusal) -> None:
         """Take a reason back, unless it was added for good."""
         with self._lock:
-            self._bits.set(self._bits.get() & (~int(reason) | self._lasting))
+            self._set(self._bits.get() & (~int(reason) | self._lasting))
+
+    def _set(self, bits: int) -> None:
+        self._bits.set(bits)
+        assert bits & self._lasting == self._lasting, (bits, self._lasting)

@@ -197,6 +197,10 @@ class Disk:
         inode = self._names.current.inode(path)
         return inode is not None and inode.has_durable(start, end)
 
+    def is_named_for_good(self, path: str) -> bool:
+        """Return whether a file's name is durable on whatever file system. For judges, not for stores."""
+        return self._names.current.inode(path) is not None and self._names.is_named_for_good(path)
+
     def is_dirty(self, path: str, start: int, end: int) -> bool:
         """Return whether bytes [start, end) of a file wait to be written back. For judges, not for stores."""
         inode = self._names.current.inode(path)

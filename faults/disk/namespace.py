@@ -290,6 +290,10 @@ class Namespace:
         if changes:
             self._retire_synced()
 
+    def is_named_for_good(self, path: str) -> bool:
+        """Return whether syncs of its directory cover all that was done to a name."""
+        return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
+
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
         """Note that sync_file would have succeeded; return whether it would have changed anything."""
         return _acknowledge(self._unsynced.get(inode.identity, ()), upto)

@@ -15,7 +15,7 @@ from .invariants import clean
 _TAKEN_BACK_PERCENT = 85
 _SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
-"""How long one pass may take, which looks at the disk but once."""
+"""How long one pass may take beside pauses; it looks at the disk but once."""
 
 
 class Filling(NamedTuple):
@@ -106,7 +106,9 @@ class WatchedRemovals:
         room: Room,
         ledger: Expiring,
         report: Callable[[Iterable[Violation]], None],
+        paused_ns: Callable[[int], int],
     ) -> None:
+        """paused_ns: returns how long all pauses together are, as far as they are later than some moment."""
         self.store: MessageStore | None = None
         """The store once it has been loaded."""
         self._files = files
@@ -114,6 +116,7 @@ class WatchedRemovals:
         self._room = room
         self._ledger = ledger
         self._report = report
+        self._paused_ns = paused_ns
         self.first_removed: tuple[str, FileImage] | None = None
         """The first segment that went: its path, and what it was."""
         self._forced = 0
@@ -130,9 +133,10 @@ class WatchedRemovals:
             if directory_of(path) == config.commit_log_directory:
                 self._segment_goes(store, path)
             elif _is_of_a_queue(config.consume_queue_directory, path):
-                is_last = len(self._files.list_directory(directory_of(path))) == 1
-                self._report(clean.check_queue_removal(store, self._disk, path, is_last=is_last))
-                if is_last:
+                left = sorted(set(self._files.list_directory(directory_of(path))) - {name_of(path)})
+                following = f"{directory_of(path)}/{left[0]}" if left else None
+                self._report(clean.check_queue_removal(store, self._disk, path, following))
+                if not left:
                     topic, queue_id = directory_of(path).split("/")[-2:]
                     self._ledger.end_queue((topic, int(queue_id)))
         self._files.unlink(path)
@@ -152,10 +156,17 @@ class WatchedRemovals:
         config, clock = store.config, store.world.clock
         space = self._files.space(path)
         full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (space.used_bytes + space.usable_bytes)
-        if full or (not self._room.is_short and self._room.was_short(clock.monotonic_ns() - _PASS_NS_MAX)):
+        if full or (not self._room.is_short and self._room.was_short(self._pass_began_ns(clock.monotonic_ns()))):
             self._forced = SEGMENTS_PER_PASS
         if self._forced:
             self._forced -= 1
             return True
         changed_ms = self._files.status(path).mtime_ms
         return bool(clock.now_ms() >= changed_ms + config.file_reserved_time_hours * 3_600_000)
+
+    def _pass_began_ns(self, now_ns: int) -> int:
+        """Return when a pass can have begun that is not over."""
+        began_ns = now_ns - _PASS_NS_MAX
+        while (earlier_ns := now_ns - _PASS_NS_MAX - self._paused_ns(began_ns)) < began_ns:
+            began_ns = earlier_ns
+        return began_ns

@@ -35,7 +35,7 @@ class Settling:
     ledger: Ledger
     judge: Judge
     streams: Callable[[str], Stream]
-    paused_ns: Callable[[], int] = int
+    paused_ns: Callable[..., int] = int
     """Returns how long all pauses are together that have begun: what is awaited may have stood still for as long."""
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:

@@ -164,7 +164,9 @@ class Run(Execution):
         if self._plan.memory.error_chance and recovered is None:
             stream = self._choices.stream(f"{machine.name}/memory")
             world = short_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
-        removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+        removals = self._removals = WatchedRemovals(
+            world.files, disk, room, self._ledger, self._judge.report, self._disturbances.paused_ns
+        )
         if self._plan.retention.deletes_segments:
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, self._config)

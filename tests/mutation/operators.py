@@ -164,8 +164,8 @@ _FAILING_DISK = {
     }
 }
 _HELD_UP_TASKS = {
-    "attribute_points": (False, True),
-    "disturbances": {"paused_task_chance": (0.0, 0.5, 1.0)},
+    "attribute_points": (False, True, True),
+    "disturbances": {"paused_task_chance": (0.0, 0.5, 1.0, 1.0)},
     "starved_steps_max": (0, 0, 500),
 }
 _POWER_CUTS = {"disk": ("ext4-ordered", "strict-posix", "strict-posix")}

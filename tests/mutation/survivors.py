@@ -68,12 +68,6 @@ SURVIVORS: dict[str, str] = {
     "drop-sync:index_service.IndexFiles.make_full_durable#1": (
         "equivalent: the checkpoint does not speak for a file that was not synced, and a load builds that again"
     ),
-    "drop-sync:segment.Segment.clear_from#1": (
-        "equivalent: recovery syncs the log's files after the cut, and puts queues right in every load"
-    ),
-    "drop-sync:segment_queue.SegmentQueue.make_second_durable#2": (
-        "gap: a crash would have to take the name of a queue's file after the one in front of it is gone"
-    ),
     "drop-write:allocate.AllocateMappedFileService.make#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
     ),
@@ -138,6 +132,7 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:message_store.MessageStore.get_message#1": (
         "equivalent: only a statistic tells a reader at the end from one just in front of it"
     ),
+    "off-by-one:segment.Segment.clear_from#1": "equivalent: no bytes are synced once more",
     "off-by-one:segment_queue.SegmentQueue.truncate#2": "equivalent: a position is set to where it is",
     "off-by-one:transaction_queues.pull_from#3": (
         "gap: in its component's runs no answer reaches behind the end of a pass; shipped scenarios find it"

@@ -105,15 +105,21 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
         )
 
 
-def check_queue_removal(store: MessageStore, disk: Disk, path: str, *, is_last: bool) -> Iterator[Violation]:
-    """Yield the first record of the log that a queue's file leads to which is about to go; is_last: no other is left.
+def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: str | None) -> Iterator[Violation]:
+    """Yield the first record of the log that a queue's file leads to which is about to go, and a next file that may.
 
-    A queue without a file counts from 0 again, and what goes by its numbers would take new messages for old ones.
+    following: the path of the next file, None if no other is left. A queue without a file counts from 0 again, and what
+    goes by its numbers would take new messages for old ones.
     """
     tried("CLEAN")
-    topic = path.split("/")[-3]
-    if is_last and topic in _NUMBERED_ELSEWHERE:
+    topic, queue_id = path.split("/")[-3:-1]
+    if following is None and topic in _NUMBERED_ELSEWHERE:
         yield _broken("a queue goes that others know by its numbers", path, "removal", "none", "one")
+    queue = store.queues.find(topic, int(queue_id))
+    newest = None if queue is None else queue.entry(queue.max_offset - 1)
+    has_records = newest is not None and newest.physical_offset >= max(store.log.min_offset, 0)  # else all of it may go
+    if following is not None and has_records and not disk.is_named_for_good(following):
+        yield _broken("a queue may have no file after a crash", following, "name", "durable", "not synced")
     raw = disk.content(path)
     for at in range(0, len(raw), ENTRY_BYTES):
         entry = decode_entry(raw, at)

@@ -401,7 +401,7 @@ class BrokerNode:
         removals = None
         if self._plan.retention.deletes_segments and not self.is_slave:
             room = Room(self._kernel, disk)
-            removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
+            removals = WatchedRemovals(world.files, disk, room, self, self._judge.report, self._settling.paused_ns)
             world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
         vouched = scan.vouched(disk, self._config) if scan.is_to_be_checked(self._plan) else None

@@ -251,7 +251,9 @@ class ClusterRun(Execution):
         removals = None
         if node.is_master and self._plan.retention.deletes_segments:  # on slaves nothing is ever old enough
             room = Room(self._kernel, disk)
-            removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+            removals = WatchedRemovals(
+                world.files, disk, room, self._ledger, self._judge.report, self._disturbances.paused_ns
+            )
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, node.config)
         if node.is_master:

@@ -35,8 +35,9 @@ class Watched:
         self.room = Room(kernel, self.disk)
         self.ledger = Ledger()
         self.reported: list[str] = []
+        self.pauses: list[tuple[int, int]] = []
         world = world_of(self.machine, self.disk)
-        self.watched = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report)
+        self.watched = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report, self._paused_ns)
         world = replace(world, files=cast(Files, self.watched))
         config = StoreConfig(
             ROOT,
@@ -48,6 +49,9 @@ class Watched:
 
     def _report(self, violations: Iterable[Violation]) -> None:
         self.reported += [violation.summary for violation in violations]
+
+    def _paused_ns(self, since_ns: int) -> int:
+        return sum(end_ns - max(begin_ns, since_ns) for begin_ns, end_ns in self.pauses if end_ns > since_ns)
 
     def open(self) -> None:
         """Load and start it, put twelve messages, and let all of them become durable and visible."""
@@ -160,6 +164,23 @@ def test_a_full_disk_is_reason_enough_and_for_a_pass_that_began_on_it_too(watche
     shop = watched(body)
     assert shop.reported == []
     assert shop.ledger.expired_to == 10 * 1024
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_pass_that_began_on_a_full_disk_may_have_been_paused_since(watched: Any, is_paused: bool) -> None:
+    def body(shop: Watched) -> None:
+        tasks, clock = shop.store.world.tasks, shop.store.world.clock
+        shop.room.limit(shop.store.world.files.space(ROOT).used_bytes)
+        tasks.sleep(10)
+        shop.room.give_back()
+        began_ns = clock.monotonic_ns()
+        tasks.sleep(20_000)
+        if is_paused:  # in two pieces, of which the last five seconds show only the second
+            shop.pauses = [(began_ns, began_ns + 9 * 10**9), (began_ns + 10 * 10**9, began_ns + 18 * 10**9)]
+        shop.store.log.remove_first()
+
+    shop = watched(body)
+    assert shop.reported == ([] if is_paused else ["a segment goes that nobody asked for"])
 
 
 def test_a_queue_that_is_removed_to_its_last_file_is_noted(watched: Any) -> None:

@@ -191,7 +191,7 @@ def test_the_removal_of_a_queues_file_that_leads_to_a_record_is_found(
     def body(store: MessageStore, disk: Disk) -> list[str]:
         filled(store)
         (queue,) = store.queues.all()
-        return summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, is_last=False))
+        return summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None))
 
     assert on_a_store(body) == ["a queue's file goes that leads to a record"]
 
@@ -212,9 +212,27 @@ def test_a_queues_file_of_which_all_is_gone_may_go(on_a_store: Callable[..., obj
         (queue,) = store.queues.all()
         first = queue.queue.segments[0].file.path
         store.log.segments = store.log.segments[5:]
-        return summaries(clean.check_queue_removal(store, disk, first, is_last=True))
+        return summaries(clean.check_queue_removal(store, disk, first, None))
 
     assert on_a_store(body) == []
+
+
+def test_a_queues_file_may_not_go_before_the_next_one_has_a_durable_name(on_a_store: Callable[..., object]) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
+        filled(store, 30)
+        (queue,) = store.queues.all()
+        first, second = (segment.file.path for segment in queue.queue.segments[:2])
+        store.log.segments = store.log.segments[5:]
+        store.world.files.sync_directory(queue.queue.directory)
+        found = [summaries(clean.check_queue_removal(store, disk, first, second))]
+        store.world.files.open(f"{queue.queue.directory}/another")
+        found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
+        store.queues.forget(queue)
+        found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
+        return found
+
+    nameless = ["a queue may have no file after a crash"]
+    assert on_a_store(body) == [[], nameless, []]
 
 
 def test_the_last_file_of_a_queue_that_others_know_by_its_numbers_may_not_go(
@@ -226,9 +244,9 @@ def test_the_last_file_of_a_queue_that_others_know_by_its_numbers_may_not_go(
         paths = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.topic != "T0"]
         store.log.segments = store.log.segments[5:]
         return [
-            summaries(clean.check_queue_removal(store, disk, path, is_last=is_last))
+            summaries(clean.check_queue_removal(store, disk, path, following))
             for path in paths
-            for is_last in (False, True)
+            for following in (store.log.segments[-2].file.path, None)
         ]
 
     assert on_a_store(body) == [[], ["a queue goes that others know by its numbers"]]
