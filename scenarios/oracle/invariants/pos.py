@@ -2,7 +2,7 @@
 
 The last half is asked of the simulated disk, which knows: it holds from the moment the position moved, crash or not.
 So is, of a segment with a write buffer, whether what counts as committed is in the page cache: whole records, unless
-a failed sync has taken them back from there.
+a failed sync has taken them back from there. And what recovery has cut does not come back.
 """
 
 from collections.abc import Iterator
