@@ -26,9 +26,6 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:index_service.IndexFiles.make_durable#1": (
         "equivalent: called by recovery and as the store stops, when nobody removes files"
     ),
-    "drop-lock:running_flags.RunningFlags.refuse_for_good#1": (
-        "gap: another refusal would have to be noted between the reading of the flags and their replacement"
-    ),
     "drop-lock:segment_queue.SegmentQueue.add#1": (
         "gap: a segment would have to be removed between the reading of the row and its replacement; in runs in which "
         "segments expire and tasks switch at attributes, one seed in some 400 breaks POS or QUIET"
@@ -138,6 +135,9 @@ SURVIVORS: dict[str, str] = {
         "gap: in its component's runs no answer reaches behind the end of a pass; shipped scenarios find it"
     ),
     "off-by-one:transient_pool.BufferedSegment._write#2": "equivalent: only a mark is hit that should not be",
+    "short-by-one:cleaning.CleanCommitLog.delete_manually#1": (
+        "equivalent: an order to delete lasts nineteen passes; what they leave goes with the next order, or at its hour"
+    ),
     "short-by-one:index_file.IndexFile._publish#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
     ),
