@@ -44,7 +44,8 @@ def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
         is_torn = may_be_misfiled(found.position, tears=True)
         misfiled += is_torn
         if number < follows:
-            holes[key] |= {follows} if is_torn else set()  # it may have been given the next place
+            if is_torn:  # it may have been given the next place
+                holes[key].add(follows)
             continue
         if is_torn or number - follows <= misfiled:
             holes[key].update(range(follows, number))

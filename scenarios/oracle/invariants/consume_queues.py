@@ -210,7 +210,7 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
         wanted = expected.get(key)
         if wanted is None:
             wanted = max(queue_offset, expired.get(key, 0)) if evidence.store.min_offset > 0 else 0
-        if may_be_misfiled(found.position, tears=ledger.tears):
+        if is_torn := may_be_misfiled(found.position, tears=ledger.tears):
             misfiled[key].update(range(wanted, queue_offset + 1), (queue_offset,))
         if queue_offset < wanted and queue_offset in misfiled[key]:
             continue
@@ -223,7 +223,7 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
                 yield _out_of_order(found, key, found.position, wanted, place)
             expected[key] = place + 1
         put = put_of(properties) or ledger.put_of(found.record)
-        if put is not None and put.queue_offset != queue_offset and put.queue_offset is not None:
+        if put is not None and put.queue_offset not in (None, queue_offset) and not is_torn:
             yield Violation(
                 "QOFF",
                 f"{put.name} has another queue offset than its producer was answered",

@@ -41,12 +41,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     found, copied.differences(found.record, is_committed=is_committed, tears=ledger.tears)
                 )
             continue
-        is_own = put is not None and put.body == found.body and put.place[0] == topic
-        if (
-            put is None
-            or not is_own
-            or (put.place[1] != queue_id and not may_be_misfiled(found.position, tears=ledger.tears))
-        ):
+        is_elsewhere = put is not None and put.place != (topic, queue_id) and not _may_be_misfiled(evidence, put, found)
+        if put is None or put.body != found.body or is_elsewhere:
             wanted = "one that was put" if put is None else put.name
             shown = properties[:60].decode(errors="replace")
             yield Violation("PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown)
@@ -81,6 +77,11 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if not at_home:
             elsewhere.add(put.name)
     yield from _holes(evidence, elsewhere)
+
+
+def _may_be_misfiled(evidence: Evidence, put: PutEntry, found: FoundRecord) -> bool:
+    """Return whether a power cut may have put a record into another queue of its topic."""
+    return put.place[0] == found.record.topic and may_be_misfiled(found.position, tears=evidence.ledger.tears)
 
 
 def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDifference]:

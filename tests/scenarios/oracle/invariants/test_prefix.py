@@ -92,3 +92,23 @@ def test_a_field_that_nothing_checks_may_have_zeros_where_power_cuts_tear_sector
     evidence.ledger.tears = tears
 
     assert [violation.field for violation in prefix.check(evidence)] == fields
+
+
+@pytest.mark.parametrize(
+    ("tears", "position", "topic", "found"),
+    [
+        (True, 488, "T0", []),
+        (False, 488, "T0", ["a record that nobody put"]),
+        (True, 100, "T0", ["a record that nobody put"]),
+        (True, 488, "T1", ["a record that nobody put"]),
+    ],
+)
+def test_a_record_in_another_queue_was_put_by_nobody_unless_a_tear_can_have_moved_it(
+    evidence: Evidence, tears: bool, position: int, topic: str, found: list[str]
+) -> None:
+    moved = evidence.store.records[2]
+    moved.record = moved.record._replace(topic=topic, queue_id=1)
+    moved.position = position
+    evidence.ledger.tears = tears
+
+    assert summaries(evidence) == found

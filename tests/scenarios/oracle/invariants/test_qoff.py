@@ -47,6 +47,16 @@ def test_an_offset_that_is_not_the_answered_one_is_found(evidence: Evidence) -> 
     assert violation.summary == "m1 has another queue offset than its producer was answered"
 
 
+def test_a_number_that_a_tear_can_have_taken_need_not_be_the_answered_one(evidence: Evidence) -> None:
+    evidence.ledger.puts[1].queue_offset = 5
+    evidence.ledger.tears = True
+    evidence.store.records[1].position = 488
+
+    assert list(consume_queues.check_qoff(evidence)) == []
+    evidence.store.records[1].position = 100
+    assert len(list(consume_queues.check_qoff(evidence))) == 1
+
+
 def give_places(evidence: Evidence, *offsets: int) -> None:
     for put, found, offset in zip(evidence.ledger.puts, evidence.store.records, offsets, strict=False):
         added = f"\2INNER_MULTI_DISPATCH\1%LMQ%a\2INNER_MULTI_QUEUE_OFFSET\1{offset}".encode()

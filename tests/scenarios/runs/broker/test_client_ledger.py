@@ -8,7 +8,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord
-from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, MessagePlace, body_of, name_in
+from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, MessagePlace, body_of, found_places, name_in
 from tornlog.scenarios.runs.broker.message_options import MessageOptions, Subscription
 from tornlog.store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -341,3 +341,31 @@ def test_a_consumer_is_sent_past_what_has_expired_and_nothing_else() -> None:
     (missed,) = ledger.check_skipped(("T0", 0), 0, 3, asked_in=0)
     assert (missed.invariant, missed.expected, missed.found) == ("CLEAN", "T0/0 @ 2", "@ 3")
     assert not list(ledger.check_skipped(("T0", 0), 0, 3, asked_in=1)), "the bounds of another life are its own"
+
+
+def test_a_consumer_sees_a_record_that_a_tear_has_moved_where_the_next_one_is_to_be() -> None:
+    ledger = ClientLedger(sync_flush=False, tears=True, holes={("T0", 0): {3, 4}})
+
+    assert ledger.seen_place(place(1), place(5), 488) == place(5)
+    assert ledger.seen_place(place(1), place(5), 100) == place(1), "no tear can have moved it"
+    assert ledger.seen_place(place(7), place(5), 488) == place(7), "it is behind a gap"
+    assert [ledger.lacks(("T0", 0), 3, end) for end in (4, 5, 6)] == [True, True, False]
+
+    calm = ClientLedger(sync_flush=False, holes={("T0", 0): {3, 4}})
+    assert calm.seen_place(place(1), place(5), 488) == place(1)
+    assert not calm.lacks(("T0", 0), 3, 4)
+
+
+def test_of_what_a_consumer_is_shown_a_record_that_a_tear_can_have_moved_is_not_expected_again() -> None:
+    ledger = ClientLedger(sync_flush=False, tears=True)
+    for log_offset, offset in ((488, 0), (612, 1)):
+        send = ledger.begin(f"m{offset}", body_of(f"m{offset}", 40))
+        assert not list(ledger.show(place(offset), send.body, log_offset, asked_in=0, now_ns=0))
+
+    assert list(ledger.expected) == [place(1)]
+
+
+def test_of_two_records_that_say_the_same_place_the_first_is_there() -> None:
+    first, moved = record(place(0), b"first"), record(place(0), b"moved")
+
+    assert found_places([first, moved]) == {place(0): first}
