@@ -30,9 +30,11 @@ class Filling(NamedTuple):
 class Room:
     """The capacity of one life's disk: there is plenty, but for as long as somebody limits it."""
 
-    def __init__(self, kernel: Kernel, disk: Disk) -> None:
+    def __init__(self, kernel: Kernel, disk: Disk, paused_ns: Callable[[int], int]) -> None:
+        """paused_ns: returns how long all pauses together are, as far as they are later than some moment."""
         self._kernel = kernel
         self._disk = disk
+        self._paused_ns = paused_ns
         self._returned_ns: int | None = None
         """When room last returned."""
 
@@ -73,9 +75,15 @@ class Room:
             self._disk.capacity_bytes = None
             self._returned_ns = self._kernel.now_ns
 
-    def was_short(self, since_ns: int) -> bool:
-        """Return whether there was an end to the room at since_ns, or at any time after it."""
-        return self.is_short or (self._returned_ns is not None and since_ns <= self._returned_ns)
+    def was_short(self, before_ns: int, within_ns: int = 0) -> bool:
+        """Return whether there was an end to the room at some moment, or so long before it, beside pauses, or less."""
+        if self.is_short or self._returned_ns is None:
+            return self.is_short
+        return self.awake_ns(self._returned_ns, before_ns) <= within_ns
+
+    def awake_ns(self, since_ns: int, until_ns: int) -> int:
+        """Return how much time a store had between two moments to look at its disk: who is paused cannot."""
+        return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
 
 def _is_of_a_queue(directory: str, path: str) -> bool:
@@ -106,9 +114,7 @@ class WatchedRemovals:
         room: Room,
         ledger: Expiring,
         report: Callable[[Iterable[Violation]], None],
-        paused_ns: Callable[[int], int],
     ) -> None:
-        """paused_ns: returns how long all pauses together are, as far as they are later than some moment."""
         self.store: MessageStore | None = None
         """The store once it has been loaded."""
         self._files = files
@@ -116,7 +122,6 @@ class WatchedRemovals:
         self._room = room
         self._ledger = ledger
         self._report = report
-        self._paused_ns = paused_ns
         self.first_removed: tuple[str, FileImage] | None = None
         """The first segment that went: its path, and what it was."""
         self._forced = 0
@@ -156,17 +161,10 @@ class WatchedRemovals:
         config, clock = store.config, store.world.clock
         space = self._files.space(path)
         full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (space.used_bytes + space.usable_bytes)
-        if full or (not self._room.is_short and self._room.was_short(self._pass_began_ns(clock.monotonic_ns()))):
+        if full or (not self._room.is_short and self._room.was_short(clock.monotonic_ns(), _PASS_NS_MAX)):
             self._forced = SEGMENTS_PER_PASS
         if self._forced:
             self._forced -= 1
             return True
         changed_ms = self._files.status(path).mtime_ms
         return bool(clock.now_ms() >= changed_ms + config.file_reserved_time_hours * 3_600_000)
-
-    def _pass_began_ns(self, now_ns: int) -> int:
-        """Return when a pass can have begun that is not over."""
-        began_ns = now_ns - _PASS_NS_MAX
-        while (earlier_ns := now_ns - _PASS_NS_MAX - self._paused_ns(began_ns)) < began_ns:
-            began_ns = earlier_ns
-        return began_ns

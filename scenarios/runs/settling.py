@@ -35,8 +35,9 @@ class Settling:
     ledger: Ledger
     judge: Judge
     streams: Callable[[str], Stream]
-    paused_ns: Callable[..., int] = int
-    """Returns how long all pauses are together that have begun: what is awaited may have stood still for as long."""
+    paused_ns: Callable[[int], int] = lambda _: 0
+    """Returns how long all pauses together are that have begun, as far as they are later than some moment: what is
+    awaited may have stood still for as long."""
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then have it judged what consumers were given."""
@@ -120,7 +121,7 @@ class Settling:
         while behind := [cursor for cursor in cursors() if cursor.is_behind]:
             if gives_up():
                 return False
-            now_ns = self.kernel.now_ns - self.paused_ns()
+            now_ns = self.kernel.now_ns - self.paused_ns(0)
             for cursor in behind:
                 end, since_ns = since.get(cursor.name, (None, 0))
                 if end != cursor.end:  # there is more to do, and the time begins anew
@@ -145,9 +146,9 @@ class Settling:
         asks_again = True
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
-        deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns()
+        deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns(0)
         while violations := self.judge.uncleaned(store, disk):
-            if self.kernel.now_ns - self.paused_ns() > deadline_ns:
+            if self.kernel.now_ns - self.paused_ns(0) > deadline_ns:
                 passes_ms = MANUAL_PASSES * store.config.clean_resource_interval_ms
                 if asks_again and self.kernel.now_ns > passes_ms * 1_000_000:
                     asks_again = False

@@ -93,7 +93,7 @@ class Run(Execution):
         machine = self._kernel.machine(name)
 
         def body() -> None:
-            room = Room(self._kernel, disk)
+            room = Room(self._kernel, disk, self._disturbances.paused_ns)
             store = self._open(disk, machine, number, recovered, room)
             if life is not HEAL:
                 self._disturbances.start()
@@ -164,9 +164,7 @@ class Run(Execution):
         if self._plan.memory.error_chance and recovered is None:
             stream = self._choices.stream(f"{machine.name}/memory")
             world = short_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
-        removals = self._removals = WatchedRemovals(
-            world.files, disk, room, self._ledger, self._judge.report, self._disturbances.paused_ns
-        )
+        removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention.deletes_segments:
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, self._config)

@@ -181,17 +181,20 @@ def room_operator(
     """
 
     def look_for(left_ms: int) -> None:
-        too_full_ms = refusing_ms = 0
+        monotonic_ns = store.world.clock.monotonic_ns
+        fine_ns = taking_ns = monotonic_ns()
         while left_ms > 0:
             store.world.tasks.sleep(min(left_ms, _LOOK_MS))
             left_ms -= _LOOK_MS
+            now_ns = monotonic_ns()
             filling = room.look(store.log.segment_bytes)
-            too_full_ms = too_full_ms + _LOOK_MS if filling.too_full else 0
-            if too_full_ms > status.LOOK_MS_MAX:
+            if not filling.too_full:
+                fine_ns = now_ns
+            elif room.awake_ns(fine_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
                 report(status.check_refusing(store))
-            is_refusing = filling.enough and store.flags.bits & Refusal.DISK_FULL
-            refusing_ms = refusing_ms + _LOOK_MS if is_refusing else 0
-            if refusing_ms > status.LOOK_MS_MAX:
+            if not (filling.enough and store.flags.bits & Refusal.DISK_FULL):
+                taking_ns = now_ns
+            elif room.awake_ns(taking_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
                 report(status.check_taking(store))
 
     def operate() -> None:

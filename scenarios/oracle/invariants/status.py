@@ -157,7 +157,7 @@ def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool
 def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
     """Return whether a put could be refused because the disk was full: until the store has looked at it again."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
-        return room.was_short(put.asked_ns - LOOK_MS_MAX * 1_000_000)
+        return room.was_short(put.asked_ns, LOOK_MS_MAX * 1_000_000)
     return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_short(put.asked_ns)
 
 

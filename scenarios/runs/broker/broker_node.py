@@ -400,8 +400,8 @@ class BrokerNode:
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
         removals = None
         if self._plan.retention.deletes_segments and not self.is_slave:
-            room = Room(self._kernel, disk)
-            removals = WatchedRemovals(world.files, disk, room, self, self._judge.report, self._settling.paused_ns)
+            room = Room(self._kernel, disk, self._settling.paused_ns)
+            removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
         vouched = scan.vouched(disk, self._config) if scan.is_to_be_checked(self._plan) else None

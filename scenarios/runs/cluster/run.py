@@ -250,10 +250,8 @@ class ClusterRun(Execution):
             world = World(machine.clock, machine.tasks, disk.mount(machine), network)
         removals = None
         if node.is_master and self._plan.retention.deletes_segments:  # on slaves nothing is ever old enough
-            room = Room(self._kernel, disk)
-            removals = WatchedRemovals(
-                world.files, disk, room, self._ledger, self._judge.report, self._disturbances.paused_ns
-            )
+            room = Room(self._kernel, disk, self._disturbances.paused_ns)
+            removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, node.config)
         if node.is_master:

@@ -32,12 +32,12 @@ class Watched:
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
         self.machine = kernel.machine("one")
         self.disk = Disk(kernel, choices.stream("disk"))
-        self.room = Room(kernel, self.disk)
+        self.room = Room(kernel, self.disk, self._paused_ns)
         self.ledger = Ledger()
         self.reported: list[str] = []
         self.pauses: list[tuple[int, int]] = []
         world = world_of(self.machine, self.disk)
-        self.watched = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report, self._paused_ns)
+        self.watched = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report)
         world = replace(world, files=cast(Files, self.watched))
         config = StoreConfig(
             ROOT,

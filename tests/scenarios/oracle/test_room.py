@@ -15,7 +15,7 @@ def test_room_was_short_from_when_it_was_limited_to_when_it_was_given_back() -> 
     machine, disk = kernel.machine("one"), Disk(kernel, choices.stream("disk"))
 
     def main() -> None:
-        room = Room(kernel, disk)
+        room = Room(kernel, disk, lambda _: 0)
         assert not room.is_short
         assert not room.was_short(0)
         room.give_back()
@@ -41,7 +41,7 @@ def test_a_disk_is_too_full_when_more_than_nine_tenths_of_it_are_used() -> None:
 
     def main() -> None:
         files = disk.mount(machine)
-        room = Room(kernel, disk)
+        room = Room(kernel, disk, lambda _: 0)
         files.write("/file", b"x" * 900)
         assert not room.look(10).too_full, "there is no end to the room"
         room.limit(1000)
@@ -66,7 +66,7 @@ def test_what_a_disk_was_between_two_looks_is_what_somebody_was_told_of_it() -> 
 
     def main() -> None:
         files = disk.mount(machine)
-        room = Room(kernel, disk)
+        room = Room(kernel, disk, lambda _: 0)
         files.write("/file", b"x" * 950)
         room.limit(1000)
         assert room.look(10) == (True, False)

@@ -24,7 +24,7 @@ class Late(Exception):
 class Waiting:
     """A service that comes to its end after a while, and a run that waits for it."""
 
-    def __init__(self, plan: Plan, comes_ms: int, paused_ns: Callable[[], int]) -> None:
+    def __init__(self, plan: Plan, comes_ms: int, paused_ns: Callable[[int], int]) -> None:
         self.now_ns = 0
         self._comes_ns = comes_ms * 1_000_000
         world = SimpleNamespace(tasks=SimpleNamespace(sleep=self._sleep))
@@ -71,14 +71,14 @@ def test_a_service_that_comes_to_its_end_in_time_is_waited_for(quiet_plan: Plan)
 
 def test_a_service_that_does_not_is_late(quiet_plan: Plan) -> None:
     with pytest.raises(Late):
-        Waiting(quiet_plan, 10 * WITHIN_MS, int).run()
+        Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: 0).run()
 
 
 def test_the_time_that_tasks_were_paused_for_is_not_held_against_a_service(quiet_plan: Plan) -> None:
-    waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda: waiting.now_ns // 20 * 19)
+    waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: waiting.now_ns // 20 * 19)
     assert waiting.run()
 
-    waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda: waiting.now_ns // 2)
+    waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: waiting.now_ns // 2)
     with pytest.raises(Late):
         waiting.run()
 
@@ -87,7 +87,7 @@ def test_the_time_that_tasks_were_paused_for_is_not_held_against_a_service(quiet
 def test_a_deletion_is_asked_for_again_only_when_all_passes_of_the_first_request_can_be_over(
     began_s: int, judged: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = Waiting(quiet_plan, 0, int)
+    waiting = Waiting(quiet_plan, 0, lambda _: 0)
     waiting.now_ns = began_s * 1_000_000_000
     asked: list[int] = []
     monkeypatch.setattr(clean, "passes_ms_max", lambda store, work_ms: 1_000)

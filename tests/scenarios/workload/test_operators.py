@@ -1,6 +1,7 @@
 """The people who run a store: what they have done, and that it is all they have done."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -109,7 +110,7 @@ def test_a_queue_operator_removes_what_nothing_is_left_of_or_does_not_care(
 
 def test_a_room_operator_finds_room_in_the_end() -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
-        room = Room(kernel, disk)
+        room = Room(kernel, disk, lambda _: 0)
         room.limit(1)
         began_ns = kernel.now_ns
         said: list[Violation] = []
@@ -122,8 +123,10 @@ def test_a_room_operator_finds_room_in_the_end() -> None:
     assert max(waited_ms) > 1000
 
 
-def said_on_a_full_disk(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> list[Violation]:
-    room = Room(kernel, disk)
+def said_on_a_full_disk(
+    store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk, *, is_paused: bool = False
+) -> list[Violation]:
+    room = Room(kernel, disk, lambda since_ns: kernel.now_ns - since_ns if is_paused else 0)
     room.limit(disk.used_bytes)
     said: list[Violation] = []
     room_operator(store, stream, room, said.extend)()
@@ -153,6 +156,16 @@ def test_a_room_operator_reports_a_store_that_refuses_puts_though_there_has_long
     assert {(violation.invariant, violation.found) for violation in said} == (
         set() if allows else {("STATUS", "DISK_FULL")}
     )
+
+
+@pytest.mark.parametrize("forgotten", ["refuse", "allow"])
+def test_a_room_operator_asks_nothing_of_a_store_that_is_paused(
+    monkeypatch: pytest.MonkeyPatch, forgotten: str
+) -> None:
+    monkeypatch.setattr(RunningFlags, forgotten, lambda self, reason: None)
+
+    paused = partial(said_on_a_full_disk, is_paused=True)
+    assert [violation for seed in range(12) for violation in on_a_store(str(seed), paused)] == []
 
 
 def test_two_people_persist_at_the_same_time_and_one_after_the_other_gets_the_file() -> None:

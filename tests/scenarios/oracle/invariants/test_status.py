@@ -158,7 +158,12 @@ def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_th
             found = status.check(plan, store, disk, put, result, refusal=None, room=room)
             return [violation.summary for violation in found]
 
-        room = Room(disk.kernel, disk)
+        pauses: list[tuple[int, int]] = []
+        room = Room(
+            disk.kernel,
+            disk,
+            lambda since_ns: sum(end * MS - max(begin * MS, since_ns) for begin, end in pauses if end * MS > since_ns),
+        )
         assert judged(10**6) == ["m0: refused without a reason"]
         room.limit(1000)
         assert judged(10**6) == []
@@ -166,6 +171,9 @@ def test_want_of_room_is_a_reason_for_as_long_as_a_store_may_take_to_see_that_th
         returned_ms = disk.kernel.now_ns // MS
         assert judged(returned_ms + excused_ms) == []
         assert judged(returned_ms + excused_ms + 1) == ["m0: refused without a reason"]
+        pauses.append((returned_ms + excused_ms, returned_ms + excused_ms + 700))
+        assert judged(returned_ms + excused_ms + 700) == []
+        assert judged(returned_ms + excused_ms + 701) == ["m0: refused without a reason"]
 
     on_a_store(body)
 
