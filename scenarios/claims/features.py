@@ -192,6 +192,8 @@ class BrokerPlan:
     """Of a message that a consumer was given, to be sent back: it cannot be dealt with yet."""
     client_death_chance: float = knob(0.0, plain=0.0, weight=4)
     """Of a producer's machine in the midst of a send, and of a consumer's with messages in hand, to die."""
+    tailing_consumers: int = knob(0, plain=0, weight=2)
+    """How many consumers follow a queue each from its end on, in groups of their own."""
     tasks_each: int = knob(1, plain=1, weight=3)
     """How many tasks each kind of request has in the broker."""
     buffer_bytes: int = knob(65_536, plain=65_536)

@@ -42,6 +42,7 @@ BROKER = Ranges(
         "commits_with_pulls": (True, False),
         "consumer_restart_chance": (0.0, 0.5),
         "client_death_chance": (0.0, 0.0, 0.05),
+        "tailing_consumers": (0, 0, 1, 2),
         "tasks_each": (1, 2),
         "buffer_bytes": (300, 4_096, 65_536),
         "rest_ms_max": (0, 0, 2_000, 8_000),

@@ -21,7 +21,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.scan import ScannedRecord
 from ....store.formats.side_json import encode_side_json
 from ....store.message import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
-from ....store.queues.dispatch import ArrivalNotifier
+from ....store.queues.dispatch import ArrivalNotifier, MessageArrival
 from ....store.side_file import SideFile
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER
@@ -359,6 +359,26 @@ ARRIVAL_ONE_SHORT = Mutant(
     (Patch(ArrivalNotifier, "notify", _notify_one_short),),
     ("LIVE",),
     _LIVELY.replace(broker={"suspend_ms": (5_000,)}),
+)
+
+
+# arrival-ends-one-wait: a message is for one consumer. It is for one of each group, and several groups wait.
+def _on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
+    queue = arrival.topic, arrival.queue_id
+    if queue not in self._held:
+        return
+    with self._lock:
+        ended = [pull for pull in self._held.of_queue(queue) if pull.wants(arrival)]
+    bit(len(ended) > 1)
+    self._end_waits(ended[:1])
+
+
+ARRIVAL_ENDS_ONE_WAIT = Mutant(
+    "arrival-ends-one-wait",
+    "of several consumers that wait for a queue, the first alone is given a message when it comes",
+    (Patch(PullRequestHoldService, "on_arriving", _on_arriving_for_one),),
+    ("LIVE",),
+    _LIVELY.replace(consumers=(1, 2), broker={"suspend_ms": (5_000,), "tailing_consumers": (2,)}),
 )
 
 

@@ -85,11 +85,19 @@ def _heartbeat(
 
 
 def pull_command(
-    topic: str, queue_id: int, offset: int, wanted: Subscription, *, most: int, suspend_ms: int, commit: bool
+    topic: str,
+    queue_id: int,
+    offset: int,
+    wanted: Subscription,
+    *,
+    most: int,
+    suspend_ms: int,
+    commit: bool = False,
+    group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
-    """Return a pull of what is wanted from an offset on, which may be held; commit: the offset along with it."""
+    """Return a group's pull from an offset on of what is wanted, which may be held; commit: that offset as well."""
     fields = {
-        "consumerGroup": CONSUMER_GROUP,
+        "consumerGroup": group,
         "topic": topic,
         "queueId": str(queue_id),
         "queueOffset": str(offset),
@@ -102,6 +110,11 @@ def pull_command(
         "expressionType": wanted.kind,
     }
     return RemotingCommand(RequestCode.PULL_MESSAGE, 0, ext_fields=fields)
+
+
+def max_offset_command(topic: str, queue_id: int) -> RemotingCommand:
+    """Return the question where a queue ends."""
+    return RemotingCommand(RequestCode.GET_MAX_OFFSET, 0, ext_fields={"topic": topic, "queueId": str(queue_id)})
 
 
 def query_offset_command(topic: str, queue_id: int) -> RemotingCommand:

@@ -36,12 +36,12 @@ from .message_options import EVERYTHING
 from .pull_times import Queue
 from .routes import BROKER, BrokerAddress, Routes
 
-_RETRY_MS = 100
+RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 """Between two pulls that bring nothing: the longer nothing has come, the longer, for idle turns are most of a run."""
 PATIENCE_MS = 3_000
 """How much longer than a pull may be held its answer may take."""
-_PULLED = (
+PULLED = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -163,7 +163,7 @@ class BrokerConsumer:
                 offset = int(response.ext_fields["offset"])
                 self._report(ledger.commits.check(queue.queue, offset, asked_in=None if asked.is_slave else asked_in))
                 return offset
-            self._world.tasks.sleep(_RETRY_MS)
+            self._world.tasks.sleep(RETRY_MS)
 
     def _pull(self, queue: BrokerQueue, position: int) -> None:
         ledger, broker, tasks = self._ledgers[queue.broker], self._plan.broker, self._world.tasks
@@ -176,11 +176,11 @@ class BrokerConsumer:
         with ledger.commits.committing(queue.queue, position) if commits else nullcontext() as commit:
             response, sent_ns = self._timed(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
-                commit.is_answered = response.code in _PULLED
+                commit.is_answered = response.code in PULLED
         if response is None:
-            tasks.sleep(_RETRY_MS)
+            tasks.sleep(RETRY_MS)
             return
-        if response.code in _PULLED:
+        if response.code in PULLED:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
             if not is_slave:
                 ledger.groups.add(CONSUMER_GROUP)
@@ -203,7 +203,7 @@ class BrokerConsumer:
             self._move(queue, position, following)  # before it rests, as a broker may die meanwhile
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
-        tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, _RETRY_MS))
+        tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
@@ -280,16 +280,14 @@ class BrokerConsumer:
     def _timed(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
-        """Return the same, and when the request was sent: connecting may take a while."""
-        insisted, sent_ns = self.insists, 0
+        """Return the same, and when it was asked."""
+        insisted = self.insists
         if broker is None:
-            return None, sent_ns
+            return None, 0
         try:
-            invocation = self._routes.client(broker).begin(command, timeout_ms)
-            sent_ns = self._world.clock.monotonic_ns()
-            return invocation.wait(timeout_ms), sent_ns
+            return self._routes.ask(broker, command, timeout_ms)
         except OSError as error:
             if insisted and isinstance(error, TimeoutError):
                 summary = f"a request of a consumer is not answered in {timeout_ms} ms"
                 self._report([Violation("LIVE", summary, field="answer", expected="one", found=str(error))])
-            return None, sent_ns
+            return None, 0

@@ -20,6 +20,7 @@ from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.remoting_client import OnRequest, RemotingClient
 from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC, PERM_WRITE
+from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from .commands import route_command
 
@@ -81,6 +82,15 @@ class Routes:
     def client(self, broker: BrokerAddress) -> RemotingClient:
         """Return the connection to a broker."""
         return self._client(broker.address)
+
+    def ask(self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int) -> tuple[RemotingCommand, int]:
+        """Return a broker's answer, and when it was asked, in ns: connecting may take a while.
+
+        OSError if it cannot be reached, or says nothing in time.
+        """
+        invocation = self.client(broker).begin(command, timeout_ms)
+        sent_ns = self._world.clock.monotonic_ns()
+        return invocation.wait(timeout_ms), sent_ns
 
     # -- whom to ask -------------------------------------------------------------------------------
 

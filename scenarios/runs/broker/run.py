@@ -43,8 +43,9 @@ from .message_options import draw_subscription
 from .producer import Producer
 from .pull_times import PullTimes
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
+from .tailing_consumer import TailingConsumer
 
-PRODUCERS_NET, CONSUMERS_NET = 10, 30
+PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
 """The last parts of the first such client's address."""
 TIME_LIMIT_NS = 7_200 * 1_000_000_000
 DECIDED_MS = 20 * TRANSACTION_MS
@@ -169,6 +170,11 @@ class BrokerRun(Execution):
             consumer = BrokerConsumer(plan, machine, self._routes, self._ledgers, own, stream, report)
             machine.on_death = partial(self._hand_over, consumer)
             self._consumers.append(consumer)
+        for number in range(plan.broker.tailing_consumers):
+            name = f"tailing-{number}"
+            queue = self._choices.stream(name).pick(queues, "queue")
+            machine = self._client_machine(name, TAILING_NET + number)
+            TailingConsumer(plan, machine, self._routes, self._ledgers[queue.broker], queue, name, report)
 
     def _routes(self, world: World) -> Routes:
         """Return what a client's new machine knows of brokers: the address of the only one, or who to ask."""

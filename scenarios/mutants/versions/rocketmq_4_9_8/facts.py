@@ -169,7 +169,8 @@ FACTS: tuple[Fact, ...] = (
          "CommitLog.asyncPutMessage and ScheduleMessageService take the wall clock, whatever was stored before"),
     Fact("flush-answers-all", _HAS_NOT, "doCommit compares what is flushed with the next offset of each request"),
     *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
-        "allocate-table-without-lock", "arrival-one-short", "asked-once-too-often", "checkpoint-ahead-of-log",
+        "allocate-table-without-lock", "arrival-ends-one-wait", "arrival-one-short", "asked-once-too-often",
+        "checkpoint-ahead-of-log",
         "check-meets-what-it-put-back", "checkpoint-in-memory",
         "clamp-in-memory", "clean-pass-never-repeated", "commit-one-short", "commit-to-stale-table",
         "dead-load-vouches-for-queues", "decision-forgotten-before-dispatch",

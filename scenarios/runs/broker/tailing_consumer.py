@@ -1,0 +1,99 @@
+"""A tailing consumer: it follows one queue from its end on, in a group of its own, as who watches a topic does.
+
+So several pulls wait for one message, and each is to be answered when it comes. It commits nothing.
+"""
+
+from collections.abc import Callable, Iterable
+
+from ....store.broker.broker_config import MASTER_ID
+from ....store.broker.requests import ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.world import World
+from ...claims.plan import Plan
+from ...oracle.evidence import Violation
+from .client_ledger import ClientLedger, topic_of_users
+from .client_machine import ClientMachine
+from .commands import max_offset_command, pull_command
+from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
+from .routes import BrokerAddress, Routes
+
+_SUSPEND_MS = 5_000
+"""How long a pull is held that finds nothing: as long as any, for idle turns are most of a run."""
+
+
+class TailingConsumer:
+    """Pulls one queue; begins again at its end whenever its machine does, or the broker has no such offset."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        machine: ClientMachine,
+        routes: Callable[[World], Routes],
+        ledger: ClientLedger,
+        queue: BrokerQueue,
+        group: str,
+        report: Callable[[Iterable[Violation]], None],
+    ) -> None:
+        """routes: makes what a machine knows of brokers; ledger: of the broker that has the queue."""
+        self._most = plan.broker.pull_messages_max
+        self._topics = [topic_of_users(number) for number in range(plan.topics)]
+        self._make_routes = routes
+        self._ledger = ledger
+        self._queue = queue
+        self._group = group
+        self._report = report
+        self._machine = machine
+        machine.begin = self._begin
+        machine.switch_on()
+
+    def _begin(self, world: World) -> None:
+        self._world = world
+        self._routes = self._make_routes(world)
+        self._routes.start(self._topics)
+        world.tasks.spawn(f"tail {self._queue}", self._tail)
+
+    def _tail(self) -> None:
+        position: int | None = None
+        while True:
+            asked = self._routes.to_pull(self._queue.broker, self._queue.topic, MASTER_ID)
+            following = None
+            if asked is not None and not asked.is_slave:
+                following = self._find_end(asked) if position is None else self._pull(asked, position)
+            if following is None:
+                self._world.tasks.sleep(RETRY_MS)
+            position = following
+
+    def _find_end(self, asked: BrokerAddress) -> int | None:
+        """Return where the queue ends; None if that is not answered."""
+        response, _ = self._ask(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
+        if response is None or response.code != ResponseCode.SUCCESS:
+            return None
+        return int(response.ext_fields["offset"])
+
+    def _pull(self, asked: BrokerAddress, position: int) -> int | None:
+        """Pull from a position on; return where to go on, None if that is not answered or not to be had."""
+        ledger, queue, asked_in = self._ledger, self._queue.queue, self._ledger.life
+        command = pull_command(
+            *queue, position, ledger.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
+        )
+        response, sent_ns = self._ask(asked, command, _SUSPEND_MS + PATIENCE_MS)
+        if response is None:
+            return None
+        if asked_in == ledger.life:
+            now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
+            times = ledger.pull_times
+            self._report(times.check(queue, position, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
+        if response.code in PULLED:
+            ledger.groups.add(self._group)
+        if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
+            return None
+        self._machine.may_die("with messages in hand")
+        return int(response.ext_fields["nextBeginOffset"])
+
+    def _ask(
+        self, asked: BrokerAddress, command: RemotingCommand, timeout_ms: int
+    ) -> tuple[RemotingCommand | None, int]:
+        try:
+            return self._routes.ask(asked, command, timeout_ms)
+        except OSError:
+            return None, 0

@@ -1,0 +1,104 @@
+"""Consumers that follow a queue from its end on: where they begin, and what they hold against the broker."""
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.runs.broker.client_ledger import ClientLedger
+from tornlog.scenarios.runs.broker.client_machine import ClientMachine
+from tornlog.scenarios.runs.broker.consumer import BrokerQueue
+from tornlog.scenarios.runs.broker.message_options import EVERYTHING
+from tornlog.scenarios.runs.broker.pull_times import PullTimes, late_ms_max
+from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
+from tornlog.scenarios.runs.broker.tailing_consumer import TailingConsumer
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.network.hosts import SimNetwork
+from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.world import World
+
+QUEUE = BrokerQueue(BROKER, "T0", 0)
+END = 7
+
+
+class Asked:
+    """A broker whose queue ends at END: it answers a pull of what is there when answers_ms is over."""
+
+    def __init__(self, plan: Plan, answers_ms: int = 1, pulled: ResponseCode = ResponseCode.SUCCESS) -> None:
+        self._plan = plan
+        self._answers_ms = answers_ms
+        self._pulled = pulled
+        times = PullTimes(plan)
+        self.ledger = ClientLedger(sync_flush=False, subscription=EVERYTHING, pull_times=times)
+        times.note(QUEUE.queue, END, 0)
+        self.reported: list[str] = []
+        self.pulls: list[str] = []
+        """The offsets that were pulled from."""
+
+    def run(self, conduct_ms: int) -> None:
+        """Let a tailing consumer run for so long."""
+        choices = Choices("tailing")
+        kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
+        director, network = kernel.machine("director"), SimNetwork(kernel)
+        stream = choices.stream("machine")
+        machine = ClientMachine(kernel, director, network, stream, name="tail", host="10.0.0.50", death_chance=0.0)
+
+        def conduct() -> None:
+            TailingConsumer(self._plan, machine, self._routes, self.ledger, QUEUE, "watchers", self._report)
+            director.tasks.sleep(conduct_ms)
+
+        kernel.run(director, conduct, time_limit_ns=3600 * 10**9)
+        kernel.close()
+
+    def _report(self, violations: object) -> None:
+        assert hasattr(violations, "__iter__")
+        self.reported += [each.invariant for each in violations if isinstance(each, Violation)]
+
+    def _routes(self, world: World) -> Routes:
+        asked = self
+
+        class Answering(Routes):
+            def ask(
+                self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int
+            ) -> tuple[RemotingCommand, int]:
+                sent_ns = world.clock.monotonic_ns()
+                if command.code == RequestCode.GET_MAX_OFFSET:
+                    return RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields={"offset": str(END)}), sent_ns
+                asked.pulls.append(command.ext_fields["queueOffset"])
+                world.tasks.sleep(asked._answers_ms)
+                fields = {"nextBeginOffset": str(int(asked.pulls[-1]) + 1)}
+                return RemotingCommand(asked._pulled, 0, ext_fields=fields), sent_ns
+
+        return Answering(world, [], self.ledger.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
+
+
+@pytest.fixture
+def plan(quiet_plan: Plan) -> Plan:
+    return quiet_plan.replace(broker={"serves": True})
+
+
+def test_it_begins_at_the_end_and_goes_on_from_what_it_was_given(plan: Plan) -> None:
+    asked = Asked(plan)
+    asked.run(4)
+
+    assert asked.pulls[:3] == ["7", "8", "9"]
+    assert asked.ledger.groups == {"watchers"}
+    assert not asked.reported
+
+
+def test_where_there_is_no_such_offset_it_begins_at_the_end_again(plan: Plan) -> None:
+    asked = Asked(plan, pulled=ResponseCode.PULL_OFFSET_MOVED)
+    asked.run(400)
+
+    assert set(asked.pulls) == {"7"}
+    assert len(asked.pulls) > 2
+
+
+def test_it_is_held_against_the_broker_that_a_pull_waits_though_there_is_a_message_for_it(plan: Plan) -> None:
+    limit_ms = late_ms_max(plan, 0)
+    for answers_ms, broken in ((limit_ms, []), (limit_ms + 1, ["LIVE"])):
+        asked = Asked(plan, answers_ms)
+        asked.run(answers_ms + 2)
+        assert asked.reported[:1] == broken
