@@ -62,6 +62,7 @@ FEATURES: dict[str, Feature] = {
     ),
     "slaves": Feature("other machines follow the master", lambda plan: plan.cluster.slaves),
     "sync master": Feature("puts wait for a slave", lambda plan: plan.cluster.slaves and plan.cluster.sync_master),
+    "tailing consumers": Feature("more than one group waits for a queue", lambda plan: plan.broker.tailing_consumers),
     "broker": Feature("users reach the store over a network", lambda plan: plan.broker.serves),
 }
 """Every feature by name."""
@@ -99,7 +100,12 @@ _NOT_OF_CLUSTERS = (
 """What no machine of a cluster's run has been judged with."""
 LIMITS: tuple[Limit, ...] = (
     Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
-    Limit(("broker", "client death"), (_BROKER,), _SOUND, "a broker and its clients are in runs of brokers"),
+    Limit(
+        ("broker", "client death", "tailing consumers"),
+        (_BROKER,),
+        _SOUND,
+        "a broker and its clients are in runs of brokers",
+    ),
     Limit(
         ("batches", "unawaited puts", "light queues", "key look-ups"),
         (_ALONE, _CLUSTER),
