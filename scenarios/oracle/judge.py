@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import NoReturn
 
 from ...faults.crashes.profiles import CrashProfile
@@ -56,6 +57,12 @@ class Judge:
         """Of the records seen so far, for whoever reads a log that has them."""
         self._damaged_from = _NOWHERE
         """The first log offset where the disk has ever done damage."""
+
+    def beside(self, ledger: Ledger) -> "Judge":
+        """Return a judge of another store in the same run, which has a ledger of its own; violations are of both."""
+        other = copy(self)
+        other._ledger = ledger
+        return other
 
     def is_promised(self, invariant: str) -> bool:
         """Return whether an invariant is promised at all on the disk of this run."""

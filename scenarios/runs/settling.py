@@ -4,7 +4,7 @@ Here a run acts: it lets time pass, runs operators, kills machines. What it come
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ...faults.disk.disk import Disk
@@ -38,6 +38,11 @@ class Settling:
     paused_ns: Callable[[int], int] = lambda _: 0
     """Returns how long all pauses together are that have begun, as far as they are later than some moment: what is
     awaited may have stood still for as long."""
+
+    def beside(self) -> "Settling":
+        """Return one for another store in the same run, which has a ledger and a judge of its own."""
+        ledger = Ledger(self.ledger.tears)
+        return replace(self, ledger=ledger, judge=self.judge.beside(ledger))
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all that is durable is visible, then have it judged what consumers were given."""

@@ -188,6 +188,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             consuming={"filtered": (False, False, True)},
             retention={"deletes_segments": (True,)},
             broker={
+                "masters": (1, 1, 2),
                 "pull_messages_max": (1, 1, 4),
                 "commits_with_pulls": (True, False),
                 "consumer_restart_chance": (0.5, 1.0),

@@ -30,7 +30,6 @@ from ...oracle.disk_space import Room, WatchedRemovals
 from ...oracle.evidence import Evidence, Violation, place_of, tried
 from ...oracle.invariants import clean, live, quiescence, rep, scan
 from ...oracle.invariants.quiescence import Cursor
-from ...oracle.judge import Judge
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
@@ -86,7 +85,6 @@ class BrokerNode:
         self,
         plan: Plan,
         kernel: Kernel,
-        judge: Judge,
         settling: Settling,
         identity: BrokerIdentity,
         others: Sequence[BrokerIdentity],
@@ -96,17 +94,16 @@ class BrokerNode:
     ) -> None:
         """Make a node.
 
-        others: those beside it; clients: what its clients know, or its master's; history: its master's;
-        lasting: its disk.
+        settling, clients, history: of it, or of its master; others: those beside it; lasting: its disk.
         """
         self.store: MessageStore | None = None
         """None until it has been loaded."""
         self.clients = clients
+        self.settling = settling
         self.lasting = lasting
         self._plan = plan
         self._kernel = kernel
-        self._judge = judge
-        self._settling = settling
+        self._judge = settling.judge
         self._history = history
         self._take_part(identity, others)
         pools = {
@@ -223,10 +220,10 @@ class BrokerNode:
         server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests = requests
         if self._plan.retention.deletes_segments and not self.is_slave:  # on slaves nothing is ever old enough
-            stream = self._settling.streams(f"{machine.name}/retention")
+            stream = self.settling.streams(f"{machine.name}/retention")
             self._hire("retention operator", partial(operators.retention_operator, self.loaded, stream))
         if self._plan.broker.resumes_checks:
-            stream, note = self._settling.streams(f"{machine.name}/resumed"), self._note_resumed
+            stream, note = self.settling.streams(f"{machine.name}/resumed"), self._note_resumed
             resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
             self._hire("resuming operator", resuming)
 
@@ -276,17 +273,17 @@ class BrokerNode:
         plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
-        self._settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
+        self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
     def clean(self) -> None:
         """Wait until what has expired is gone from it."""
-        self._settling.clean(self.loaded, self.running[1])
+        self.settling.clean(self.loaded, self.running[1])
 
     def expire(self, log_offset: int) -> None:
         """Note that segments in front of a log offset are about to go: slaves may have them all the same."""
         self.note_log()
         self.clients.expired_to = max(self.clients.expired_to, log_offset)
-        self._settling.ledger.expire(log_offset)
+        self.settling.ledger.expire(log_offset)
 
     def end_queue(self, place: tuple[str, int]) -> None:
         """Note that a queue is about to have no file left: nobody has asked for that."""
@@ -400,7 +397,7 @@ class BrokerNode:
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
         removals = None
         if self._plan.retention.deletes_segments and not self.is_slave:
-            room = Room(self._kernel, disk, self._settling.paused_ns)
+            room = Room(self._kernel, disk, self.settling.paused_ns)
             removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
@@ -441,7 +438,7 @@ class BrokerNode:
         if store.log.segments:
             tried("START")
         found = self._judge.recovery_alone(store, disk)
-        self._judge.report(clean.check(Evidence(self._settling.ledger, found)))
+        self._judge.report(clean.check(Evidence(self.settling.ledger, found)))
         self._judge.report(self.clients.check_recovery(found.records))
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
         ends = {place: queue.max_offset for place, queue in found.queues.items()}

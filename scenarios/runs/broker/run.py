@@ -34,6 +34,7 @@ from ...oracle.replicas import MasterHistory
 from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
+from ..settling import Settling
 from .broker_node import REGISTER_MS, TRANSACTION_MS, BrokerNode, identities_of
 from .client_ledger import ClientLedger, Send, topic_of_users
 from .client_machine import ClientMachine
@@ -87,13 +88,15 @@ class BrokerRun(Execution):
         self._identities = identities_of(plan)
         self._ledgers: dict[str, ClientLedger] = {}
         histories: dict[str, MasterHistory] = {}
+        settlings: dict[str, Settling] = {}
         hits: Counter[str] = Counter()
         sends: dict[str, Send] = {}
         for identity in self._identities:
             if not identity.address.is_slave:
                 host, name = Host.of_address(identity.address.address), identity.address.broker
                 times, commits = PullTimes(plan, self._held_up_until_ns), GroupCommits(lambda: self._kernel.now_ns)
-                tears, holes = self._ledger.tears, self._ledger.holes
+                settling = settlings[name] = self._settling if identity.is_first else self._settling.beside()
+                tears, holes = settling.ledger.tears, settling.ledger.holes
                 ledger = ClientLedger(
                     *(plan.sync_flush, subscription, times, commits, has_steady_clock, (host,), tears, holes),
                     hits=hits,
@@ -104,8 +107,7 @@ class BrokerRun(Execution):
             BrokerNode(
                 plan,
                 self._kernel,
-                self._judge,
-                self._settling,
+                settlings[identity.address.broker],
                 identity,
                 [other for other in self._identities if other is not identity],
                 self._ledgers[identity.address.broker],
@@ -304,7 +306,7 @@ class BrokerRun(Execution):
         node.note_log()
         self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
         if node.store is not None:
-            self._judge.claims(node.store, disk)
+            node.settling.judge.claims(node.store, disk)
         if not node.is_slave:
             self._note_crash_of_master(node, disk, profile)
         node.lasting.leave_after_crash(disk, profile)
@@ -446,10 +448,10 @@ class BrokerRun(Execution):
             store, (_, disk, _) = node.store, node.running
             assert store is not None, "it has been loaded"
             if not node.is_slave:
-                self._settling.come_to_rest(store, disk, node.cursors, sleep=sleep)
+                node.settling.come_to_rest(store, disk, node.cursors, sleep=sleep)
             else:
                 beside, gives_up = partial(node.following, self._nodes[0]), partial(getattr, node, "is_left_behind")
-                self._settling.come_to_rest(store, disk, beside, sleep=sleep, gives_up=gives_up)
+                node.settling.come_to_rest(store, disk, beside, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:
                 self._run_on(node.running[0], "clean", node.clean)
             if node.is_slave:
