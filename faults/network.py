@@ -41,6 +41,8 @@ class NetworkFaults(LinkConditions):
         self._slow_until_ns: dict[tuple[str, str], int] = {}
         self._sent_until_ns: dict[tuple[str, str], int] = {}
         """When a slow link has sent all that it was given."""
+        self._late_until_ns: dict[tuple[str, str], int] = {}
+        """When everything has arrived that took longer than it takes where all is well."""
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
         """Return after how long something arrives that is sent now."""
@@ -53,6 +55,16 @@ class NetworkFaults(LinkConditions):
         if self._inject_if(self._plan.late_chance, FaultKind.LATE_DELIVERY, link):
             delay_ns += self._draw_ns(_MS, self._plan.late_ms_max, f"late delivery {link}")
         return delay_ns
+
+    def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
+        """Note until when something is late. What is split takes as long as two pieces do."""
+        if arrives_ns - sent_ns > 2 * self._latencies_ns[1]:
+            link = source, target
+            self._late_until_ns[link] = max(arrives_ns, self._late_until_ns.get(link, 0))
+
+    def late_until_ns(self, host: str) -> int:
+        """Return when everything late from and to a host has arrived; virtual time, 0 if nothing was."""
+        return max((until_ns for link, until_ns in self._late_until_ns.items() if host in link), default=0)
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
         """Return how many of at least 2 bytes go ahead of the others; size_bytes: they stay together."""

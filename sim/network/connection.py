@@ -271,6 +271,7 @@ class SimConnection:
             if first < len(data):
                 behind_ns = self._delay_ns(len(data) - first)
                 peer.incoming.send(data[first:], peer.incoming.last_ns + behind_ns)
+            conditions.note_arrival(self.host, peer.host, now_ns, peer.incoming.last_ns)
             peer.changed()
 
     def _arrival_ns(self, size_bytes: int) -> int:

@@ -35,6 +35,9 @@ class LinkConditions:
         """Return after how long something arrives that is sent now, however long that takes."""
         return self._latency_ns
 
+    def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
+        """Take note of when something arrives that was sent at some moment: behind all that went before it."""
+
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
         """Return how many of at least 2 bytes sent at once go ahead of the others; size_bytes: they stay together."""
         return size_bytes

@@ -55,7 +55,7 @@ DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
-_DELAYING = (FaultKind.LATE_DELIVERY, FaultKind.PARTITION, FaultKind.ONE_WAY_LINK, FaultKind.SLOW_LINK)
+_LOSING = (FaultKind.BROKEN_CONNECTION, FaultKind.HALF_OPEN_CONNECTION)
 _OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
@@ -124,12 +124,10 @@ class BrokerRun(Execution):
         with self._judge.judged_errors():
             self._kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
 
-    def _held_up_until_ns(self) -> int:
-        """Return when all is over that has held clients or their broker up; nobody knows it of what links delay."""
-        if any(self._links.injected[kind] for kind in _DELAYING):
-            return self._kernel.now_ns
+    def _held_up_until_ns(self, host: str) -> int:
+        """Return when all is over that has held a client, its links or brokers up."""
         slow_until_ns = (node.running[1].slow_until_ns for node in self._nodes)
-        return max(self._disturbances.paused_until_ns, *slow_until_ns)
+        return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
 
     def _injected(self) -> Iterable[Counter[str]]:
         machines = [machine.injected for machine in self._client_machines]
@@ -287,7 +285,8 @@ class BrokerRun(Execution):
         node.is_put_away = True
         machine, disk, endpoint = node.running
         with self._kernel.at_one_moment():
-            found = list(node.check_life(self._nodes[0]))
+            loses_nothing = not any(self._links.injected[kind] for kind in _LOSING)
+            found = list(node.check_life(self._nodes[0], loses_nothing=loses_nothing))
         self._judge.report(found)
         if node.is_alive and life.is_stop:
             self._run_on(machine, "stop", node.stop)
