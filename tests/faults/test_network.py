@@ -73,6 +73,23 @@ def test_in_fair_weather_everything_arrives_after_the_latency() -> None:
     assert not rig.faults.injected
 
 
+def test_a_host_knows_until_when_something_was_late_on_its_links_and_of_others_nothing() -> None:
+    rig = Rig(NetworkPlan(latency_us_min=300, latency_us_max=300))
+
+    def body() -> None:
+        client, server = rig.pair()
+        client.send(b"x", None)
+        assert server.receive(1, None) == b"x"
+        assert rig.faults.late_until_ns(CLIENT) == 0, "that is how long a link takes"
+        rig.begin(late_chance=1.0, late_ms_max=3_000)
+        server.send(b"y", None)
+        assert client.receive(1, None) == b"y"
+        assert rig.faults.late_until_ns(CLIENT) == rig.faults.late_until_ns(SERVER) == rig.now_ns
+        assert rig.faults.late_until_ns(OTHER) == 0
+
+    rig.run(body)
+
+
 def test_what_is_sent_into_a_partition_arrives_after_it_and_nobody_connects_meanwhile() -> None:
     rig = Rig(NetworkPlan())
 

@@ -350,17 +350,12 @@ class BrokerNode:
         (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
         return rep.check_settled(self.identity.name, store, own, None if diverged is None else str(diverged))
 
-    def check_life(self, master: "BrokerNode", *, loses_nothing: bool) -> Iterator[Violation]:
-        """Yield what is wrong with the newest life as it is now, or was when it died.
-
-        master: of its cluster; loses_nothing: whether connections have brought all that they were given.
-        """
+    def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
+        """Yield what is wrong with the newest life as it is now, or was when it died. master: of its cluster."""
         if self._requests is None:
             return  # nobody was answered
         now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
         yield from self._requests.check_waiting(now_ns)
-        if loses_nothing and not self.is_slave:
-            yield from self.clients.pull_times.check_waiting(now_ns)
         broker, _ = self._loaded
         members = (*broker.producers.channels, *broker.consumers.channels)
         ended_ns = (self._closed_ns[channel] for channel in members if channel in self._closed_ns)

@@ -33,7 +33,7 @@ from .commands import (
     update_offset_command,
 )
 from .message_options import EVERYTHING
-from .pull_times import PullTimes, Queue
+from .pull_times import Queue
 from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
@@ -173,14 +173,10 @@ class BrokerConsumer:
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = ledger.life, queue.topic in ledger.topics
-        committing = ledger.commits.committing(queue.queue, position) if commits else nullcontext()
-        times = PullTimes() if is_slave else ledger.pull_times  # of a slave nothing is claimed
-        with times.pulling(queue.queue, position, self._machine.host) as pull, committing as commit:
-            response = self._invoke(asked, command, suspend_ms + PATIENCE_MS, pull.sent)
-            if response is not None and commit is not None:
+        with ledger.commits.committing(queue.queue, position) if commits else nullcontext() as commit:
+            response, sent_ns = self._timed(asked, command, suspend_ms + PATIENCE_MS)
+            if commit is not None and response is not None:
                 commit.is_answered = response.code in PULLED
-            if response is not None:
-                self._report(times.check(pull, self._world.clock.monotonic_ns(), len(response.body)))
         if response is None:
             tasks.sleep(RETRY_MS)
             return
@@ -188,6 +184,10 @@ class BrokerConsumer:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
             if not is_slave:
                 ledger.groups.add(CONSUMER_GROUP)
+        if asked_in == ledger.life and not is_slave:
+            now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
+            asking = (queue.queue, position, self._machine.host)
+            self._report(ledger.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
         if response.code == ResponseCode.SUCCESS:
             ledger.hits["pulled from a slave"] += is_slave
             self._take(queue, position, response, asked_in)
@@ -272,20 +272,22 @@ class BrokerConsumer:
             self.positions[queue] = after
 
     def _invoke(
-        self,
-        broker: BrokerAddress | None,
-        command: RemotingCommand,
-        timeout_ms: int,
-        on_sent: Callable[[int], None] = lambda now_ns: None,
+        self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> RemotingCommand | None:
-        """Return a broker's answer; None if there is no broker, or no answer. on_sent: as `Routes.ask` has it."""
+        """Return a broker's answer; None if there is no broker, or no answer."""
+        return self._timed(broker, command, timeout_ms)[0]
+
+    def _timed(
+        self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
+    ) -> tuple[RemotingCommand | None, int]:
+        """Return the same, and when it was asked."""
         insisted = self.insists
         if broker is None:
-            return None
+            return None, 0
         try:
-            return self._routes.ask(broker, command, timeout_ms, on_sent)
+            return self._routes.ask(broker, command, timeout_ms)
         except OSError as error:
             if insisted and isinstance(error, TimeoutError):
                 summary = f"a request of a consumer is not answered in {timeout_ms} ms"
                 self._report([Violation("LIVE", summary, field="answer", expected="one", found=str(error))])
-            return None
+            return None, 0

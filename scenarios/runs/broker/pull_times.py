@@ -2,14 +2,12 @@
 
 A message whose producer was answered can be read from then on, but for the time that dispatch, an answer and the way
 back take. So a pull that asks for it, or asked before, is answered within that, counted from when the last pause, slow
-operation or late delivery was over; or its broker's life has ended by then. RocketMQ looks at all held pulls every 5 s:
-that is what a missed wake-up costs. A slave wakes nobody, in RocketMQ as here, so that of its pulls nothing is claimed
-that the end of their wait is not.
+operation or late delivery was over. RocketMQ looks at all held pulls every 5 s: that is what a missed wake-up costs.
+A slave wakes nobody, in RocketMQ as here, so that of its pulls nothing is claimed that the end of their wait is not.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ...claims.plan import Plan
@@ -23,28 +21,11 @@ _ROUND_TRIPS = 6
 """Between an answered send and what a consumer takes in, of what fits in the buffers of a connection."""
 _HEADERS_BYTES = 500
 """More than a response has beside its messages."""
-_RECORD_BYTES = 2_000
-"""More than a message has beside its body."""
 
 
 class _Answered(NamedTuple):
     queue_offset: int
     at_ns: int
-
-
-@dataclass(slots=True, eq=False)
-class Pull:
-    """A client's request for what a queue has from a position on."""
-
-    queue: Queue
-    position: int
-    host: str
-    sent_ns: int | None = None
-    """None: its client is yet to connect."""
-
-    def sent(self, now_ns: int) -> None:
-        """Note that it is under way."""
-        self.sent_ns = now_ns
 
 
 class PullTimes:
@@ -55,50 +36,31 @@ class PullTimes:
         self._plan = None if plan is None or _may_fail(plan) else plan
         self._held_up_until_ns = held_up_until_ns
         self._answered: dict[Queue, list[_Answered]] = {}
-        self._waiting: list[Pull] = []
-        """Those that the present life is to answer."""
 
     def begin_life(self) -> None:
-        """Forget what could be had, and who waits for it: the broker has ended."""
+        """Forget what could be had: the broker has ended."""
         self._answered.clear()
-        self._waiting.clear()
-
-    @contextmanager
-    def pulling(self, queue: Queue, position: int, host: str) -> Iterator[Pull]:
-        """Note that somebody waits for an answer to a pull, who may die meanwhile."""
-        pull = Pull(queue, position, host)
-        self._waiting.append(pull)
-        try:
-            yield pull
-        finally:
-            if pull in self._waiting:
-                self._waiting.remove(pull)
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
         """Note that a message which consumers want was answered."""
         self._answered.setdefault(queue, []).append(_Answered(queue_offset, now_ns))
 
-    def check(self, pull: Pull, now_ns: int, body_bytes: int) -> Iterator[Violation]:
-        """Yield a pull that is answered now, by the life that it was begun in, and late."""
-        if self._plan is None or pull.sent_ns is None or pull not in self._waiting:
+    def check(
+        self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
+    ) -> Iterator[Violation]:
+        """Yield a client's pull from a position on, sent and answered in the present life, whose answer came late."""
+        if self._plan is None:
             return
-        there_ns = [each.at_ns for each in self._answered.get(pull.queue, ()) if each.queue_offset >= pull.position]
+        there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
         if not there_ns:
             return
         tried("LIVE")
-        late_ms = (now_ns - max(pull.sent_ns, min(there_ns), self._held_up_until_ns(pull.host))) // 1_000_000
+        late_ms = (now_ns - max(sent_ns, min(there_ns), self._held_up_until_ns(host))) // 1_000_000
         limit_ms = late_ms_max(self._plan, body_bytes)
         if late_ms > limit_ms:
-            summary = f"a pull of {pull.queue[0]}/{pull.queue[1]} waits although there is a message for it"
+            summary = f"a pull of {queue[0]}/{queue[1]} waits although there is a message for it"
             expected, found = f"<= {limit_ms} ms", f"{late_ms} ms"
             yield Violation("LIVE", summary, "", -1, "answer time", expected, found)
-
-    def check_waiting(self, now_ns: int) -> Iterator[Violation]:
-        """Yield each pull that is not answered now, and late, where connections bring all that they are given."""
-        if self._plan is not None:
-            record_bytes = self._plan.messages.body_bytes_max + _RECORD_BYTES
-            for pull in self._waiting:
-                yield from self.check(pull, now_ns, self._plan.broker.pull_messages_max * record_bytes)
 
 
 def _may_fail(plan: Plan) -> bool:

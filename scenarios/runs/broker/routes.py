@@ -11,7 +11,7 @@ updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverCh
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -83,20 +83,14 @@ class Routes:
         """Return the connection to a broker."""
         return self._client(broker.address)
 
-    def ask(
-        self,
-        broker: BrokerAddress,
-        command: RemotingCommand,
-        timeout_ms: int,
-        on_sent: Callable[[int], None] = lambda now_ns: None,
-    ) -> RemotingCommand:
-        """Return a broker's answer; OSError if it cannot be reached, or says nothing in time.
+    def ask(self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int) -> tuple[RemotingCommand, int]:
+        """Return a broker's answer, and when it was asked, in ns: connecting may take a while.
 
-        on_sent: called with the time at which it was asked, for connecting may take a while.
+        OSError if it cannot be reached, or says nothing in time.
         """
         invocation = self.client(broker).begin(command, timeout_ms)
-        on_sent(self._world.clock.monotonic_ns())
-        return invocation.wait(timeout_ms)
+        sent_ns = self._world.clock.monotonic_ns()
+        return invocation.wait(timeout_ms), sent_ns
 
     # -- whom to ask -------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from itertools import product
 
 from ....faults.crashes.profiles import PROFILES, CrashProfile
 from ....faults.disk.disk import Disk
-from ....faults.kinds import FaultKind
 from ....faults.network import NetworkFaults
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
@@ -55,7 +54,6 @@ DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
-_LOSING = (FaultKind.BROKEN_CONNECTION, FaultKind.HALF_OPEN_CONNECTION)
 _OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
@@ -285,8 +283,7 @@ class BrokerRun(Execution):
         node.is_put_away = True
         machine, disk, endpoint = node.running
         with self._kernel.at_one_moment():
-            loses_nothing = not any(self._links.injected[kind] for kind in _LOSING)
-            found = list(node.check_life(self._nodes[0], loses_nothing=loses_nothing))
+            found = list(node.check_life(self._nodes[0]))
         self._judge.report(found)
         if node.is_alive and life.is_stop:
             self._run_on(machine, "stop", node.stop)

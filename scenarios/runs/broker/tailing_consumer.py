@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
@@ -64,29 +65,35 @@ class TailingConsumer:
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
         """Return where the queue ends; None if that is not answered."""
-        try:
-            response = self._routes.ask(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
-        except OSError:
-            return None
-        if response.code != ResponseCode.SUCCESS:
+        response, _ = self._ask(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
+        if response is None or response.code != ResponseCode.SUCCESS:
             return None
         return int(response.ext_fields["offset"])
 
     def _pull(self, asked: BrokerAddress, position: int) -> int | None:
         """Pull from a position on; return where to go on, None if that is not answered or not to be had."""
-        ledger, queue, times = self._ledger, self._queue.queue, self._ledger.pull_times
+        ledger, queue, asked_in = self._ledger, self._queue.queue, self._ledger.life
         command = pull_command(
             *queue, position, ledger.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
         )
-        with times.pulling(queue, position, self._machine.host) as pull:
-            try:
-                response = self._routes.ask(asked, command, _SUSPEND_MS + PATIENCE_MS, pull.sent)
-            except OSError:
-                return None
-            self._report(times.check(pull, self._world.clock.monotonic_ns(), len(response.body)))
+        response, sent_ns = self._ask(asked, command, _SUSPEND_MS + PATIENCE_MS)
+        if response is None:
+            return None
+        if asked_in == ledger.life:
+            now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
+            asking = (queue, position, self._machine.host)
+            self._report(ledger.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
         if response.code in PULLED:
             ledger.groups.add(self._group)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
             return None
         self._machine.may_die("with messages in hand")
         return int(response.ext_fields["nextBeginOffset"])
+
+    def _ask(
+        self, asked: BrokerAddress, command: RemotingCommand, timeout_ms: int
+    ) -> tuple[RemotingCommand | None, int]:
+        try:
+            return self._routes.ask(asked, command, timeout_ms)
+        except OSError:
+            return None, 0

@@ -11,8 +11,12 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import allowances
 from tornlog.scenarios.oracle.invariants import clean, live, quiescence
 from tornlog.scenarios.oracle.invariants.quiescence import Cursor
+from tornlog.scenarios.oracle.judge import Judge, StopOnViolation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.settling import Settling
+from tornlog.sim.choices import Choices
+from tornlog.sim.kernel import Kernel
+from tornlog.sim.policies.random_walk import RandomWalk
 
 WITHIN_MS = 1_000
 
@@ -128,7 +132,7 @@ def test_a_file_system_that_stops_while_a_service_is_waited_for_excuses_it(
     stops_ms: int, is_excused: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = replace(quiet_plan, heals=True, errors_stop=True)
-    waiting = Waiting(plan, 2_000 * WITHIN_MS, int)
+    waiting = Waiting(plan, 2_000 * WITHIN_MS, lambda _: 0)
     monkeypatch.setattr(quiescence, "reading", lambda *_, **__: waiting._cursors())
 
     if is_excused:
@@ -136,3 +140,16 @@ def test_a_file_system_that_stops_while_a_service_is_waited_for_excuses_it(
     else:
         with pytest.raises(Late):
             waiting.catch_up(StoppingDisk(waiting, stops_ms))
+
+
+def test_of_several_stores_in_a_run_each_has_its_ledger_and_all_have_one_list_of_violations(quiet_plan: Plan) -> None:
+    kernel = Kernel(RandomWalk(Choices("judges").stream("schedule"), 4))
+    ledger = Ledger(tears=True)
+    first = Settling(quiet_plan, kernel, ledger, Judge(quiet_plan, kernel, ledger), Choices("judges").stream)
+    second = first.beside()
+
+    first.ledger.expire(1024)
+    assert (second.ledger.expired_to, second.ledger.tears) == (0, True)
+    with pytest.raises(StopOnViolation):
+        second.judge.broken("LIVE", "a service of the second", "field", "expected", "found")
+    assert [violation.invariant for violation in first.judge.violations] == ["LIVE"]

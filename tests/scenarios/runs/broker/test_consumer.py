@@ -49,14 +49,10 @@ def run(
         return Routes(world, [], ledger.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
 
     class Answered(BrokerConsumer):
-        def _invoke(
-            self,
-            broker: BrokerAddress | None,
-            command: RemotingCommand,
-            timeout_ms: int,
-            on_sent: Callable[[int], None] = lambda now_ns: None,
-        ) -> RemotingCommand | None:
-            return answer(command)
+        def _timed(
+            self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
+        ) -> tuple[RemotingCommand | None, int]:
+            return answer(command), 0
 
     def report(violations: Iterable[Violation]) -> None:
         reported.extend(violations)

@@ -15,9 +15,7 @@ def plan(quiet_plan: Plan) -> Plan:
 
 
 def late(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:
-    with times.pulling(QUEUE, position, HOST) as pull:
-        pull.sent(sent_ms * MS)
-        return len(list(times.check(pull, now_ms * MS, 0)))
+    return len(list(times.check(QUEUE, position, HOST, sent_ns=sent_ms * MS, now_ns=now_ms * MS)))
 
 
 def test_a_pull_is_late_once_there_is_a_message_for_it_and_it_was_sent(plan: Plan) -> None:
@@ -50,23 +48,3 @@ def test_on_a_disk_that_may_fail_or_be_full_nothing_is_late(plan: Plan) -> None:
 def test_a_long_answer_over_short_buffers_may_take_longer(plan: Plan) -> None:
     short = plan.replace(broker={"buffer_bytes": 300})
     assert late_ms_max(short, 3_000) > late_ms_max(short, 0) >= late_ms_max(plan, 0)
-
-
-def test_a_pull_that_waits_when_a_life_ends_may_be_late_as_well(plan: Plan) -> None:
-    times = PullTimes(plan)
-    times.note(QUEUE, 3, 0)
-
-    def waiting() -> int:
-        return len(list(times.check_waiting(1_000_000 * MS)))
-
-    with times.pulling(QUEUE, 3, HOST) as pull:
-        assert waiting() == 0, "its client is yet to connect"
-        pull.sent(0)
-        assert waiting() == 1
-        assert list(times.check_waiting(late_ms_max(plan, 0) * MS)) == []
-        times.begin_life()
-        times.note(QUEUE, 3, 0)
-        assert waiting() == 0, "it was for the life before to answer it"
-    with times.pulling(QUEUE, 3, HOST) as pull:
-        pull.sent(0)
-    assert waiting() == 0, "it was answered, or its client is gone"

@@ -1,7 +1,5 @@
 """Consumers that follow a queue from its end on: where they begin, and what they hold against the broker."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan
@@ -63,19 +61,15 @@ class Asked:
 
         class Answering(Routes):
             def ask(
-                self,
-                broker: BrokerAddress,
-                command: RemotingCommand,
-                timeout_ms: int,
-                on_sent: Callable[[int], None] = lambda now_ns: None,
-            ) -> RemotingCommand:
+                self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int
+            ) -> tuple[RemotingCommand, int]:
+                sent_ns = world.clock.monotonic_ns()
                 if command.code == RequestCode.GET_MAX_OFFSET:
-                    return RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields={"offset": str(END)})
-                on_sent(world.clock.monotonic_ns())
+                    return RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields={"offset": str(END)}), sent_ns
                 asked.pulls.append(command.ext_fields["queueOffset"])
                 world.tasks.sleep(asked._answers_ms)
                 fields = {"nextBeginOffset": str(int(asked.pulls[-1]) + 1)}
-                return RemotingCommand(asked._pulled, 0, ext_fields=fields)
+                return RemotingCommand(asked._pulled, 0, ext_fields=fields), sent_ns
 
         return Answering(world, [], self.ledger.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
 
