@@ -62,7 +62,9 @@ FEATURES: dict[str, Feature] = {
     ),
     "slaves": Feature("other machines follow the master", lambda plan: plan.cluster.slaves),
     "sync master": Feature("puts wait for a slave", lambda plan: plan.cluster.slaves and plan.cluster.sync_master),
-    "tailing consumers": Feature("more than one group waits for a queue", lambda plan: plan.broker.tailing_consumers),
+    "tailing consumers": Feature(
+        "groups of their own follow queues from their ends", lambda plan: plan.broker.tailing_consumers
+    ),
     "broker": Feature("users reach the store over a network", lambda plan: plan.broker.serves),
 }
 """Every feature by name."""

@@ -191,7 +191,7 @@ class BrokerPlan:
     send_back_chance: float = knob(0.0, plain=0.0, weight=3)
     """Of a message that a consumer was given, to be sent back: it cannot be dealt with yet."""
     client_death_chance: float = knob(0.0, plain=0.0, weight=4)
-    """Of a producer's machine in the midst of a send, and of a consumer's with messages in hand, to die."""
+    """Of a producer's machine in a send, a consumer's with messages in hand, a tailing one's after a pull, to die."""
     tailing_consumers: int = knob(0, plain=0, weight=2)
     """How many consumers follow a queue each from its end on, in groups of their own."""
     tasks_each: int = knob(1, plain=1, weight=3)

@@ -76,7 +76,7 @@ class Room:
             self._returned_ns = self._kernel.now_ns
 
     def was_short(self, before_ns: int, within_ns: int = 0) -> bool:
-        """Return whether there was an end to the room at some moment, or so long before it, beside pauses, or less."""
+        """Return whether there was an end to the room at some moment, or at most so long before it, pauses left out."""
         if self.is_short or self._returned_ns is None:
             return self.is_short
         return self.awake_ns(self._returned_ns, before_ns) <= within_ns

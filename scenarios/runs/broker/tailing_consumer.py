@@ -87,7 +87,7 @@ class TailingConsumer:
             ledger.groups.add(self._group)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
             return None
-        self._machine.may_die("with messages in hand")
+        self._machine.may_die("between two pulls")
         return int(response.ext_fields["nextBeginOffset"])
 
     def _ask(

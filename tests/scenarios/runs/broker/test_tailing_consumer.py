@@ -1,5 +1,7 @@
 """Consumers that follow a queue from its end on: where they begin, and what they hold against the broker."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan
@@ -52,9 +54,8 @@ class Asked:
         kernel.run(director, conduct, time_limit_ns=3600 * 10**9)
         kernel.close()
 
-    def _report(self, violations: object) -> None:
-        assert hasattr(violations, "__iter__")
-        self.reported += [each.invariant for each in violations if isinstance(each, Violation)]
+    def _report(self, violations: Iterable[Violation]) -> None:
+        self.reported += [violation.invariant for violation in violations]
 
     def _routes(self, world: World) -> Routes:
         asked = self
