@@ -95,7 +95,12 @@ class Ranges:
     @property
     def is_alone(self) -> bool:
         """Return whether every plan drawn is of one store and nothing else."""
-        return not any(self["cluster.slaves"]) and not any(self["broker.serves"])
+        return not any(self["cluster.slaves"]) and not self.has_brokers
+
+    @property
+    def has_brokers(self) -> bool:
+        """Return whether plans are drawn in which clients talk to a broker."""
+        return any(self["broker.serves"])
 
     def replace(self, **changes: Options | Mapping[str, Options] | None) -> "Ranges":
         """Return ranges with other options; what is None has its own again. Knobs of a feature change one by one.

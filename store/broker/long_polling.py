@@ -180,6 +180,10 @@ class PullRequestHoldService(Service):
         """Return whether a pull waits for a queue. A pull that is held from now on looks for itself."""
         return (topic, queue_id) in self._held
 
+    def waiting(self, channel: Channel) -> Sequence[HeldPull]:
+        """Return the pulls that came over a connection and wait just now."""
+        return self._held.of_channel(channel)
+
     def on_arriving(self, arrival: MessageArrival) -> None:
         """End the waits for a message."""
         queue = arrival.topic, arrival.queue_id

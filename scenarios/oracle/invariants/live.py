@@ -1,6 +1,7 @@
 """LIVE: while nothing is broken, every put is answered and every record becomes visible within a bounded time.
 
 A broker answers each send when its time is over, and has forgotten each client whose connection has ended soon after.
+It holds no pull for which there is a message.
 
 Deadlocks, runs without progress and services that die are LIVE violations too; the kernel reports those.
 """
@@ -10,6 +11,8 @@ from dataclasses import fields
 from operator import attrgetter
 
 from ....faults.plan import FaultPlan
+from ....store.broker.long_polling import HeldPull
+from ....store.config import BrokerRole
 from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_MS
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message import PutMessageResult
@@ -209,6 +212,30 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
         return ()
     summary = f"{put.name} was left waiting by a store that had stopped"
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+
+
+def check_held(store: MessageStore, pull: HeldPull) -> Iterator[Violation]:
+    """Yield a pull that a master has just begun to hold although dispatch is done with a message that it wants.
+
+    Dispatch wakes those who wait for a record before it goes on behind it: of what it is done with it wakes nobody any
+    more. To be called at one moment. What records say of messages is not looked at, nor a disk that cannot be read.
+    """
+    queue = store.queues.find(*pull.queue)
+    if queue is None or pull.wanted.reads_records or store.config.broker_role is BrokerRole.SLAVE:
+        return
+    tried("LIVE")
+    done_to = store.dispatch.reput_from.get()
+    for queue_offset in range(pull.offset, queue.max_offset):
+        try:
+            entry = queue.entry(queue_offset)
+        except OSError:
+            return
+        if entry is None or entry.physical_offset >= done_to or not pull.wanted.matches_queue(entry.tags_code, None):
+            continue
+        summary = f"a pull of {pull.queue[0]}/{pull.queue[1]} is held although there is a message for it"
+        expected, found = "answered", f"held, and its message {queue_offset} announced"
+        yield Violation("LIVE", summary, "", -1, "pull", expected, found)
+        return
 
 
 def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:

@@ -216,7 +216,7 @@ class BrokerNode:
             raise
         report, clients = self._judge.report, self.clients
         requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: clients.expired_to)
-        routes, answered = requests.watched(broker.routes()), broker.calls.answered
+        routes, answered = requests.watched(broker.routes(), broker.held_pulls.waiting), broker.calls.answered
         server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests = requests
         if self._plan.retention.deletes_segments and not self.is_slave:  # on slaves nothing is ever old enough

@@ -2,14 +2,17 @@
 
 SUCCESS for a send under SYNC_FLUSH means that the disk has all of the record by now, which a crash right behind the
 answer would show, and a time-out that the time was up, or that a sync has failed. A client hears of it later, and of
-some never. A server answers whatever a processor raises, and its clients try again: what nobody foresaw is a bug.
+some never. A pull that is held has nothing yet that it could be answered with. A server answers whatever a processor
+raises, and its clients try again: what nobody foresaw is a bug.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
+from ....store.broker.long_polling import HeldPull
 from ....store.broker.requests import RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Route, Routes
 from ....store.errors import StoreError
@@ -53,17 +56,36 @@ class WatchedRequests:
         self._waiting: dict[LateResponse, int] = {}
         """When each was asked; virtual time."""
 
-    def watched(self, routes: Routes) -> Routes:
-        """Return routes whose answers are judged as they are made."""
-        return {code: Route(route.pool, self._of(route.pool, route.processor)) for code, route in routes.items()}
-
-    def _of(self, pool: Pool, processor: Processor) -> Processor:
-        judge = self._process_send if pool is Pool.SEND_MESSAGE else self._process
-        return lambda request, channel: judge(processor, request, channel)
+    def watched(self, routes: Routes, held: Callable[[Channel], Iterable[HeldPull]]) -> Routes:
+        """Return routes whose answers are judged as they are made; held: of a connection, the pulls that wait."""
+        judges: dict[Pool, Callable[..., Response]] = {
+            Pool.SEND_MESSAGE: self._process_send,
+            Pool.PULL_MESSAGE: partial(self._process_pull, held),
+        }
+        return {
+            code: Route(route.pool, partial(judges.get(route.pool, self._process), route.processor))
+            for code, route in routes.items()
+        }
 
     def _process(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         with self._foreseen(request):
             return processor(request, channel)
+
+    def _process_pull(
+        self,
+        held: Callable[[Channel], Iterable[HeldPull]],
+        processor: Processor,
+        request: RemotingCommand,
+        channel: Channel,
+    ) -> Response:
+        response = self._process(processor, request, channel)
+        if response is None:
+            with self._kernel.at_one_moment():
+                own = [pull for pull in held(channel) if pull.request.opaque == request.opaque]
+                found = [violation for pull in own for violation in live.check_held(self._store, pull)]
+            if found:
+                self._tell(found)
+        return response
 
     def _process_send(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         asked_ns = self._kernel.now_ns

@@ -14,7 +14,7 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 
 MUTANT = "ack-before-flush"
-OF_BROKERS = [name for name, scenario in SCENARIOS.items() if any(scenario.ranges["broker.serves"])]
+OF_BROKERS = [name for name, scenario in SCENARIOS.items() if scenario.ranges.has_brokers]
 POWER = Scenario(
     "broker-power-cuts",
     "what was answered is there",
