@@ -1,7 +1,10 @@
+from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
@@ -10,7 +13,14 @@ from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan
+from tornlog.store.broker.long_polling import HeldPull
+from tornlog.store.broker.requests import RequestCode
+from tornlog.store.broker.router import Channel
+from tornlog.store.config import BrokerRole
+from tornlog.store.filters.message_filter import TagFilter
+from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.message import AppendMessageResult, PutMessageResult, PutMessageStatus
+from tornlog.store.message_store import MessageStore
 
 
 @pytest.fixture
@@ -71,6 +81,47 @@ def test_each_segment_that_the_log_grows_by_may_cost_a_put_a_file_and_a_name(pla
 
     assert judge(260 + 40) == []
     assert judge(260 + 41) == ["<= 300 ms"]
+
+
+# -- pulls that are held -----------------------------------------------------------------------------
+
+
+def held(store: MessageStore, queue_offset: int, tags: str = "*", topic: str = "T0") -> list[str]:
+    """Return what is said of a pull from an offset on that a store's broker holds."""
+    command, wanted = RemotingCommand(RequestCode.PULL_MESSAGE, 1), TagFilter.parse(tags)
+    pull = HeldPull(command, cast(Channel, None), (topic, 0), queue_offset, wanted, due_ns=0)
+    return [violation.found for violation in live.check_held(store, pull)]
+
+
+def test_a_pull_that_is_held_has_no_message_that_it_wants_and_dispatch_is_done_with(
+    on_an_indexed_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
+        said = [
+            held(store, 3),
+            held(store, 0, "TagB"),
+            held(store, 0, topic="T1"),
+            held(store, 2),
+            held(store, 0, "TagA"),
+        ]
+        entry = store.queues.find_or_create("T0", 0).entry(2)
+        assert entry is not None
+        store.dispatch.reput_from.set(entry.physical_offset)
+        return [*said, held(store, 2), held(store, 1)]
+
+    holds: list[str] = []
+    there = [[f"held, and its message {queue_offset} announced"] for queue_offset in range(3)]
+    assert on_an_indexed_store(body) == [holds, holds, holds, there[2], there[0], holds, there[1]]
+
+
+def test_a_slave_may_hold_a_pull_there_is_a_message_for_as_it_wakes_nobody(
+    on_an_indexed_store: Callable[..., object],
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        store.config = replace(store.config, broker_role=BrokerRole.SLAVE)
+        return held(store, 0)
+
+    assert on_an_indexed_store(body) == []
 
 
 # -- what a stop leaves behind ---------------------------------------------------------------------

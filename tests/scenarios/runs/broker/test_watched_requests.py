@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants.known import mutant_named
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.store.broker.late_answers import LateAnswers
+from tornlog.store.broker.long_polling import HeldPull, PullRequestHoldService
 from tornlog.store.broker.parts import BrokerParts
 from tornlog.store.broker.processors.client_manage import ClientManageProcessor
 from tornlog.store.broker.router import Channel
@@ -68,3 +71,19 @@ def test_a_client_is_no_member_any_more_when_its_connection_has_ended(monkeypatc
     broken = first_broken(PULLING, 100)
 
     assert (broken.invariant, broken.summary) == ("LIVE", "a client is a member though its connection has ended")
+
+
+def test_a_pull_is_not_held_when_a_message_has_come_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looks_first(self: PullRequestHoldService, pull: HeldPull) -> bool:
+        if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
+            return False
+        with self._lock:
+            self._held.add(pull)
+        self.wake()
+        return True
+
+    monkeypatch.setattr(PullRequestHoldService, "hold", looks_first)
+    broken = first_broken(narrowed_scenario(mutant_named("hold-without-second-look")), 100)
+
+    assert broken.invariant == "LIVE"
+    assert broken.summary.endswith("is held although there is a message for it")
