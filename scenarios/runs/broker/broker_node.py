@@ -35,8 +35,9 @@ from ...oracle.replicas import MasterHistory
 from ...workload import operators
 from ...workload.mishaps import SERVICES
 from ..settling import Settling
-from .client_ledger import ClientLedger, topic_of_users
+from .client_ledger import ClientLedger
 from .routes import BROKER, BrokerAddress
+from .sent_messages import topic_of_users
 from .watched_requests import WatchedRequests
 
 PORT = 10911

@@ -23,34 +23,29 @@ from enum import Enum
 from typing import NamedTuple
 
 from ....faults.crashes.profiles import CrashProfile
-from ....store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
-from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.delivery.half_message import GIVEN_UP_TOPIC
 from ...oracle.evidence import Violation, tried
 from ...oracle.misfiled import may_be_misfiled
-from ...oracle.put_entry import PLAIN, PutContent, differences
+from ...oracle.put_entry import PLAIN
 from ...oracle.recovered import FoundRecord
 from .group_commits import GroupCommits
-from .message_options import EVERYTHING, PLAIN_OPTIONS, MessageOptions, Subscription
+from .message_options import EVERYTHING, Subscription
 from .pull_times import PullTimes, Queue
+from .sent_messages import (
+    AGAIN,
+    WAITING,
+    MessagePlace,
+    Send,
+    check_unchanged,
+    found_places,
+    is_of_users,
+    is_sent_back,
+    name_in,
+    unsent,
+)
 
-_OF_HALVES = (HALF_TOPIC, GIVEN_UP_TOPIC)
-_WAITING = (*_OF_HALVES, SCHEDULE_TOPIC)
-"""Where messages are before they come to the topic that they were sent to."""
-_AGAIN = ("%RETRY%", "%DLQ%")
-"""How topics begin where messages are that were sent back: to be given again, or too often by then."""
 _BESIDE_BODY_BYTES_MAX = 400
 """More than a record of a run has beside its body."""
-
-
-class MessagePlace(NamedTuple):
-    """Where a message is for clients."""
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.queue_id} @ {self.queue_offset}"
 
 
 class Why(Enum):
@@ -69,31 +64,6 @@ class ExpectedMessage(NamedTuple):
     """Where in the log its record begins."""
     log_end: int
     """An offset of the log that its record ends before."""
-
-
-@dataclass(slots=True)
-class Send:
-    """One message, as its producer sends it: maybe several times."""
-
-    name: str
-    body: bytes
-    answered: int = 0
-    """How often it was answered SUCCESS."""
-    maybe: int = 0
-    """How often it was sent, or its half message committed, and not answered, or not so that anything follows."""
-    is_half: bool = False
-    """Whether it is sent as a half message."""
-    commits: bool = False
-    """Whether its producer commits it, then."""
-    given: PutContent = PLAIN
-    """What it has beside its body, but for the time it was born: each time it is sent that is another."""
-    born_ms: list[int] = field(default_factory=list)
-    """Those times."""
-    options: MessageOptions = PLAIN_OPTIONS
-    asked_ns: int | None = None
-    """When it was first sent."""
-    is_insisted_on: bool = False
-    """Whether it was answered when all was well again, so that nothing excuses giving it up."""
 
 
 @dataclass(slots=True)
@@ -191,7 +161,7 @@ class ClientLedger:
         self.pass_over(place[:2], place.queue_offset + 1, asked_in=asked_in)
         send = self.sends.get(name)
         if send is None or send.body != body:
-            yield _unsent(place, body)
+            yield unsent(place, body)
             return
         if not self.subscription.wants(send.options):
             summary = f"{name} was given to a consumer that does not want it"
@@ -367,7 +337,7 @@ class ClientLedger:
             summary = f"the waiting message of {name}, which was answered, is not there"
             yield Violation("DUR", summary, field="waiting message", expected=name, found="nothing")
         if not self.expired_to:
-            again = {name_in(one.body) for one in records if _is_sent_back(one)}
+            again = {name_in(one.body) for one in records if is_sent_back(one)}
             for name in sorted((self.durable_sent_back | self.sent_back) - again):
                 summary = f"{name}, which was sent back, is there no more than once"
                 yield Violation("DUR", summary, field="message to be given again", expected=name, found="nothing")
@@ -376,14 +346,14 @@ class ClientLedger:
             tried("ONCE")
             send = self.sends.get(name_in(record.body))
             if send is None or send.body != record.body:
-                yield _unsent(place, record.body)
+                yield unsent(place, record.body)
             else:
                 copies[send.name] += 1
-                yield from self._changed(send, record)
+                yield from check_unchanged(send, record, self.store_hosts, tears=self.tears)
         for record in records:
             send = self.sends.get(name_in(record.body))
-            if record.record.topic in _WAITING and send is not None and not _is_sent_back(record):
-                yield from self._changed(send, record)
+            if record.record.topic in WAITING and send is not None and not is_sent_back(record):
+                yield from check_unchanged(send, record, self.store_hosts, tears=self.tears)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())
         for name, count in copies.items():
             send = self.sends[name]
@@ -408,11 +378,11 @@ class ClientLedger:
             for place, record in found.items()
         }
         halves = {
-            name_in(found.body): found.record.physical_offset for found in records if found.record.topic in _WAITING
+            name_in(found.body): found.record.physical_offset for found in records if found.record.topic in WAITING
         }
         if durable:
             self.durable, self.durable_halves, self.cached = everything, halves, {}
-            self.durable_sent_back = {name_in(found.body) for found in records if _is_sent_back(found)}
+            self.durable_sent_back = {name_in(found.body) for found in records if is_sent_back(found)}
         else:
             if self.sync_flush:
                 self.durable |= self.expected
@@ -447,12 +417,12 @@ class ClientLedger:
         """Yield what was sent back and is where no consumer comes, now that its time has come."""
         if self.expired_to:
             return
-        again = {name_in(found.body) for found in records if found.record.topic.startswith(_AGAIN)}
+        again = {name_in(found.body) for found in records if found.record.topic.startswith(AGAIN)}
         for name in sorted(self.durable_sent_back | self.sent_back):
             tried("SCHED")
             if name not in again:
                 summary = f"{name} was sent back, and is not given again"
-                yield Violation("SCHED", summary, field="delivery", expected=" or ".join(_AGAIN), found="waiting")
+                yield Violation("SCHED", summary, field="delivery", expected=" or ".join(AGAIN), found="waiting")
 
     def check_decided(self, records: list[FoundRecord], *, resumed: bool = False) -> Iterator[Violation]:
         """Yield every message that waits, now that none may: half ones are committed or, if excused, given up.
@@ -476,32 +446,6 @@ class ClientLedger:
                 summary = f"{name} was to be committed"
                 yield Violation("TX", summary, field="decision", expected="committed", found=found)
 
-    def _stored_by(self, found: bytes) -> tuple[bytes, int]:
-        """Return whose host a record has; the first, if it has nobody's."""
-        hosts = self.store_hosts
-        return next((host for host in hosts if host[0] + host[1].to_bytes(4, "big") == found), hosts[0])
-
-    def _changed(self, send: Send, found: FoundRecord) -> Iterator[Violation]:
-        """Yield what of a message the broker has not stored as it was sent; of its client's port nobody knows."""
-        record, found_head = found.record, found.record.head
-        if not send.born_ms:
-            return  # nobody says when it was born, nor with what
-        born_ms = found_head.born_timestamp_ms
-        if born_ms not in send.born_ms:
-            born_ms = send.born_ms[-1]
-        address, _ = send.given.born_host
-        port = int.from_bytes(found_head.born_host[-4:], "big")
-        given = send.given._replace(
-            born_timestamp_ms=born_ms, born_host=(address, port), store_host=self._stored_by(found_head.store_host)
-        )
-        is_committed = send.is_half and record.topic not in _OF_HALVES
-        summary = f"{send.name} is not stored as it was sent"
-        head = given.head(send.body)
-        for offset, name, expected, there in differences(
-            record, given, head, is_committed=is_committed, tears=self.tears
-        ):
-            yield Violation("PREFIX", summary, found.file, found.position + offset, name, expected, there)
-
     def _excuse(self, queue: Queue, until: int) -> None:
         self.excused_until[queue] = max(self.excused_until.get(queue, 0), until)
 
@@ -513,44 +457,3 @@ class ClientLedger:
         if there is None or there.why is Why.SHOWN:
             log_end = log_offset + len(self.sends[name].body) + _BESIDE_BODY_BYTES_MAX
             self.expected[place] = ExpectedMessage(name, why, log_offset, log_end)
-
-
-def found_places(records: list[FoundRecord]) -> dict[MessagePlace, FoundRecord]:
-    """Return the records of users' topics by their places; of two that say the same, the first is there."""
-    of_users = [(found, found.record) for found in reversed(records) if is_of_users(found.record.topic)]
-    return {MessagePlace(one.topic, one.queue_id, one.queue_offset): found for found, one in of_users}
-
-
-def topic_of_users(number: int) -> str:
-    """Return the name of a topic that producers send to."""
-    return f"T{number}"
-
-
-def is_of_users(topic: str) -> bool:
-    """Return whether it is one of those, and none of the broker's own."""
-    return topic[:1] == "T" and topic[1:].isdigit()
-
-
-def _is_sent_back(found: FoundRecord) -> bool:
-    """Return whether a record is there because a consumer sent its message back."""
-    record = found.record
-    waits = record.topic == SCHEDULE_TOPIC and any(
-        f"REAL_TOPIC\1{prefix}".encode() in record.properties for prefix in _AGAIN
-    )
-    return waits or record.topic.startswith(_AGAIN)
-
-
-def body_of(name: str, size_bytes: int) -> bytes:
-    """Return a body that has the message's name and differs from all others."""
-    head = f"{name}|".encode()
-    return (head * (size_bytes // len(head) + 1))[: max(size_bytes, len(head))]
-
-
-def name_in(body: bytes) -> str:
-    """Return the name of the message that a body is of."""
-    return body.partition(b"|")[0].decode("ascii", "replace")
-
-
-def _unsent(place: MessagePlace, body: bytes) -> Violation:
-    summary = f"what is at {place} was never sent"
-    return Violation("ONCE", summary, field="body", expected="a body that was sent", found=repr(body[:40]))

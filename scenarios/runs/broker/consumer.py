@@ -20,7 +20,7 @@ from ....store.world import World
 from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .client_ledger import ClientLedger, MessagePlace, topic_of_users
+from .client_ledger import ClientLedger
 from .client_machine import ClientMachine
 from .commands import (
     CONSUMER_GROUP,
@@ -35,6 +35,7 @@ from .commands import (
 from .message_options import EVERYTHING
 from .pull_times import Queue
 from .routes import BROKER, BrokerAddress, Routes
+from .sent_messages import MessagePlace, topic_of_users
 
 RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640

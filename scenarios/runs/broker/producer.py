@@ -18,11 +18,12 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...workload.options import draw_given
 from ...workload.skew import EVEN, Skew
-from .client_ledger import ClientLedger, MessagePlace, Send, body_of, topic_of_users
+from .client_ledger import ClientLedger
 from .client_machine import ClientMachine
 from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat, send_command
 from .message_options import draw_options
 from .routes import BrokerAddress, Routes
+from .sent_messages import MessagePlace, Send, body_of, topic_of_users
 
 _RETRY_MS = 50
 _ANSWER_MS = 3_000

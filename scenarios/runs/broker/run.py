@@ -35,7 +35,7 @@ from ...workload.traffic import message_names
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
 from ..settling import Settling
 from .broker_node import REGISTER_MS, TRANSACTION_MS, BrokerNode, identities_of
-from .client_ledger import ClientLedger, Send, topic_of_users
+from .client_ledger import ClientLedger
 from .client_machine import ClientMachine
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .group_commits import GroupCommits
@@ -43,6 +43,7 @@ from .message_options import draw_subscription
 from .producer import Producer
 from .pull_times import PullTimes
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
+from .sent_messages import Send, topic_of_users
 from .tailing_consumer import TailingConsumer
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50

@@ -11,11 +11,12 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .client_ledger import ClientLedger, topic_of_users
+from .client_ledger import ClientLedger
 from .client_machine import ClientMachine
 from .commands import max_offset_command, pull_command
 from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
 from .routes import BrokerAddress, Routes
+from .sent_messages import topic_of_users
 
 _SUSPEND_MS = 5_000
 """How long a pull is held that finds nothing: as long as any, for idle turns are most of a run."""

@@ -10,12 +10,13 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord
-from tornlog.scenarios.runs.broker.client_ledger import ClientLedger, MessagePlace, body_of
+from tornlog.scenarios.runs.broker.client_ledger import ClientLedger
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerConsumer, BrokerQueue
 from tornlog.scenarios.runs.broker.message_options import Subscription
 from tornlog.scenarios.runs.broker.pull_times import PullTimes
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
+from tornlog.scenarios.runs.broker.sent_messages import MessagePlace, body_of
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.hosts import SimNetwork

@@ -7,7 +7,6 @@ import pytest
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.runs.broker.broker_node import identities_of
-from tornlog.scenarios.runs.broker.client_ledger import ClientLedger
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
 from tornlog.scenarios.runs.broker.run import BrokerRun
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -85,11 +84,3 @@ def test_a_producer_goes_on_at_another_broker_if_there_is_one() -> None:
     assert known.to_send("T0", 0, avoided=BROKER) == ("broker-b", 0, "b")
     assert known.to_send("T0", 1, avoided="") == ("broker-b", 0, "b"), "each in its turn"
     assert known.to_send("T1", 0, avoided=BROKER) == (BROKER, 0, "a")
-
-
-def test_records_may_be_of_the_broker_or_of_the_slave_that_took_its_place() -> None:
-    master, heir = (bytes((10, 0, 0, 1)), 10911), (bytes((10, 0, 0, 2)), 10911)
-    ledger = ClientLedger(sync_flush=True, store_hosts=(master, heir))
-
-    assert [ledger._stored_by(host + (10911).to_bytes(4, "big")) for host, _ in (master, heir)] == [master, heir]
-    assert ledger._stored_by(b"\7" * 8) == master, "somebody else's is a difference"
