@@ -92,7 +92,10 @@ def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violati
     An offset of 0 would say that its log is empty: it never begins in front of 1, nor of its first segment.
     """
     kept = slave.log.flushed_where.get()
-    if slave.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and offset > max(kept, slave.log.min_offset, 1):
+    if slave.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
+        return
+    tried("REP")
+    if offset > max(kept, slave.log.min_offset, 1):
         summary = f"{host} begins behind what it keeps"
         yield Violation("REP", summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
 
