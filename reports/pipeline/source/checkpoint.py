@@ -17,7 +17,7 @@ FIELDS = (*fields_of(f"file string, {_TIMES}"), DAMAGE)
 class Checkpoint:
     """The checkpoint as a table."""
 
-    pushed_columns = frozenset[str]()
+    condition_columns = frozenset[str]()
 
     def __init__(self, options: SourceOptions) -> None:
         self.schema = pa.schema(options.chosen(FIELDS))

@@ -1,4 +1,4 @@
-"""Columns of the source's tables: fields, batches of rows, damage as a column, and conditions that a query pushes down.
+"""Columns of the source's tables: fields, batches of rows, damage as a column, and conditions that rows are to meet.
 
 Damage is struct<field, expected, found> of strings; null where nothing is wrong. Its fields are those of
 `CorruptFileError`, under RocketMQ's names; where they are is in the row's own columns.
@@ -106,21 +106,21 @@ class Condition:
         return self.compare(value, self.value)
 
 
-def condition_of(pushed: Filter, columns: Iterable[str]) -> Condition | None:
+def condition_of(given: Filter, columns: Iterable[str]) -> Condition | None:
     """Return a filter as a condition, None if it is not on one of some columns or no comparison."""
-    compare = _is_in if isinstance(pushed, In) else _COMPARISONS.get(type(pushed))
+    compare = _is_in if isinstance(given, In) else _COMPARISONS.get(type(given))
     if compare is None:
         return None
-    path, value = pushed.attribute, pushed.value  # type: ignore[attr-defined]
+    path, value = given.attribute, given.value  # type: ignore[attr-defined]
     if len(path) != 1 or path[0] not in columns or value is None:
         return None
-    if isinstance(pushed, In):
+    if isinstance(given, In):
         value = tuple(one for one in value if one is not None)  # null is equal to nothing
     return Condition(path[0], compare, value)
 
 
 class RowConditions:
-    """All conditions of a query, of which a row must meet every one."""
+    """All conditions of a table, of which a row must meet every one."""
 
     def __init__(self, conditions: Iterable[Condition] = ()) -> None:
         self._all = tuple(conditions)

@@ -56,7 +56,7 @@ _Array = Any
 class IndexEntries:
     """The key index as a table."""
 
-    pushed_columns = frozenset({"key_hash", "physical_offset"})
+    condition_columns = frozenset({"key_hash", "physical_offset"})
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

@@ -100,7 +100,7 @@ _NUMBERS = {
     "body_crc": "bodyCRC",
 }
 """Which number of a record's head a column is."""
-_PUSHED_NUMBERS = ("physical_offset", "size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms")
+_CONDITION_NUMBERS = ("physical_offset", "size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms")
 
 
 @lru_cache(maxsize=4096)
@@ -146,7 +146,7 @@ def _light(record: ScannedRecord) -> list[tuple[str, int, int]]:
 class Messages:
     """The log as a table."""
 
-    pushed_columns = frozenset((*_PUSHED_NUMBERS, "topic"))
+    condition_columns = frozenset((*_CONDITION_NUMBERS, "topic"))
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -243,7 +243,7 @@ class Messages:
 
 def _allowed(piece: SegmentSlice, conditions: RowConditions) -> SegmentSlice:
     """Return the records that meet all conditions."""
-    for name in _PUSHED_NUMBERS:
+    for name in _CONDITION_NUMBERS:
         if conditions.on(name) and len(piece):
             piece = piece.where(conditions.mask({name: piece.number(_NUMBERS[name])}, len(piece)))
     if conditions.on("topic") and len(piece):

@@ -48,7 +48,7 @@ _Array = Any
 class QueueEntries:
     """The consume queues as a table."""
 
-    pushed_columns = frozenset({"topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code"})
+    condition_columns = frozenset({"topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code"})
 
     def __init__(self, options: SourceOptions) -> None:
         self.schema = pa.schema(options.chosen(FIELDS))

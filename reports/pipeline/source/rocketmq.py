@@ -3,21 +3,19 @@
 Sessions of reports.spark have it; others register it: `spark.dataSource.register(RocketMQSource)`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from .checkpoint import Checkpoint
-from .columns import Condition, RowConditions, condition_of
 from .comments import COMMENTS
 from .index_entries import IndexEntries
 from .messages import Messages
@@ -25,6 +23,7 @@ from .queue_entries import QueueEntries
 from .source_options import SourceOptions
 from .stores import StoresTable, StoreTable
 from .stream import LogStream, StreamPartition
+from .where import conditions_of
 
 TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
     "messages": Messages,
@@ -50,7 +49,9 @@ class RocketMQSource(DataSource):
         """Return the columns of the table that the options name, each with its comment."""
         given = SourceOptions.given_to(self.options)
         options = SourceOptions.of(given)
-        columns = from_arrow_schema(_table(options).schema)
+        table = _table(options)
+        conditions_of(options.where, table.condition_columns)  # what is wrong with it is said now, and not by a task
+        columns = from_arrow_schema(table.schema)
         for column in columns:
             column.metadata = {"comment": COMMENTS[options.table][column.name]}
         columns[0].metadata[_KEPT] = given
@@ -75,28 +76,17 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._conditions: list[Condition] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Keep the filters that are seen to here; yield the others."""
-        columns = _table(self._options).pushed_columns
-        for pushed in filters:
-            condition = condition_of(pushed, columns)
-            if condition is None:
-                yield pushed
-            else:
-                self._conditions.append(condition)
+        self._conditions = conditions_of(options.where, _table(options).condition_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return what tasks read. Raises FileNotFoundError if there is no such directory."""
-        found = _table(self._options).partitions(RowConditions(self._conditions))
-        return [StreamPartition(one) for one in found]
+        return [StreamPartition(one) for one in _table(self._options).partitions(self._conditions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part."""
         if partition.value is None:
             return  # Spark's own, where there are none
-        yield from _table(self._options).batches(partition.value, RowConditions(self._conditions))
+        yield from _table(self._options).batches(partition.value, self._conditions)
 
 
 def _table(options: SourceOptions) -> StoresTable:

@@ -6,12 +6,14 @@ paths          several of them instead, as a list in JSON; `load([…])` gives i
 table          messages (the default), queue_entries, index_entries or checkpoint
 columns        those to have, separated by commas; all but derived ones without it. Spark passes a source nothing of
                what a query needs, so what is left out here is what costs nothing
+where          only rows for which all comparisons hold, as in `topic = 'Orders' and queue_id in (0, 1)`; of no stream.
+               Filters of a query are seen to by Spark, when rows have been made
 body           false: without the column body
 splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
-useQueues      false: consume queues say nothing of where to look for what filters ask for; the log is read instead
-key            of messages: only those with this key, as the index has it; with a filter on the topic the index is used
+useQueues      false: consume queues say nothing of where to look for what `where` asks for; the log is read instead
+key            of messages: only those with this key, as the index has it; with the topic in `where` the index is used
 outOfOrderMs   of messages: by how many ms at most a record is older than one in front of it in the log; what then lies
-               outside of a filter on store_timestamp_ms is not read. Without it no order of times is believed
+               outside of what `where` asks of store_timestamp_ms is not read. Without it no order of times is believed
 useIndex       false: the index says nothing of where a key is; the log is read instead
 commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
 delayLevels    messageDelayLevel, if it is not RocketMQ's own
@@ -38,6 +40,7 @@ class SourceOptions:
     path: str
     table: str = "messages"
     columns: tuple[str, ...] = ()
+    where: str = ""
     body: bool = True
     split_bytes: int = _SPLIT_BYTES
     use_queues: bool = True
@@ -76,6 +79,7 @@ class SourceOptions:
             given.get("path", ""),
             given.get("table", "messages"),
             tuple(filter(None, (name.strip() for name in given.get("columns", "").split(",")))),
+            given.get("where", ""),
             _choice(given, "body", ("true", "false")) == "true",
             _whole(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
             _choice(given, "usequeues", ("true", "false")) == "true",

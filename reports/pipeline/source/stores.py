@@ -1,7 +1,7 @@
 """One table of all stores that the options name, with a column `store` that says which one a row is of.
 
-It is there where stores are named by `paths`, be it only one, or where `columns` asks for it. A filter on it is seen to
-here: nothing is read of a store that no row is wanted of.
+It is there where stores are named by `paths`, be it only one, or where `columns` asks for it. A condition on it is seen
+to here: nothing is read of a store that no row is wanted of.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ class TableRows(Protocol):
 class StoreTable(TableRows, Protocol):
     """One kind of rows of a store directory."""
 
-    pushed_columns: frozenset[str]
+    condition_columns: frozenset[str]
     """Columns whose conditions are seen to by `batches`."""
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
@@ -76,9 +76,9 @@ class StoresTable(StoreRows[StoreTable]):
     """The tables of all stores, one behind the other."""
 
     @property
-    def pushed_columns(self) -> frozenset[str]:
+    def condition_columns(self) -> frozenset[str]:
         """Return the columns whose conditions are seen to."""
-        return self.table.pushed_columns | {STORE.name}
+        return self.table.condition_columns | {STORE.name}
 
     def partitions(self, conditions: RowConditions) -> list[StorePart]:
         """Return what tasks read. Raises FileNotFoundError if one of the stores has no directory."""

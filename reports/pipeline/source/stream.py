@@ -53,6 +53,8 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         if options.table not in STREAMED:
             raise ValueError(f"only {' and '.join(STREAMED)} can be streamed, not {options.table}")
+        if options.where:
+            raise ValueError("where: not of a stream, whose rows are all made; filter them")
         self._options = options
         self._rows = StoreRows(options, STREAMED[options.table])
         durable = options.up_to == "durable"

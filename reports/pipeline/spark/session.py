@@ -40,7 +40,6 @@ _ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.session.timeZone": "UTC",

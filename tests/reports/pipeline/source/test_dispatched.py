@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 
 def conditions_of(filters: list[Filter]) -> RowConditions:
-    found = [condition_of(one, Messages.pushed_columns) for one in filters]
+    found = [condition_of(one, Messages.condition_columns) for one in filters]
     assert None not in found
     return RowConditions(one for one in found if one is not None)
 

@@ -26,7 +26,7 @@ _DECIDED_BY_SPLIT = ("is_proven",)
 def rows_of(root: Path, *filters: Filter, **options: str) -> list[dict[str, Any]]:
     chosen = SourceOptions.of({"path": str(root), **options})
     table, directory = Messages(chosen), StoreDirectory(str(root))
-    conditions = RowConditions(filter(None, (condition_of(one, table.pushed_columns) for one in filters)))
+    conditions = RowConditions(filter(None, (condition_of(one, table.condition_columns) for one in filters)))
     return [
         {name: value for name, value in row.items() if name not in _DECIDED_BY_SPLIT}
         for part in table.partitions(directory, conditions)

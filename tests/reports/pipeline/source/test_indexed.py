@@ -45,7 +45,7 @@ Row = dict[str, Any]
 
 def rows_of(directory: StoreDirectory, filters: list[Filter], columns: str = COLUMNS, **options: str) -> list[Row]:
     table = Messages(SourceOptions.of({"path": directory.root, "columns": columns, **options}))
-    found = [condition_of(one, Messages.pushed_columns) for one in filters]
+    found = [condition_of(one, Messages.condition_columns) for one in filters]
     assert None not in found
     conditions = RowConditions(one for one in found if one is not None)
     return [

@@ -66,7 +66,7 @@ def offsets(directory: StoreDirectory, low_ms: int, high_ms: int, **options: str
     """Return where the records are that were stored from one time to another, the last one left out."""
     table = Messages(SourceOptions.of({"path": directory.root, "columns": "physical_offset", **options}))
     filters = GreaterThanOrEqual(("store_timestamp_ms",), low_ms), LessThan(("store_timestamp_ms",), high_ms)
-    found = [condition_of(one, Messages.pushed_columns) for one in filters]
+    found = [condition_of(one, Messages.condition_columns) for one in filters]
     conditions = RowConditions(one for one in found if one is not None)
     return [
         row["physical_offset"]

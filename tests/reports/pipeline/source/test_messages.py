@@ -27,7 +27,7 @@ DERIVED = "physical_offset,tags_code,key_hashes,light_places"
 def rows_of(root: Path, *filters: Filter, **options: str) -> list[dict[str, Any]]:
     chosen = SourceOptions.of({"path": str(root), **options})
     table, directory = Messages(chosen), StoreDirectory(chosen.path, chosen.commit_log)
-    found = [condition_of(one, table.pushed_columns) for one in filters]
+    found = [condition_of(one, table.condition_columns) for one in filters]
     conditions = RowConditions(one for one in found if one is not None)
     parts = table.partitions(directory, conditions)
     return [
@@ -130,7 +130,7 @@ def test_ranges_that_hold_nothing_asked_for_are_not_read(written: Callable[..., 
     root = written()
     options = SourceOptions.of({"path": str(root)})
     table, directory = Messages(options), StoreDirectory(str(root))
-    condition = condition_of(GreaterThan(("physical_offset",), 20_000), table.pushed_columns)
+    condition = condition_of(GreaterThan(("physical_offset",), 20_000), table.condition_columns)
     assert condition is not None
     everything = table.partitions(directory, RowConditions())
     some = table.partitions(directory, RowConditions([condition]))

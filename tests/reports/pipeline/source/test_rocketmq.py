@@ -62,14 +62,31 @@ def test_several_tasks_read_one_segment(table: Callable[..., DataFrame], written
 
 
 def test_conditions_are_seen_to_by_the_source(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
-    some = table(written()).where("topic = 'T1' and queue_offset >= 40 and body is not null")
-    plan = some._jdf.queryExecution().executedPlan().toString()
-    assert "topic#" in plan
-    assert "= T1" not in plan, "Spark compares it again"
+    root = written()
+    some = table(root, where="topic = 'T1' and queue_offset >= 40")
     assert some.count() == 20
     assert [row.queue_offset for row in some.where("queue_id = 1").orderBy("queue_offset").collect()] == list(
         range(40, 50)
     )
+    place = table(root, where="topic = 'T1' and queue_id = 0 and queue_offset in (3, 4)")
+    assert place.rdd.getNumPartitions() == 2, "a task for each place that is named"
+    assert sorted(row.queue_offset for row in place.collect()) == [3, 4]
+
+
+@pytest.mark.parametrize("is_on", ["true", "false"])
+def test_a_table_may_be_asked_several_things_whatever_spark_pushes_down(
+    spark: SparkSession, table: Callable[..., DataFrame], written: Callable[..., Path], is_on: str
+) -> None:
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, is_on)
+    try:
+        log = table(written())
+        one, other = log.where("topic = 'T1'"), log.where("topic = 'T0' and queue_id = 1")
+        assert (one.count(), log.count(), other.count(), log.count()) == (100, 200, 50, 200)
+        assert one.union(other).count() == 150
+        assert one.join(other, "queue_offset").count() == 100
+    finally:
+        spark.conf.unset(setting)
 
 
 @pytest.mark.slow
@@ -79,7 +96,7 @@ def test_a_key_has_the_rows_that_have_it_among_their_keys(
     root = written()
     expected = table(root).where("topic = 'T1' and array_contains(keys, 'k63')").collect()
     assert len(expected) == 1
-    assert table(root, key="k63", hashSlots=str(SLOTS)).where("topic = 'T1'").collect() == expected
+    assert table(root, key="k63", hashSlots=str(SLOTS), where="topic = 'T1'").collect() == expected
     assert table(root, key="k63").collect() == expected
 
 
@@ -94,6 +111,7 @@ def test_a_key_has_the_rows_that_have_it_among_their_keys(
         ({"maxRows": "0"}, "maxrows: expected a whole number from 1 on"),
         ({"upTo": "yesterday"}, "upto: expected whole or durable"),
         ({"delayLevels": "soon"}, "soon"),
+        ({"where": "body = 'x'"}, "where: expected a column that rows can be chosen by, found body; there are .*topic"),
     ],
 )
 def test_what_is_no_option_is_said_to_be_none(
@@ -148,7 +166,7 @@ def test_queue_entries_are_left_out_by_conditions_of_every_kind(
         ("tags_code in (2598902, 2598903)", lambda row: row["tags_code"] in (2598902, 2598903)),
         ("topic in ('T0', 'x') and queue_id > 0", lambda row: row["topic"] == "T0" and row["queue_id"] > 0),
     ):
-        found = [row.asDict() for row in table(root, "queue_entries").where(condition).collect()]
+        found = [row.asDict() for row in table(root, "queue_entries", where=condition).collect()]
         assert _sorted(found) == _sorted([row for row in everything if test(row)])
         assert 0 < len(found) < len(everything)
 
@@ -193,6 +211,8 @@ def test_stores_of_several_brokers_are_one_table(spark: SparkSession, written: C
     both = spark.read.format("rocketmq").load(roots)
     assert {row.store: row["count"] for row in both.groupBy("store").count().collect()} == {roots[0]: 30, roots[1]: 6}
     assert both.where(both.store == roots[1]).count() == 6
+    chosen = spark.read.format("rocketmq").option("where", f"store = '{roots[1]}' and queue_id = 0").load(roots)
+    assert {(row.store, row.queue_id) for row in chosen.collect()} == {(roots[1], 0)}
     spark.sql(f"CREATE TABLE made USING rocketmq OPTIONS (paths '{json.dumps(roots)}', `table` 'queue_entries')")
     try:
         rows = spark.sql("SELECT store, count(*) AS entries FROM made WHERE topic = 'T1' GROUP BY store").collect()

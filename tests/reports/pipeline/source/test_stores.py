@@ -21,7 +21,7 @@ def table_of(options: dict[str, str], name: str = "messages") -> StoresTable:
 
 
 def rows_of(table: StoresTable, *filters: Filter) -> list[Row]:
-    conditions = RowConditions(filter(None, (condition_of(one, table.pushed_columns) for one in filters)))
+    conditions = RowConditions(filter(None, (condition_of(one, table.condition_columns) for one in filters)))
     parts = table.partitions(conditions)
     return [row for part in parts for batch in table.batches(part, conditions) for row in batch.to_pylist()]
 

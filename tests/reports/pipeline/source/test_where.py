@@ -1,0 +1,80 @@
+"""Conditions on columns, written as SQL has them: which rows they choose, and what is none."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tornlog.reports.pipeline.source.source_options import SourceOptions
+from tornlog.reports.pipeline.source.stream import LogStream
+from tornlog.reports.pipeline.source.where import conditions_of
+
+COLUMNS = ("topic", "queue_id", "queue_offset", "store")
+ROW = {"topic": "T1", "queue_id": 2, "queue_offset": 40, "store": "/a/b"}
+
+
+def chooses(text: str, row: Mapping[str, Any] = ROW) -> bool:
+    conditions = conditions_of(text, COLUMNS)
+    return all(conditions.allow(name, value) for name, value in row.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "is_chosen"),
+    [
+        ("", True),
+        ("topic = 'T1'", True),
+        ('`topic` = "T1"', True),
+        ("topic = 't1'", False),
+        ("topic in ('T0', 'T1') AND queue_id IN (2)", True),
+        ("(topic = 'T1' and (queue_id > 1)) and queue_offset >= 40 and store = '/a/b'", True),
+        ("queue_id < 2", False),
+        ("queue_id <= 2 and queue_id > -1", True),
+        ("queue_offset between 39 and 40", True),
+        ("queue_offset between -3 and 39", False),
+        ("topic > 'T0' and topic < 'T2'", True),
+        ("queue_id = 2 and queue_id = 3", False),
+    ],
+)
+def test_rows_are_chosen_by_all_comparisons(text: str, is_chosen: bool) -> None:
+    assert chooses(text) == is_chosen
+    assert bool(conditions_of(text, COLUMNS)) == bool(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("topic = 'a' or topic = 'b'", "expected comparisons .* joined by AND; found topic = 'a' OR topic = 'b'"),
+        ("not topic = 'a'", "expected comparisons"),
+        ("topic <> 'a'", "expected comparisons"),
+        ("topic like 'a%'", "expected comparisons"),
+        ("topic is null", "expected comparisons"),
+        ("topic = store", "expected comparisons"),
+        ("7 = queue_id", "expected comparisons"),
+        ("queue_id + 1 = 2", "expected comparisons"),
+        ("queue_id = 1.5", "expected comparisons .*; found 1.5"),
+        ("queue_id in (select 1)", "expected comparisons"),
+        ("queue_id in ()", "expected comparisons"),
+        ("a.topic = 'a'", "expected comparisons"),
+        ("topic = 'a'; drop table b", "expected comparisons"),
+        ("topic = ", "expected comparisons .*; found 'topic = '"),
+        ("topic", "expected comparisons"),
+        ("-- all", "expected comparisons"),
+        ("body = 'a'", "expected a column that rows can be chosen by, found body; there are queue_id, .*, topic"),
+        ("queue_id = '2'", "expected whole numbers for queue_id, found '2'"),
+        ("queue_id in (1, '2')", "expected whole numbers for queue_id"),
+        ("topic = 5", "expected text for topic, found 5"),
+    ],
+)
+def test_what_is_no_condition_is_refused_by_name(text: str, wanted: str) -> None:
+    with pytest.raises(ValueError, match=f"^where: {wanted}"):
+        conditions_of(text, COLUMNS)
+
+
+def test_a_table_without_such_columns_has_no_condition() -> None:
+    with pytest.raises(ValueError, match="found topic; there is none"):
+        conditions_of("topic = 'a'", ())
+
+
+def test_a_stream_takes_none() -> None:
+    with pytest.raises(ValueError, match="where: not of a stream"):
+        LogStream(SourceOptions.of({"path": "/a", "where": "topic = 'a'"}))
