@@ -51,7 +51,7 @@ def session_for(
             param_hint="--master",
         )
     try:
-        with session(master, config=dict(map(_pair, conf or ())), ship=ship or ()) as spark:
+        with session(master, config=dict(map(_pair, conf or ())), ship=ship or (), computes_little=True) as spark:
             try:
                 yield spark
             except Exception as error:
