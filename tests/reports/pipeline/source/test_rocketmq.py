@@ -206,6 +206,17 @@ def test_a_table_and_a_view_are_made_by_a_statement_and_dropping_the_table_leave
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == files
 
 
+def test_a_statement_may_say_which_rows_there_are(spark: SparkSession, written: Callable[..., Path]) -> None:
+    options = f"path '{written(30)}', where \"topic = 'T1' and queue_id = 0\""
+    for what in ("TABLE", "TEMPORARY VIEW"):
+        spark.sql(f"CREATE {what} chosen USING rocketmq OPTIONS ({options})")
+        try:
+            rows = spark.sql("SELECT topic, queue_id, count(*) AS messages FROM chosen GROUP BY ALL").collect()
+            assert [tuple(row) for row in rows] == [("T1", 0, 8)]
+        finally:
+            spark.sql(f"DROP {what.removeprefix('TEMPORARY ')} chosen")
+
+
 def test_stores_of_several_brokers_are_one_table(spark: SparkSession, written: Callable[..., Path]) -> None:
     roots = [str(written(messages, name)) for name, messages in (("a", 30), ("b", 6))]
     both = spark.read.format("rocketmq").load(roots)
