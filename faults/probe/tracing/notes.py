@@ -27,6 +27,8 @@ class ProgramNotes:
         self._tasks: list[ProgramTask] = []
         self._unseen: dict[tuple[str, str], None] = {}
         self._printed: set[int] = set()
+        self._stepped: set[int] = set()
+        """Threads that have taken a step."""
         self._data_bytes = 0
         self._is_full = False
         self.task = 0
@@ -38,6 +40,14 @@ class ProgramNotes:
         """Return the number of a thread that was not noted before, or not by this name."""
         self._tasks.append(ProgramTask(process, thread, name))
         return len(self._tasks) - 1
+
+    def has_stepped(self, task: int) -> bool:
+        """Return whether a thread has taken a step."""
+        return task in self._stepped
+
+    def rename(self, task: int, name: str) -> None:
+        """Note the name that a thread has by now: it begins with that of the one that made it."""
+        self._tasks[task] = self._tasks[task]._replace(name=name)
 
     def present(self, task: int, call: str, stack: int = 0) -> None:
         """Say who takes the next steps, by which call, "" if by an instruction of its own, and with which stack."""
@@ -75,6 +85,7 @@ class ProgramNotes:
             self._stop(f"more than {STEPS_MAX} steps")
         if not self._is_full:
             self.steps.append(step)
+            self._stepped.add(step.by)
 
     def _stop(self, why: str) -> None:
         self.unseen("limit", why)

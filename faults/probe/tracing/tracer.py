@@ -227,13 +227,16 @@ class Tracer:
             self._next()
 
     def _present(self, thread: TracedThread, call: str) -> None:
-        if thread.task < 0:
+        if not self._notes.has_stepped(thread.task):  # its first calls may be made before it has a name of its own
             try:
                 with open(f"/proc/{thread.id}/comm") as file:
                     name = file.read().rstrip("\n")
             except OSError:
                 raise ThreadGone(thread.id) from None
-            thread.task = self._notes.new_task(thread.process, thread.number, name)
+            if thread.task < 0:
+                thread.task = self._notes.new_task(thread.process, thread.number, name)
+            else:
+                self._notes.rename(thread.task, name)
         self._notes.present(thread.task, call, thread.stack)
 
     def _take_stack(self, thread: TracedThread) -> None:
