@@ -35,6 +35,25 @@ def test_a_program_of_the_shell_is_recorded_with_all_that_it_starts() -> None:
     ]
 
 
+def test_a_thread_has_the_name_that_it_has_at_its_first_step() -> None:
+    record, unlike = traced(
+        """
+        def work():
+            os.sched_getaffinity(0)  # seen, and no step
+            libc.prctl(15, b"later")
+            os.write(file(), b"1")
+            libc.prctl(15, b"too late")
+            os.write(file(), b"2")
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        """
+    )
+
+    assert unlike == []
+    assert {record.tasks[step.by].name for step in record.steps} == {"later"}
+
+
 def test_a_step_says_which_thread_of_which_process_took_it_by_which_call() -> None:
     record, unlike = record_traced(["sh", "-c", "echo one > a; mv a b; :"], EMPTY, 60.0)
 
