@@ -19,6 +19,8 @@ _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
 _CONTAINERS = frozenset({"bytearray", "Counter", "defaultdict", "deque", "dict", "list", "OrderedDict", "set"})
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
 _UNCHANGING = (tuple, Enum, BaseException)
+_PARTS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Where statements have other statements."""
 Source = type | ModuleType
 
 
@@ -109,14 +111,11 @@ def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
 
 def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
     """Yield the attributes that functions assign, constructors left out, each with whether it is one of `self`."""
-    waiting: list[ast.AST] = [statement]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.FunctionDef) and node.name in _CONSTRUCTORS:
-            continue
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            yield node.attr, _is_self(node.value)
-        waiting.extend(ast.iter_child_nodes(node))
+    for each in _statements_in(statement, constructors=False):
+        for target in _targets_of(each):
+            for node in ast.walk(target):
+                if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                    yield node.attr, _is_self(node.value)
 
 
 def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
@@ -125,13 +124,36 @@ def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):  # of a dataclass
             found[field.target.id] = _is_container(field)
-    for each in ast.walk(node):
+    for each in _statements_in(node, constructors=True):
         if isinstance(each, ast.Assign | ast.AnnAssign):
-            for target in each.targets if isinstance(each, ast.Assign) else [each.target]:
+            for target in _targets_of(each):
                 for name in ast.walk(target):
                     if isinstance(name, ast.Attribute) and _is_self(name.value):
                         found[name.attr] = found.get(name.attr, False) or (name is target and _is_container(each))
     return found
+
+
+def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.AST]:
+    """Yield a statement and all that are in it. Expressions, most of a tree, are not entered: they assign nothing."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if not constructors and isinstance(node, ast.FunctionDef) and node.name in _CONSTRUCTORS:
+            continue
+        yield node
+        for part in _PARTS:
+            waiting.extend(getattr(node, part, ()))
+
+
+def _targets_of(statement: ast.AST) -> list[ast.expr]:
+    """Return what a statement assigns or deletes."""
+    if isinstance(statement, ast.Assign | ast.Delete):
+        return statement.targets
+    if isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For):
+        return [statement.target]
+    if isinstance(statement, ast.With):
+        return [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    return []
 
 
 def _is_self(node: ast.expr) -> bool:
