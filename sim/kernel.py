@@ -343,6 +343,14 @@ class Kernel:
             return
         self._make_ready(task, woken=True)
 
+    def hasten(self, task: SimTask, due_ns: int) -> None:
+        """Have a parked task wait until due_ns at the latest; nothing happens if it is not parked, or dead."""
+        if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
+            return
+        task.due_ns = due_ns
+        task.park_number += 1  # the timer that it has, if any, is stale now
+        self._timers.push(due_ns, task)
+
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
         """Make a task, runnable at once. It is named `machine/name`, then `machine/name#2`, …"""
         assert machine.kernel is self, f"{machine.name} is another kernel's"

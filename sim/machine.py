@@ -45,6 +45,9 @@ class Scheduler(Protocol):
     def wake(self, task: "SimTask") -> None:
         """Make a parked task runnable."""
 
+    def hasten(self, task: "SimTask", due_ns: int) -> None:
+        """Have a parked task wait until due_ns at the latest."""
+
     def refuse(self, machine: "Machine") -> None:
         """Raise MachineDied for a call of a dead machine's task."""
 
@@ -236,6 +239,11 @@ class Gate(WaitQueue):
         waiters, self._waiters = self._waiters, []  # at once: who looks in vain waits for the next opening
         for waiter in waiters:
             self._kernel.wake(waiter)
+
+    def open_at(self, due_ns: int) -> None:
+        """Let everyone who is here through at due_ns at the latest."""
+        for waiter in self._waiters:
+            self._kernel.hasten(waiter, due_ns)
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,6 @@ receives waits for that moment. So time alone delivers, and connections overtake
 
 import errno
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..machine import Gate, Machine
@@ -121,7 +120,8 @@ class SimConnection:
         self.broken_ns: int | None = None
         """When this end learns that the connection is broken."""
         self.gate = Gate(medium.kernel, f"network {self.label}")
-        self.watchers: list[Callable[[], None]] = []
+        self.watchers: list[Gate] = []
+        """Of pollers that wait for this end, too."""
 
     # -- what its machine calls --------------------------------------------------------------------
 
@@ -138,10 +138,12 @@ class SimConnection:
             is_broken = self.broken_ns is not None and self.broken_ns <= now_ns
             # What arrived before the reset can still be read; what is later is lost with the connection.
             until_ns = now_ns if self.broken_ns is None else min(now_ns, self.broken_ns)
+            was_full = incoming.size_bytes >= medium.buffer_bytes
             data = incoming.receive(bytes_max, until_ns)
             if data:
                 medium.note("receive", self.label, data)
-                self.peer.changed()  # it may have waited for room
+                if was_full:
+                    self.peer.changed()  # it may have waited for room
                 return data
             if is_broken:
                 raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
@@ -207,7 +209,16 @@ class SimConnection:
         """Have everyone look again who waits for this end."""
         self.gate.open()
         for watcher in self.watchers:
-            watcher()
+            watcher.open()
+
+    def expect(self, arrives_ns: int) -> None:
+        """Have everyone who waits for this end look again when something arrives, and not before."""
+        if arrives_ns <= self._medium.kernel.now_ns:
+            self.changed()
+            return
+        self.gate.open_at(arrives_ns)
+        for watcher in self.watchers:
+            watcher.open_at(arrives_ns)
 
     def end(self) -> None:
         """End this side's stream, as its system does when it is closed or the process is gone."""
@@ -268,11 +279,12 @@ class SimConnection:
             if first > 1:
                 first = conditions.first_piece_bytes(self.host, peer.host, first)
             peer.incoming.send(data[:first], self._arrival_ns(first))
+            first_ns = peer.incoming.last_ns
             if first < len(data):
                 behind_ns = self._delay_ns(len(data) - first)
                 peer.incoming.send(data[first:], peer.incoming.last_ns + behind_ns)
             conditions.note_arrival(self.host, peer.host, now_ns, peer.incoming.last_ns)
-            peer.changed()
+            peer.expect(first_ns)
 
     def _arrival_ns(self, size_bytes: int) -> int:
         return self._medium.kernel.now_ns + self._delay_ns(size_bytes)

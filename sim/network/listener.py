@@ -33,7 +33,7 @@ class SimListener:
         """Whether only the host itself may connect."""
         self.closed = False
         self.gate = Gate(medium.kernel, f"accept {address}")
-        self.watchers: list[Callable[[], None]] = []
+        self.watchers: list[Gate] = []
         self._medium = medium
         self._machine = machine
         self._give_back = give_back
@@ -97,7 +97,7 @@ class SimListener:
     def _changed(self) -> None:
         self.gate.open()
         for watcher in self.watchers:
-            watcher()
+            watcher.open()
 
 
 class Ready(NamedTuple):
@@ -114,13 +114,12 @@ class SimPoller:
     Invariant: `_watched` is in the order of first watching, and each of its keys opens the gate when it changes.
     """
 
-    __slots__ = ("_gate", "_is_woken", "_machine", "_medium", "_opens", "_watched")
+    __slots__ = ("_gate", "_is_woken", "_machine", "_medium", "_watched")
 
     def __init__(self, medium: Medium, machine: Machine, label: str) -> None:
         self._medium = medium
         self._machine = machine
         self._gate = Gate(medium.kernel, label)
-        self._opens = self._gate.open  # one object, to be found again among watchers
         self._watched: dict[SimConnection | SimListener, tuple[bool, bool]] = {}
         self._is_woken = False
 
@@ -129,7 +128,7 @@ class SimPoller:
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:
-            what.watchers.append(self._opens)
+            what.watchers.append(self._gate)
         self._watched[what] = (receives, sends)
         self._gate.open()
 
@@ -176,4 +175,4 @@ class SimPoller:
     def _drop(self, what: SimConnection | SimListener) -> None:
         if what in self._watched:
             del self._watched[what]
-            what.watchers.remove(self._opens)
+            what.watchers.remove(self._gate)

@@ -146,8 +146,7 @@ class Connections(Service):
 
     def has_room(self) -> bool:
         """Return whether a request may be kept, after ending whoever is slow if need be. For the poller task alone."""
-        self._relieve()
-        return self._held_bytes.get() <= self.limits.held_bytes_max
+        return self._relieve()
 
     def hold(self, size_bytes: int) -> None:
         """Count bytes that are kept for some client; a negative number of those that no longer are."""
@@ -292,7 +291,9 @@ class Connections(Service):
         reader = session.reader
         try:
             for _ in range(COMMANDS_MAX):
-                if not (session.is_open and session.is_listened_to) or (taken := reader.take()) is None:
+                if not (reader.has_more and session.is_open and session.is_listened_to):
+                    break
+                if (taken := reader.take()) is None:
                     break
                 command, size_bytes = taken
                 self._patience.frame_ended(session)
@@ -323,14 +324,18 @@ class Connections(Service):
             session.watched_for = wanted
             self._poller.watch(session.connection, receives=wanted[0], sends=wanted[1])
 
-    def _relieve(self) -> None:
-        """While more is held than may be, end whoever has been at a frame, or at taking answers, for longest."""
+    def _relieve(self) -> bool:
+        """While more is held than may be, end whoever has been at a frame, or at taking answers, for longest.
+
+        Return whether no more is held now.
+        """
         while self._held_bytes.get() > self.limits.held_bytes_max:
             slowest = self._patience.slowest
             if slowest is None:
-                return
+                return False
             slowest.end(Ending.TOO_MUCH_HELD)
             self._remove(slowest)
+        return True
 
     def _remove(self, session: Session) -> None:
         self._patience.gone(session)

@@ -186,9 +186,10 @@ class RequestPool:
 
     def _take(self, done: PooledRequest | None) -> PooledRequest | None:
         """Wait for a request; None once the pool is to end and none is left for this task, which has done another."""
-        with self._lock:
-            self._pipelined_tasks -= done is not None and done.is_pipelined
-            assert self._pipelined_tasks >= 0, self._pipelined_tasks
+        if done is not None and done.is_pipelined:
+            with self._lock:
+                self._pipelined_tasks -= 1
+                assert self._pipelined_tasks >= 0, self._pipelined_tasks
         while True:
             with self._lock:
                 request = self._next()

@@ -159,6 +159,40 @@ def test_a_timer_of_an_earlier_park_wakes_nobody() -> None:
     assert kernel.run(machine, main, time_limit_ns=SECOND_NS) == (False, 50_000_000)
 
 
+@pytest.mark.parametrize(("due_ms", "hastened_to_ms", "ends_ms"), [(50, 20, 20), (20, 50, 20), (None, 20, 20)])
+def test_a_task_that_is_hastened_waits_until_the_earlier_moment_and_once(
+    due_ms: int | None, hastened_to_ms: int, ends_ms: int
+) -> None:
+    kernel = Kernel(walk())
+    machine = kernel.machine("m")
+    main_task = []
+
+    def hasten() -> None:
+        kernel.hasten(main_task[0], hastened_to_ms * 1_000_000)
+
+    def main() -> tuple[bool, int, bool, int]:
+        main_task.append(kernel.current)
+        machine.tasks.spawn("other", hasten)
+        first = kernel.park(Waiting("something"), None if due_ms is None else due_ms * 1_000_000)
+        first_ns = kernel.now_ns
+        return first, first_ns, kernel.park(Waiting("something else"), 90_000_000), kernel.now_ns
+
+    ends_ns = ends_ms * 1_000_000
+    assert kernel.run(machine, main, time_limit_ns=SECOND_NS) == (False, ends_ns, False, 90_000_000)
+
+
+def test_a_task_that_runs_is_not_hastened() -> None:
+    kernel = Kernel(walk())
+    machine = kernel.machine("m")
+
+    def main() -> bool:
+        kernel.hasten(kernel.current, 5)
+        return kernel.park(Waiting("nothing"), 1_000)
+
+    assert kernel.run(machine, main, time_limit_ns=SECOND_NS) is False
+    assert kernel.now_ns == 1_000
+
+
 def test_waking_a_task_that_is_not_parked_changes_nothing() -> None:
     kernel = Kernel(walk())
     machine = kernel.machine("m")

@@ -13,7 +13,7 @@ from .message_options import MessageOptions, Subscription
 
 PRODUCER_GROUP = "producers"
 CONSUMER_GROUP = "consumers"
-HEARTBEAT_MS = 1_000
+HEARTBEAT_MS = 3_000
 """Between two signs of life; RocketMQ's clients take 30 s, and are missed after 120."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 

@@ -26,7 +26,7 @@ from .commands import route_command
 
 BROKER = "broker-a"
 """The name of the first broker."""
-ROUTES_MS = 3_000
+ROUTES_MS = 6_000
 """Between two times that a client asks for routes; RocketMQ's clients take 30 s."""
 NAME_SERVER_MS = 3_000
 

@@ -31,12 +31,13 @@ Source: RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializa
 RemotingSerializable, fastjson's order of members.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
 from typing import Any
+
+import msgspec
 
 from ...errors import CorruptFileError
 from ..side_json import decode_side_json
@@ -71,7 +72,7 @@ assert _FIXED.size + _LENGTH.size == HEADER_BYTES_MIN
 
 _FORM = "serializeTypeCurrentRPC"
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # dumps would make one each time
+_encode = msgspec.json.Encoder().encode
 
 
 class HeaderForm(IntEnum):
@@ -223,7 +224,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
         "version": command.version,
     }
     present = {name: value for name, value in members.items() if value is not None}
-    return _encode(present).encode()
+    return _encode(present)
 
 
 def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:

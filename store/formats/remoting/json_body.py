@@ -14,15 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import CorruptFileError
-from ..side_json import decode_side_json
+from ..side_json import decode_side_json, encode_scalar
 
 BODY = "body"
 """What errors call a body: it is no file."""
 _SHOWN_CHARACTERS = 80
 _QUEUE_KEY = re.compile(r"([{,]\s*+)(\{[^{}]*+\})(?=\s*+:)")
 """A queue as the key of a map; no topic or broker has braces in its name."""
-_encode_scalar = json.JSONEncoder(ensure_ascii=False).encode
-"""Of texts, numbers, booleans and null. `json.dumps` would make an encoder for each."""
 
 
 class MessageQueue(NamedTuple):
@@ -49,7 +47,7 @@ def encode_json_body(value: Any) -> bytes:
 
 def _encode(value: Any) -> str:
     if value is None or isinstance(value, str | int | float):  # most of what there is
-        return _encode_scalar(value)
+        return encode_scalar(value)
     if isinstance(value, MessageQueue):
         return _encode(value.members)
     if isinstance(value, Mapping):
