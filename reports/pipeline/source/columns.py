@@ -15,15 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-)
 
 from ....store.errors import CorruptFileError
 
@@ -31,13 +22,6 @@ LOOKS_MAX = 25
 """How often one task looks again: so many pauses, and from then on it believes what it sees."""
 _PAUSE_SECONDS = 0.02
 """A write into a map takes some microseconds, or a time slice if its thread has to wait for one."""
-_COMPARISONS: dict[type[Filter], Callable[[Any, Any], Any]] = {
-    EqualTo: operator.eq,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
-}
 
 
 def fields_of(columns: str) -> list[pa.Field]:
@@ -89,7 +73,8 @@ def damage_array(reasons: Sequence[Reason | None]) -> pa.Array:
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-def _is_in(value: Any, wanted: tuple[Any, ...]) -> Any:
+def is_in(value: Any, wanted: tuple[Any, ...]) -> Any:
+    """Return whether a value is one of some; of a numpy array, which of its values are."""
     return np.isin(value, wanted) if isinstance(value, np.ndarray) else value in wanted
 
 
@@ -99,24 +84,13 @@ class Condition:
 
     column: str
     compare: Callable[[Any, Any], Any]
+    """`is_in`, or one of operator.eq, lt, le, gt, ge."""
     value: Any
+    """A text or a whole number; of `is_in` a tuple of them."""
 
     def holds(self, value: Any) -> Any:
         """Return whether a value meets it; of a numpy array, which of its values do."""
         return self.compare(value, self.value)
-
-
-def condition_of(given: Filter, columns: Iterable[str]) -> Condition | None:
-    """Return a filter as a condition, None if it is not on one of some columns or no comparison."""
-    compare = _is_in if isinstance(given, In) else _COMPARISONS.get(type(given))
-    if compare is None:
-        return None
-    path, value = given.attribute, given.value  # type: ignore[attr-defined]
-    if len(path) != 1 or path[0] not in columns or value is None:
-        return None
-    if isinstance(given, In):
-        value = tuple(one for one in value if one is not None)  # null is equal to nothing
-    return Condition(path[0], compare, value)
 
 
 class RowConditions:
@@ -148,7 +122,7 @@ class RowConditions:
                 low = max(low, one.value + (one.compare is operator.gt))
             if one.compare in (operator.eq, operator.lt, operator.le):
                 high = min(high, one.value - (one.compare is operator.lt))
-            if one.compare is _is_in:
+            if one.compare is is_in:
                 low, high = max(low, min(one.value, default=high + 1)), min(high, max(one.value, default=low - 1))
         return low, high
 
@@ -160,9 +134,9 @@ class RowConditions:
     def pinned(self, column: str) -> list[Any] | None:
         """Return the only values that a column is allowed, in order; None if that is not how it is conditioned."""
         named = [
-            one.value if one.compare is _is_in else (one.value,)
+            one.value if one.compare is is_in else (one.value,)
             for one in self.on(column)
-            if one.compare in (_is_in, operator.eq)
+            if one.compare in (is_in, operator.eq)
         ]
         return sorted({value for value in named[0] if self.allow(column, value)}) if named else None
 

@@ -12,8 +12,8 @@
                                       if nothing is
 
 How many slots and entries a file has room for is not in it: the options hashSlots and indexEntries say, or RocketMQ's
-defaults if they fit its length, or else the file itself, by its last entry. Filters on key_hash and physical_offset are
-seen to here.
+defaults if they fit its length, or else the file itself, by its last entry. Conditions on key_hash and physical_offset
+are seen to here.
 """
 
 from collections.abc import Callable, Iterator, Sequence

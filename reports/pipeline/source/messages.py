@@ -28,10 +28,10 @@
 
 The last three are there only if the option `columns` names them.
 
-Filters on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are seen to here,
+Conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are seen to here,
 before anything else of a record is decoded. physical_offset says where to begin and to end; log_times, queue_places and
-dispatched have what is not read because of the time, the topic and the queue. The option `key` is a filter too; indexed
-has what is not read because of it. Damage passes no filter.
+dispatched have what is not read because of the time, the topic and the queue. The option `key` is a condition too;
+indexed has what is not read because of it. Damage meets no condition.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -10,7 +10,7 @@
     is_blank         boolean       whether it only fills the space in front of the first entry
     damage           struct        field, expected and found: what is wrong with these bytes as such; null if nothing is
 
-Filters on all but file, position, is_blank and damage are seen to here; files are left out by topic, queue_id and
+Conditions on all but file, position, is_blank and damage are seen to here; files are left out by topic, queue_id and
 queue_offset.
 """
 

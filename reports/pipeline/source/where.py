@@ -6,12 +6,11 @@ It is an option, and none of the filters that Spark can push down to a Python so
 the filters of one query, it takes again for the next query of the same DataFrame, and for another branch of one query.
 """
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+import operator
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
-
-from .columns import RowConditions, condition_of
+from .columns import Condition, RowConditions, is_in
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -26,30 +25,27 @@ def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
 
     ValueError for a text that is no such comparisons, or compares another column, or with what its column never is.
     """
-    found = []
-    for one in _filters(text) if text else ():
-        (name,), value = one.attribute, one.value  # type: ignore[attr-defined]
-        condition = condition_of(one, columns)
-        if condition is None:
+    found = tuple(_conditions_in(text)) if text else ()
+    for one in found:
+        if one.column not in columns:
             known = f"there are {', '.join(sorted(columns))}" if columns else "there is none"
-            raise ValueError(f"where: expected a column that rows can be chosen by, found {name}; {known}")
-        kind, what = (str, "text") if name in _TEXTS else (int, "whole numbers")
-        if not all(isinstance(each, kind) for each in (value if isinstance(one, In) else [value])):
-            raise ValueError(f"where: expected {what} for {name}, found {value!r}")
-        found.append(condition)
+            raise ValueError(f"where: expected a column that rows can be chosen by, found {one.column}; {known}")
+        kind, what = (str, "text") if one.column in _TEXTS else (int, "whole numbers")
+        if not all(isinstance(each, kind) for each in (one.value if one.compare is is_in else (one.value,))):
+            raise ValueError(f"where: expected {what} for {one.column}, found {one.value!r}")
     return RowConditions(found)
 
 
-def _filters(text: str) -> Iterator[Filter]:
+def _conditions_in(text: str) -> Iterator[Condition]:
     from sqlglot import exp, parse_one  # here: workers that only read rows have no use for it
     from sqlglot.errors import SqlglotError
 
-    comparisons: dict[type[Expr], type[Filter]] = {
-        exp.EQ: EqualTo,
-        exp.GT: GreaterThan,
-        exp.GTE: GreaterThanOrEqual,
-        exp.LT: LessThan,
-        exp.LTE: LessThanOrEqual,
+    comparisons: dict[type[Expr], Callable[[Any, Any], Any]] = {
+        exp.EQ: operator.eq,
+        exp.GT: operator.gt,
+        exp.GTE: operator.ge,
+        exp.LT: operator.lt,
+        exp.LTE: operator.le,
     }
 
     def refused(part: "Expr") -> ValueError:
@@ -64,24 +60,24 @@ def _filters(text: str) -> Iterator[Filter]:
             return -int(literal.this) if negative else int(literal.this)
         raise refused(part)
 
-    def filters_in(part: "Expr") -> Iterator[Filter]:
+    def conditions_in(part: "Expr") -> Iterator[Condition]:
         if isinstance(part, exp.Paren):
-            yield from filters_in(part.this)
+            yield from conditions_in(part.this)
             return
         if isinstance(part, exp.And):
-            yield from filters_in(part.left)
-            yield from filters_in(part.right)
+            yield from conditions_in(part.left)
+            yield from conditions_in(part.right)
             return
         if not isinstance(part.this, exp.Column) or part.this.table:
             raise refused(part)
-        path = (part.this.name,)
+        column = part.this.name
         if isinstance(part, exp.Between):
-            yield GreaterThanOrEqual(path, value_of(part.args["low"]))
-            yield LessThanOrEqual(path, value_of(part.args["high"]))
+            yield Condition(column, operator.ge, value_of(part.args["low"]))
+            yield Condition(column, operator.le, value_of(part.args["high"]))
         elif isinstance(part, exp.In) and part.expressions:
-            yield In(path, tuple(map(value_of, part.expressions)))
+            yield Condition(column, is_in, tuple(map(value_of, part.expressions)))
         elif type(part) in comparisons:
-            yield comparisons[type(part)](path, value_of(part.expression))  # type: ignore[call-arg]
+            yield Condition(column, comparisons[type(part)], value_of(part.expression))
         else:
             raise refused(part)
 
@@ -89,4 +85,4 @@ def _filters(text: str) -> Iterator[Filter]:
         parsed = parse_one(text, dialect="spark")
     except SqlglotError as error:
         raise ValueError(f"where: expected {_WANTED}; found {text!r}") from error
-    yield from filters_in(parsed)
+    yield from conditions_in(parsed)

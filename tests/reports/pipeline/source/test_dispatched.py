@@ -1,10 +1,10 @@
 """What queues leave out of a read: rows are those of the whole log, whatever is wrong with the queues or the log."""
 
-import operator
 import shutil
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import eq, ge, gt, le, lt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,19 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-)
 
 from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.source import dispatched
-from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.columns import Condition, RowConditions, is_in
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.dispatched import wanted_pieces
 from tornlog.reports.pipeline.source.messages import Messages
@@ -37,26 +28,12 @@ from tornlog.store.message_store import MessageStore
 SEGMENT_BYTES = 16 << 10
 ENTRY = struct.Struct(">qiq")
 COLUMNS = "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,body,damage"
-COMPARE: dict[type[Filter], Callable[[Any, Any], bool]] = {
-    EqualTo: operator.eq,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
-    In: lambda value, wanted: value in wanted,
-}
 Row = dict[str, Any]
 
 
-def conditions_of(filters: list[Filter]) -> RowConditions:
-    found = [condition_of(one, Messages.condition_columns) for one in filters]
-    assert None not in found
-    return RowConditions(one for one in found if one is not None)
-
-
-def rows_of(directory: StoreDirectory, filters: list[Filter], **options: str) -> list[Row]:
+def rows_of(directory: StoreDirectory, filters: list[Condition], **options: str) -> list[Row]:
     table = Messages(SourceOptions.of({"path": directory.root, "columns": COLUMNS, **options}))
-    conditions = conditions_of(filters)
+    conditions = RowConditions(filters)
     return [
         row | {"file": Path(row["file"]).name}
         for part in table.partitions(directory, conditions)
@@ -65,12 +42,14 @@ def rows_of(directory: StoreDirectory, filters: list[Filter], **options: str) ->
     ]
 
 
-def filtered(rows: list[Row], filters: list[Filter]) -> list[Row]:
-    return [
-        row
-        for row in rows
-        if row["topic"] is not None and all(COMPARE[type(one)](row[one.attribute[0]], one.value) for one in filters)  # type: ignore[attr-defined]
-    ]
+def filtered(rows: list[Row], filters: list[Condition]) -> list[Row]:
+    return [row for row in rows if row["topic"] is not None and all(_meets(row[one.column], one) for one in filters)]
+
+
+def _meets(value: Any, condition: Condition) -> bool:
+    if condition.compare is is_in:
+        return value in condition.value
+    return bool(condition.compare(value, condition.value))
 
 
 def built(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, body_bytes: int = 150) -> Path:
@@ -133,24 +112,24 @@ def is_hidden_by_another_queue(root: Path, row: Row) -> bool:
 
 names = st.sampled_from(["T0", "T1", "Rare", "nobody", "SCHEDULE_TOPIC_XXXX"])
 numbers = st.integers(-1, 70)
-ranges = st.sampled_from([EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual])
+ranges = st.sampled_from([eq, gt, ge, lt, le])
 topics = st.one_of(
-    names.map(lambda name: EqualTo(("topic",), name)),
-    st.lists(names, max_size=3).map(lambda some: In(("topic",), tuple(some))),
+    names.map(lambda name: Condition("topic", eq, name)),
+    st.lists(names, max_size=3).map(lambda some: Condition("topic", is_in, tuple(some))),
 )
 others = st.one_of(
-    st.builds(lambda kind, value: kind(("queue_id",), value), ranges, st.integers(0, 2)),
-    st.builds(lambda kind, value: kind(("queue_offset",), value), ranges, numbers),
-    st.lists(numbers, max_size=4).map(lambda some: In(("queue_offset",), tuple(some))),
-    st.builds(lambda kind, value: kind(("physical_offset",), value), ranges, st.integers(-5, 80_000)),
-    st.builds(lambda kind, value: kind(("sys_flag",), value), ranges, st.sampled_from([0, 4, 12])),
+    st.builds(lambda kind, value: Condition("queue_id", kind, value), ranges, st.integers(0, 2)),
+    st.builds(lambda kind, value: Condition("queue_offset", kind, value), ranges, numbers),
+    st.lists(numbers, max_size=4).map(lambda some: Condition("queue_offset", is_in, tuple(some))),
+    st.builds(lambda kind, value: Condition("physical_offset", kind, value), ranges, st.integers(-5, 80_000)),
+    st.builds(lambda kind, value: Condition("sys_flag", kind, value), ranges, st.sampled_from([0, 4, 12])),
 )
 filters = st.builds(lambda topic, some: [topic, *some], topics, st.lists(others, max_size=3))
 places = st.builds(
     lambda topic, queue_id, place: [
-        EqualTo(("topic",), topic),
-        EqualTo(("queue_id",), queue_id),
-        EqualTo(("queue_offset",), place),
+        Condition("topic", eq, topic),
+        Condition("queue_id", eq, queue_id),
+        Condition("queue_offset", eq, place),
     ],
     names,
     st.integers(0, 1),
@@ -206,7 +185,7 @@ def harm(root: Path, kind: str, first: int, second: int) -> None:
     path.write_bytes(raw)
 
 
-def assert_same(root: Path, directory: StoreDirectory, wanted: list[Filter], **options: str) -> None:
+def assert_same(root: Path, directory: StoreDirectory, wanted: list[Condition], **options: str) -> None:
     """Assert that a query's rows are those of the log, but for what the queues are known to hide."""
     everything = rows_of(directory, [], useQueues="false", **options)
     expected, found = filtered(everything, wanted), rows_of(directory, wanted, **options)
@@ -224,7 +203,11 @@ def assert_same(root: Path, directory: StoreDirectory, wanted: list[Filter], **o
 @given(filters | places, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=60, deadline=None)
 def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
-    base: Path, opened_directory: Callable[..., StoreDirectory], wanted: list[Filter], is_local: bool, split_bytes: str
+    base: Path,
+    opened_directory: Callable[..., StoreDirectory],
+    wanted: list[Condition],
+    is_local: bool,
+    split_bytes: str,
 ) -> None:
     directory = opened_directory(base, is_local=is_local)
     everything = rows_of(directory, [], useQueues="false")
@@ -237,7 +220,7 @@ def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
 def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
-    wanted: list[Filter],
+    wanted: list[Condition],
     harms: list[tuple[str, int, int]],
     is_local: bool,
     split_bytes: str,
@@ -253,7 +236,7 @@ def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
 def test_queues_account_for_every_range_of_a_sound_store(
     base: Path, opened_directory: Callable[..., StoreDirectory]
 ) -> None:
-    conditions = conditions_of([EqualTo(("topic",), "Rare")])
+    conditions = RowConditions([Condition("topic", eq, "Rare")])
     for is_local in (True, False):
         directory = opened_directory(base, is_local=is_local)
         parts = Messages(SourceOptions.of({"path": str(base), "splitBytes": "3000"})).partitions(directory, conditions)
@@ -273,7 +256,7 @@ def test_an_entry_that_contradicts_the_log_has_its_range_read(
     raw[11] ^= 1  # a size
     path.write_bytes(raw)
     directory = opened_directory(tmp_path / "store", is_local=True)
-    conditions = conditions_of([EqualTo(("topic",), "Rare")])
+    conditions = RowConditions([Condition("topic", eq, "Rare")])
     first, *others = Messages(SourceOptions.of({"path": str(base)})).partitions(directory, conditions)
     assert wanted_pieces(directory, first, conditions) is None
     assert all(wanted_pieces(directory, one, conditions) is not None for one in others)
@@ -289,7 +272,7 @@ def test_what_queues_cannot_answer_is_read(
         shutil.rmtree(root / "consumequeue" / ("" if kind == "without queues" else "Rare"))
     options = {"useQueues": "false"} if kind == "useQueues=false" else {}
     directory = opened_directory(root, is_local=True)
-    wanted: list[Filter] = [EqualTo(("topic",), "Rare"), GreaterThan(("queue_offset",), 2)]
+    wanted: list[Condition] = [Condition("topic", eq, "Rare"), Condition("queue_offset", gt, 2)]
     expected = filtered(rows_of(directory, [], useQueues="false"), wanted)
     assert expected
     assert rows_of(directory, wanted, **options) == expected
@@ -301,15 +284,15 @@ def test_of_two_records_of_one_place_the_one_that_the_queue_has_is_given(
     root = tmp_path / "store"
     shutil.copytree(base, root)
     directory = opened_directory(root, is_local=True)
-    first, second = filtered(rows_of(directory, []), [EqualTo(("topic",), "T0"), EqualTo(("queue_id",), 0)])[3:5]
+    first, second = filtered(rows_of(directory, []), [Condition("topic", eq, "T0"), Condition("queue_id", eq, 0)])[3:5]
     segment = root / "commitlog" / second["file"]
     raw = bytearray(segment.read_bytes())
     raw[second["position"] + 20 : second["position"] + 28] = first["queue_offset"].to_bytes(8, "big")
     segment.write_bytes(raw)
-    wanted: list[Filter] = [
-        EqualTo(("topic",), "T0"),
-        EqualTo(("queue_id",), 0),
-        EqualTo(("queue_offset",), first["queue_offset"]),
+    wanted: list[Condition] = [
+        Condition("topic", eq, "T0"),
+        Condition("queue_id", eq, 0),
+        Condition("queue_offset", eq, first["queue_offset"]),
     ]
     assert rows_of(directory, wanted) == [first]
     assert len(rows_of(directory, wanted, useQueues="false")) == 2
@@ -324,16 +307,30 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("wanted", "share"),
     [
-        ([EqualTo(("topic",), "T1"), EqualTo(("queue_id",), 1), EqualTo(("queue_offset",), 250)], 0.01),
-        ([EqualTo(("topic",), "Rare"), EqualTo(("queue_id",), 1), EqualTo(("queue_offset",), 9_000)], 0.2),
-        ([EqualTo(("topic",), "Rare")], 0.2),
+        (
+            [
+                Condition("topic", eq, "T1"),
+                Condition("queue_id", eq, 1),
+                Condition("queue_offset", eq, 250),
+            ],
+            0.01,
+        ),
+        (
+            [
+                Condition("topic", eq, "Rare"),
+                Condition("queue_id", eq, 1),
+                Condition("queue_offset", eq, 9_000),
+            ],
+            0.2,
+        ),
+        ([Condition("topic", eq, "Rare")], 0.2),
     ],
 )
 def test_what_a_query_reads_of_a_store_of_several_segments(
     large: Path,
     monkeypatch: pytest.MonkeyPatch,
     counting_directory: Callable[[str], Any],
-    wanted: list[Filter],
+    wanted: list[Condition],
     share: float,
 ) -> None:
     monkeypatch.setattr(dispatched, "SHARE_MAX", 0.25)
@@ -352,5 +349,5 @@ def test_a_condition_on_the_place_in_the_log_reads_what_is_there(
     everything = rows_of(directory, [])
     one = everything[700]
     directory.read_bytes = 0
-    found = rows_of(directory, [EqualTo(("physical_offset",), one["physical_offset"])])
+    found = rows_of(directory, [Condition("physical_offset", eq, one["physical_offset"])])
     assert found == [one]

@@ -2,14 +2,14 @@
 
 import tarfile
 from collections.abc import Iterator
+from operator import eq, gt, lt
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThan
 
 from tornlog.reports.pipeline.source import dispatched, index_lookup, indexed
-from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.columns import Condition, RowConditions, is_in
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
@@ -23,10 +23,10 @@ _DECIDED_BY_SPLIT = ("is_proven",)
 """Behind damage a cut may come after a record that its queue proves, where a search found one that none does."""
 
 
-def rows_of(root: Path, *filters: Filter, **options: str) -> list[dict[str, Any]]:
+def rows_of(root: Path, *filters: Condition, **options: str) -> list[dict[str, Any]]:
     chosen = SourceOptions.of({"path": str(root), **options})
     table, directory = Messages(chosen), StoreDirectory(str(root))
-    conditions = RowConditions(filter(None, (condition_of(one, table.condition_columns) for one in filters)))
+    conditions = RowConditions(filters)
     return [
         {name: value for name, value in row.items() if name not in _DECIDED_BY_SPLIT}
         for part in table.partitions(directory, conditions)
@@ -64,14 +64,22 @@ def test_a_golden_store_has_the_same_rows_however_it_is_cut_and_by_filters_those
             topic, queue_id, place = one["topic"], one["queue_id"], one["queue_offset"]
             for name in sorted({row["topic"] for row in sound}):
                 for split_bytes in (0, longest // 5 + 1):
-                    found = rows_of(root, EqualTo(("topic",), name), splitBytes=str(split_bytes))
+                    found = rows_of(root, Condition("topic", eq, name), splitBytes=str(split_bytes))
                     assert found == [row for row in sound if row["topic"] == name]
-            filters = EqualTo(("topic",), topic), EqualTo(("queue_id",), queue_id), EqualTo(("queue_offset",), place)
+            filters = (
+                Condition("topic", eq, topic),
+                Condition("queue_id", eq, queue_id),
+                Condition("queue_offset", eq, place),
+            )
             wanted = [
                 row for row in sound if (row["topic"], row["queue_id"], row["queue_offset"]) == (topic, queue_id, place)
             ]
             assert rows_of(root, *filters) == wanted
-            some = In(("topic",), (topic, "nobody")), GreaterThan(("queue_offset",), place), LessThan(("queue_id",), 3)
+            some = (
+                Condition("topic", is_in, (topic, "nobody")),
+                Condition("queue_offset", gt, place),
+                Condition("queue_id", lt, 3),
+            )
             assert rows_of(root, *some) == [
                 row for row in sound if row["topic"] == topic and row["queue_offset"] > place and row["queue_id"] < 3
             ]
@@ -95,5 +103,5 @@ def test_a_key_in_a_golden_store_has_the_rows_that_have_it(
         for topic, key in {*some[:1], *some[len(some) // 2 :][:1], *some[-1:], *some[:: len(some) // 9 + 1]}:
             for asking_bytes in (1, 1 << 20):  # by slots, by all entries
                 monkeypatch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
-                assert rows_of(root, EqualTo(("topic",), topic), key=key) == by_key[topic, key]
-        assert rows_of(root, In(("topic",), tuple({row["topic"] for row in sound})), key="no such key") == []
+                assert rows_of(root, Condition("topic", eq, topic), key=key) == by_key[topic, key]
+        assert rows_of(root, Condition("topic", is_in, tuple({row["topic"] for row in sound})), key="no such key") == []

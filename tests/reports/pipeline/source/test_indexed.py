@@ -1,10 +1,10 @@
 """What the index leaves out of a read: rows with a key are those of the whole log, damage or not."""
 
-import operator
 import shutil
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import eq, gt, le
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.source import index_lookup, indexed
-from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.columns import Condition, RowConditions, is_in
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.index_lookup import IndexedPart
 from tornlog.reports.pipeline.source.log_ranges import log_ranges
@@ -43,11 +42,9 @@ NO_HELP = {"useIndex": "false", "useQueues": "false"}
 Row = dict[str, Any]
 
 
-def rows_of(directory: StoreDirectory, filters: list[Filter], columns: str = COLUMNS, **options: str) -> list[Row]:
+def rows_of(directory: StoreDirectory, filters: list[Condition], columns: str = COLUMNS, **options: str) -> list[Row]:
     table = Messages(SourceOptions.of({"path": directory.root, "columns": columns, **options}))
-    found = [condition_of(one, Messages.condition_columns) for one in filters]
-    assert None not in found
-    conditions = RowConditions(one for one in found if one is not None)
+    conditions = RowConditions(filters)
     return [
         row | {"file": Path(row["file"]).name}
         for part in table.partitions(directory, conditions)
@@ -216,7 +213,9 @@ def test_a_key_has_the_rows_of_the_log(
     expected = with_key(rows_of(directory, [], **NO_HELP), key, names)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
-        found = rows_of(directory, [In(("topic",), names)], key=key, splitBytes=split_bytes, hashSlots=str(SLOTS))
+        found = rows_of(
+            directory, [Condition("topic", is_in, names)], key=key, splitBytes=split_bytes, hashSlots=str(SLOTS)
+        )
     assert found == expected
 
 
@@ -250,7 +249,7 @@ def test_a_key_in_a_damaged_store_has_the_rows_of_its_log(
         options = {"splitBytes": split_bytes, "hashSlots": str(SLOTS)}
         rows = [row | {"is_proven": None} for row in rows_of(directory, [], **options, **NO_HELP)]
         expected = with_key(rows, key, names)
-        found = rows_of(directory, [In(("topic",), names)], key=key, **options)
+        found = rows_of(directory, [Condition("topic", is_in, names)], key=key, **options)
         found = [row | {"is_proven": None} for row in found]  # a cut may come behind damage
         hidden = [row for row in expected if row not in found]
         assert found == [row for row in expected if row not in hidden]
@@ -270,7 +269,7 @@ def test_only_records_that_entries_lead_to_are_read_of_a_part(
     monkeypatch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
     directory = opened_directory(base, is_local=is_local)
     options = SourceOptions.of({"path": str(base), "key": "k33", "hashSlots": str(SLOTS)})
-    conditions = RowConditions(filter(None, [condition_of(EqualTo(("topic",), "T1"), ["topic"])]))
+    conditions = RowConditions([Condition("topic", eq, "T1")])
     parts = [part for part in Messages(options).partitions(directory, conditions) if isinstance(part, IndexedPart)]
     assert len(parts) >= len(index_files(base)) - 1 > 5
     hashes = indexed.hashes_of(conditions, b"k33")
@@ -329,7 +328,7 @@ def test_a_file_that_does_not_agree_with_itself_has_its_part_read(
     }
     assert wanted
     for topic, key in sorted(wanted):
-        found = rows_of(directory, [EqualTo(("topic",), topic)], key=key, hashSlots=str(SLOTS))
+        found = rows_of(directory, [Condition("topic", eq, topic)], key=key, hashSlots=str(SLOTS))
         assert found == with_key(everything, key, (topic,))
 
 
@@ -341,7 +340,7 @@ def test_an_index_of_another_log_is_not_believed(store: Path, tmp_path: Path) ->
     everything = rows_of(directory, [], **NO_HELP)
     for key in ("k1", "k33", "all", "unique 7"):
         expected = with_key(everything, key, ("T1",))
-        assert rows_of(directory, [EqualTo(("topic",), "T1")], key=key, hashSlots=str(SLOTS)) == expected
+        assert rows_of(directory, [Condition("topic", eq, "T1")], key=key, hashSlots=str(SLOTS)) == expected
         assert expected
 
 
@@ -354,7 +353,7 @@ def test_what_no_index_file_has_is_read(store: Path, kept: list[int]) -> None:
     everything = rows_of(directory, [], **NO_HELP)
     for key in ("k1", "k33", "all", "unique 7", "nothing"):
         expected = with_key(everything, key, ("T0", "T1"))
-        assert rows_of(directory, [In(("topic",), ("T0", "T1"))], key=key, hashSlots=str(SLOTS)) == expected
+        assert rows_of(directory, [Condition("topic", is_in, ("T0", "T1"))], key=key, hashSlots=str(SLOTS)) == expected
 
 
 def test_files_that_claim_the_same_part_of_the_log_are_not_believed(store: Path) -> None:
@@ -372,7 +371,7 @@ def test_records_whose_first_segments_are_gone_are_passed_over(store: Path) -> N
     directory = StoreDirectory(str(store))
     everything = rows_of(directory, [], **NO_HELP)
     expected = with_key(everything, "all", ("T1",))
-    assert rows_of(directory, [EqualTo(("topic",), "T1")], key="all", hashSlots=str(SLOTS)) == expected
+    assert rows_of(directory, [Condition("topic", eq, "T1")], key="all", hashSlots=str(SLOTS)) == expected
     parts = indexed.parts_of(directory, log_ranges(directory, 0))
     assert parts is not None
     assert len([one for one in parts if isinstance(one, IndexedPart)]) < len(index_files(store))
@@ -396,7 +395,7 @@ def test_after_a_crash_slots_of_another_moment_hide_nothing(store: Path) -> None
     indexed_here = [row for row in everything if row["physical_offset"] in offsets]
     for topic, key in sorted({(row["topic"], key) for row in indexed_here for key in row["keys"] or ()})[::3]:
         expected = with_key(everything, key, (topic,))
-        wanted: list[Filter] = [EqualTo(("topic",), topic)]
+        wanted: list[Condition] = [Condition("topic", eq, topic)]
         lost += rows_of(directory, wanted, key=key, hashSlots=str(SLOTS)) != expected
         (store / "abort").write_bytes(b"")
         assert rows_of(directory, wanted, key=key, hashSlots=str(SLOTS)) == expected
@@ -409,13 +408,13 @@ def test_other_conditions_hold_too(base: Path, opened_directory: Callable[..., S
     everything = rows_of(directory, [], **NO_HELP)
     all_of_it = with_key(everything, "all", ("T0",))
     middle = all_of_it[len(all_of_it) // 2]
-    for column, kind, compare in (
-        ("physical_offset", GreaterThan, operator.gt),
-        ("physical_offset", LessThanOrEqual, operator.le),
-        ("queue_id", EqualTo, operator.eq),
-        ("queue_offset", GreaterThan, operator.gt),
+    for column, compare in (
+        ("physical_offset", gt),
+        ("physical_offset", le),
+        ("queue_id", eq),
+        ("queue_offset", gt),
     ):
-        filters: list[Filter] = [EqualTo(("topic",), "T0"), kind((column,), middle[column])]
+        filters: list[Condition] = [Condition("topic", eq, "T0"), Condition(column, compare, middle[column])]
         expected = [row for row in all_of_it if compare(row[column], middle[column])]
         assert rows_of(directory, filters, key="all", hashSlots=str(SLOTS)) == expected
         assert expected
@@ -442,7 +441,7 @@ def test_a_key_in_a_store_without_queues_is_found(store: Path) -> None:
     shutil.rmtree(store / "consumequeue")
     directory = StoreDirectory(str(store))
     expected = with_key(rows_of(directory, [], **NO_HELP), "k33", ("T1",))
-    assert rows_of(directory, [EqualTo(("topic",), "T1")], key="k33", hashSlots=str(SLOTS)) == expected
+    assert rows_of(directory, [Condition("topic", eq, "T1")], key="k33", hashSlots=str(SLOTS)) == expected
 
 
 @pytest.mark.slow
@@ -467,7 +466,7 @@ def test_a_store_that_is_being_written_has_each_key_that_was_put(tmp_path: Path)
                 done.wait(0.01)
             number = int((len(put) - 1) * share)
             options = {"key": f"k{number}", "hashSlots": str(SLOTS), "columns": "file,queue_offset,damage"}
-            found = rows_of(directory, [EqualTo(("topic",), "T")], **options)
+            found = rows_of(directory, [Condition("topic", eq, "T")], **options)
             assert [(row["queue_offset"], row["damage"]) for row in found] == [(number, None)]
     finally:
         done.set()
@@ -490,7 +489,7 @@ def test_a_key_reads_less_than_a_hundredth_of_a_log(
     log_bytes = sum(path.stat().st_size for path in (tmp_path / "store/commitlog").iterdir())
     for key, places in (("k5678", [2_839]), ("777", [777, 5_777]), ("nothing", [])):
         directory.read_bytes = 0
-        wanted: list[Filter] = [EqualTo(("topic",), "T0")]
+        wanted: list[Condition] = [Condition("topic", eq, "T0")]
         found = rows_of(directory, wanted, columns="file,queue_offset", key=key, hashSlots="5000")
         assert [row["queue_offset"] for row in found] == places
         assert directory.read_bytes < 0.01 * log_bytes

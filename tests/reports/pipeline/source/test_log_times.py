@@ -2,16 +2,16 @@
 
 import shutil
 from collections.abc import Callable
+from operator import ge, lt
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql.datasource import GreaterThanOrEqual, LessThan
 
 from tornlog.reports.bench.workplace import real_world
-from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.columns import Condition, RowConditions
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
@@ -65,9 +65,8 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def offsets(directory: StoreDirectory, low_ms: int, high_ms: int, **options: str) -> list[int]:
     """Return where the records are that were stored from one time to another, the last one left out."""
     table = Messages(SourceOptions.of({"path": directory.root, "columns": "physical_offset", **options}))
-    filters = GreaterThanOrEqual(("store_timestamp_ms",), low_ms), LessThan(("store_timestamp_ms",), high_ms)
-    found = [condition_of(one, Messages.condition_columns) for one in filters]
-    conditions = RowConditions(one for one in found if one is not None)
+    time = "store_timestamp_ms"
+    conditions = RowConditions([Condition(time, ge, low_ms), Condition(time, lt, high_ms)])
     return [
         row["physical_offset"]
         for part in table.partitions(directory, conditions)

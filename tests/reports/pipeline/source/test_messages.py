@@ -1,19 +1,18 @@
 """The log as a table, ranges and damage included; no Spark needed."""
 
-import operator
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import eq, gt, le
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyarrow import fs
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
 
 from tornlog.reports.pipeline.source import directory as directories
-from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.columns import Condition, RowConditions, is_in
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
@@ -24,11 +23,10 @@ from tornlog.store.message import Message
 DERIVED = "physical_offset,tags_code,key_hashes,light_places"
 
 
-def rows_of(root: Path, *filters: Filter, **options: str) -> list[dict[str, Any]]:
+def rows_of(root: Path, *filters: Condition, **options: str) -> list[dict[str, Any]]:
     chosen = SourceOptions.of({"path": str(root), **options})
     table, directory = Messages(chosen), StoreDirectory(chosen.path, chosen.commit_log)
-    found = [condition_of(one, table.condition_columns) for one in filters]
-    conditions = RowConditions(one for one in found if one is not None)
+    conditions = RowConditions(filters)
     parts = table.partitions(directory, conditions)
     return [
         dict(row, properties=dict(row["properties"] or ())) if "properties" in row else row
@@ -109,19 +107,23 @@ def test_a_body_that_holds_a_record_of_its_own_place_starts_no_range(
 @pytest.mark.parametrize(
     "filters",
     [
-        [EqualTo(("topic",), "T1")],
-        [EqualTo(("topic",), "T1"), EqualTo(("queue_id",), 0)],
-        [GreaterThan(("physical_offset",), 30_000)],
-        [LessThanOrEqual(("queue_offset",), 7), In(("topic",), ("T0", "nobody"))],
-        [EqualTo(("physical_offset",), 0)],
-        [In(("size",), ())],
+        [Condition("topic", eq, "T1")],
+        [Condition("topic", eq, "T1"), Condition("queue_id", eq, 0)],
+        [Condition("physical_offset", gt, 30_000)],
+        [Condition("queue_offset", le, 7), Condition("topic", is_in, ("T0", "nobody"))],
+        [Condition("physical_offset", eq, 0)],
+        [Condition("size", is_in, ())],
     ],
 )
 def test_conditions_leave_what_meets_them(written: Callable[..., Path], filters: list[Any]) -> None:
     root = written()
-    compare = {EqualTo: operator.eq, GreaterThan: operator.gt, LessThanOrEqual: operator.le, In: _is_in}
     wanted = [
-        row for row in rows_of(root) if all(compare[type(one)](row[one.attribute[0]], one.value) for one in filters)
+        row
+        for row in rows_of(root)
+        if all(
+            row[one.column] in one.value if one.compare is is_in else one.compare(row[one.column], one.value)
+            for one in filters
+        )
     ]
     assert rows_of(root, *filters) == wanted
 
@@ -130,13 +132,12 @@ def test_ranges_that_hold_nothing_asked_for_are_not_read(written: Callable[..., 
     root = written()
     options = SourceOptions.of({"path": str(root)})
     table, directory = Messages(options), StoreDirectory(str(root))
-    condition = condition_of(GreaterThan(("physical_offset",), 20_000), table.condition_columns)
-    assert condition is not None
+    condition = Condition("physical_offset", gt, 20_000)
     everything = table.partitions(directory, RowConditions())
     some = table.partitions(directory, RowConditions([condition]))
     first, *others = list(everything)[1:]
     assert list(some) == [replace(first, start=20_001 - first.segment.base_offset), *others]
-    assert rows_of(root, GreaterThan(("physical_offset",), 20_000)) == [
+    assert rows_of(root, Condition("physical_offset", gt, 20_000)) == [
         row for row in rows_of(root) if row["physical_offset"] > 20_000
     ]
 
@@ -244,7 +245,3 @@ def test_files_that_cannot_be_mapped_are_read_a_window_at_a_time(
     for split_bytes in ("0", "3000"):
         read = rows_of(root, splitBytes=split_bytes)
         assert [row | {"file": ""} for row in read] == [row | {"file": ""} for row in mapped]
-
-
-def _is_in(value: Any, wanted: tuple[Any, ...]) -> bool:
-    return value in wanted

@@ -2,13 +2,13 @@
 
 import json
 import shutil
+from operator import eq, ge
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual
 
-from tornlog.reports.pipeline.source.columns import RowConditions, condition_of
+from tornlog.reports.pipeline.source.columns import Condition, RowConditions
 from tornlog.reports.pipeline.source.rocketmq import TABLES
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.reports.pipeline.source.stores import StoresTable
@@ -20,8 +20,8 @@ def table_of(options: dict[str, str], name: str = "messages") -> StoresTable:
     return StoresTable(SourceOptions.of({**options, "table": name}), TABLES[name])
 
 
-def rows_of(table: StoresTable, *filters: Filter) -> list[Row]:
-    conditions = RowConditions(filter(None, (condition_of(one, table.condition_columns) for one in filters)))
+def rows_of(table: StoresTable, *filters: Condition) -> list[Row]:
+    conditions = RowConditions(filters)
     parts = table.partitions(conditions)
     return [row for part in parts for batch in table.batches(part, conditions) for row in batch.to_pylist()]
 
@@ -59,14 +59,14 @@ def test_the_column_is_there_where_stores_are_listed_or_where_it_is_asked_for(tw
 def test_nothing_is_read_of_a_store_that_a_filter_leaves_out_and_damage_of_the_other_stays(two: list[str]) -> None:
     table = table_of({"paths": json.dumps(two)})
     everything = rows_of(table)
-    found = rows_of(table, EqualTo(("store",), two[1]))
+    found = rows_of(table, Condition("store", eq, two[1]))
     assert found == [row for row in everything if row["store"] == two[1]]
     assert [row for row in found if row["damage"] is not None]
-    some = rows_of(table, EqualTo(("store",), two[0]), GreaterThanOrEqual(("queue_offset",), 40))
+    some = rows_of(table, Condition("store", eq, two[0]), Condition("queue_offset", ge, 40))
     assert some == [row for row in everything if row["store"] == two[0] and row["queue_offset"] >= 40]
     shutil.rmtree(Path(two[0]) / "commitlog")
     (Path(two[0]) / "commitlog").write_text("nothing of it can be listed")
-    assert rows_of(table, EqualTo(("store",), two[1])) == found
+    assert rows_of(table, Condition("store", eq, two[1])) == found
 
 
 def test_a_store_that_is_not_there_is_named(two: list[str], tmp_path: Path) -> None:
