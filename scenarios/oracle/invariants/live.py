@@ -14,6 +14,7 @@ from ....faults.plan import FaultPlan
 from ....store.broker.long_polling import HeldPull
 from ....store.config import BrokerRole
 from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_MS
+from ....store.formats.consume_queue import is_ext_address
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message import PutMessageResult
 from ....store.message_store import MessageStore
@@ -228,9 +229,14 @@ def check_held(store: MessageStore, pull: HeldPull) -> Iterator[Violation]:
     for queue_offset in range(pull.offset, queue.max_offset):
         try:
             entry = queue.entry(queue_offset)
+            if entry is None or entry.physical_offset >= done_to:
+                continue
+            unit = queue.unit_at(entry.tags_code)
         except OSError:
             return
-        if entry is None or entry.physical_offset >= done_to or not pull.wanted.matches_queue(entry.tags_code, None):
+        if unit is None and is_ext_address(entry.tags_code):
+            continue  # its tags are unknown here; who announced it has seen the record
+        if not pull.wanted.matches_queue(entry.tags_code if unit is None else unit.tags_code, unit):
             continue
         summary = f"a pull of {pull.queue[0]}/{pull.queue[1]} is held although there is a message for it"
         expected, found = "answered", f"held, and its message {queue_offset} announced"

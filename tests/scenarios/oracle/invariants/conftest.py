@@ -100,7 +100,13 @@ def on_an_indexed_store() -> Callable[..., object]:
     return partial(_run_on_a_store, indexed=True)
 
 
-def _run_on_a_store(body: Body[T], *, indexed: bool) -> T:
+@pytest.fixture(params=[False, True])
+def on_a_store_of_either_queues(request: pytest.FixtureRequest) -> Callable[..., object]:
+    """Return that, once with queues as they are and once with queues that have an extension."""
+    return partial(_run_on_a_store, indexed=True, extended=request.param)
+
+
+def _run_on_a_store(body: Body[T], *, indexed: bool, extended: bool = False) -> T:
     choices = Choices("judges")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
     machine = kernel.machine("one")
@@ -113,6 +119,7 @@ def _run_on_a_store(body: Body[T], *, indexed: bool) -> T:
             mapped_file_size_commit_log=2048,
             mapped_file_size_consume_queue=200,
             message_index_enable=indexed,
+            enable_consume_queue_ext=extended,
             max_hash_slot_num=5,
             max_index_num=12,
         )

@@ -94,7 +94,7 @@ def held(store: MessageStore, queue_offset: int, tags: str = "*", topic: str = "
 
 
 def test_a_pull_that_is_held_has_no_message_that_it_wants_and_dispatch_is_done_with(
-    on_an_indexed_store: Callable[..., object],
+    on_a_store_of_either_queues: Callable[..., object],
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[list[str]]:
         said = [
@@ -111,7 +111,7 @@ def test_a_pull_that_is_held_has_no_message_that_it_wants_and_dispatch_is_done_w
 
     holds: list[str] = []
     there = [[f"held, and its message {queue_offset} announced"] for queue_offset in range(3)]
-    assert on_an_indexed_store(body) == [holds, holds, holds, there[2], there[0], holds, there[1]]
+    assert on_a_store_of_either_queues(body) == [holds, holds, holds, there[2], there[0], holds, there[1]]
 
 
 def test_a_slave_may_hold_a_pull_there_is_a_message_for_as_it_wakes_nobody(
