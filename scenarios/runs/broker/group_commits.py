@@ -37,6 +37,8 @@ class GroupCommits:
         """How many lives of the broker have ended."""
         self._furthest: dict[Queue, int] = {}
         """The greatest offset that the group has ever asked to be kept, and that no recovery has taken."""
+        self._furthest_ever: dict[Queue, int] = {}
+        """The same, and what recoveries have taken."""
         self._answered: dict[Queue, list[tuple[int, int]]] = {}
         """Those of this life whose request was answered in it: when, and the offset."""
         self._unanswered: list[Commit] = []
@@ -50,7 +52,8 @@ class GroupCommits:
     def committing(self, queue: Queue, offset: int) -> Iterator[Commit]:
         """Note that an offset is being committed, and in the end what came of it; its consumer may die meanwhile."""
         commit = Commit(queue, offset, self._life)
-        self._furthest[queue] = max(self._furthest.get(queue, 0), offset)
+        for furthest in (self._furthest, self._furthest_ever):
+            furthest[queue] = max(furthest.get(queue, 0), offset)
         if queue in self._kept:
             self._kept[queue] = min(self._kept[queue], offset)
         self._unanswered.append(commit)
@@ -72,12 +75,13 @@ class GroupCommits:
     def check(self, queue: Queue, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
         """Yield what is wrong with a committed offset that is answered.
 
-        asked_in: in which life the broker was asked, of which an earlier one has not seen what came since; None: a
-        slave was, which may be behind any time.
+        asked_in: in which life the broker was asked. An earlier one has not seen what came since, nor what a recovery
+        has taken; its answer may have been under way for long. None: a slave was asked, which may be behind any time.
         """
         tried("META")
-        low = self._least(queue) if asked_in == self._life else 0
-        high = self._furthest.get(queue, 0)
+        is_of_now = asked_in == self._life
+        low = self._least(queue) if is_of_now else 0
+        high = (self._furthest if is_of_now else self._furthest_ever).get(queue, 0)
         where = f"the group's offset in {queue[0]}/{queue[1]}"
         if offset < low and queue in self._kept_by_crash and queue not in self._answered:
             summary = f"{where} is taken back by more than an interval of persisting"

@@ -116,6 +116,18 @@ def test_a_start_takes_a_group_back_to_the_end_of_its_queue() -> None:
     assert group.found(4) == [("META", "3 to 3")]
 
 
+def test_an_answer_of_an_earlier_life_or_of_a_slave_may_be_what_a_start_has_taken_back() -> None:
+    group = Group()
+    group.commit(5)
+    group.now_ms = 200
+    group.crash()
+    group.take_back({QUEUE: 3})
+    for asked_in in (0, None):
+        assert [list(group.check(QUEUE, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
+        assert [one.expected for one in group.check(QUEUE, 6, asked_in=asked_in)] == ["0 to 5"]
+    assert group.found(5) == [("META", "3 to 3")]
+
+
 def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
     group = Group()
     group.commit(5)
