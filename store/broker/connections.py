@@ -145,8 +145,17 @@ class Connections(Service):
         return self._held_bytes.get()
 
     def has_room(self) -> bool:
-        """Return whether a request may be kept, after ending whoever is slow if need be. For the poller task alone."""
-        return self._relieve()
+        """Return whether a request may be kept: whether no more is held than may be. For the poller task alone.
+
+        While it is too much, whoever has been at a frame, or at taking answers, for longest is ended.
+        """
+        while self._held_bytes.get() > self.limits.held_bytes_max:
+            slowest = self._patience.slowest
+            if slowest is None:
+                return False
+            slowest.end(Ending.TOO_MUCH_HELD)
+            self._remove(slowest)
+        return True
 
     def hold(self, size_bytes: int) -> None:
         """Count bytes that are kept for some client; a negative number of those that no longer are."""
@@ -191,7 +200,7 @@ class Connections(Service):
             if not left:
                 break
         self._patience.expire(now_ns, ENDS_MAX)
-        self._relieve()
+        self.has_room()  # or there will be
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _in_turns(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
@@ -323,19 +332,6 @@ class Connections(Service):
         if wanted != session.watched_for:
             session.watched_for = wanted
             self._poller.watch(session.connection, receives=wanted[0], sends=wanted[1])
-
-    def _relieve(self) -> bool:
-        """While more is held than may be, end whoever has been at a frame, or at taking answers, for longest.
-
-        Return whether no more is held now.
-        """
-        while self._held_bytes.get() > self.limits.held_bytes_max:
-            slowest = self._patience.slowest
-            if slowest is None:
-                return False
-            slowest.end(Ending.TOO_MUCH_HELD)
-            self._remove(slowest)
-        return True
 
     def _remove(self, session: Session) -> None:
         self._patience.gone(session)
