@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 import trustme
+from hypothesis import settings
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tornlog.scenarios.conformance.maven import JavaMissing, JavaProgram
 
 pytest_plugins = ("tests.fixtures",)
+settings.register_profile("unhurried", deadline=None)  # on a busy machine any example may take long
+settings.load_profile("unhurried")
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
 

@@ -311,7 +311,7 @@ STORE = st.tuples(st.just("store"), st.integers(0, SIZE - 1), st.integers(1, 3 *
 MSYNC = st.tuples(st.just("msync"), st.integers(0, SIZE - 1), st.integers(1, SIZE), st.just(0))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.one_of(STORE, STORE, MSYNC), max_size=14),
     st.integers(0, 10**6),

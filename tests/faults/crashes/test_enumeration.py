@@ -193,7 +193,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.sampled_from(["none", "lying", "failed"]))
 def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, syncs: str
@@ -206,7 +206,7 @@ def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
     assert states.is_exhaustive
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.integers(1, 40))
 def test_what_stands_for_too_many_states_is_some_of_them_and_has_nothing_and_everything(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, limit: int

@@ -122,7 +122,7 @@ def check_milder(disk_after: DiskAfter, operations: list[Operation], *, lies: bo
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(OPERATIONS, max_size=3), st.booleans())
 def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
     disk_after: DiskAfter, operations: list[Operation], lies: bool
@@ -131,14 +131,14 @@ def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(OPERATIONS, min_size=4, max_size=5), st.booleans())
 def test_it_is_so_after_more_operations_too(disk_after: DiskAfter, operations: list[Operation], lies: bool) -> None:
     check_milder(disk_after, operations, lies=lies)
 
 
 @pytest.mark.ci
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(OPERATIONS, max_size=5), st.integers(0, 10**6), st.sampled_from(WHOLE_SECTORS))
 def test_every_image_that_is_drawn_is_one_that_the_profile_allows(
     disk_after: DiskAfter, operations: list[Operation], seed: int, name: str

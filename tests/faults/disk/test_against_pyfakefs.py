@@ -100,7 +100,7 @@ operations = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(operations, max_size=25))
 def test_names_behave_as_those_of_an_independent_file_system_model(sequence: list[Operation]) -> None:
     ours, theirs = simulated(), faked()

@@ -60,7 +60,7 @@ def test_allocation_only_ever_grows(rig: Any) -> None:
     assert content(rig) == b"0123456789\0\0"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(["write", "truncate", "allocate", "sync"]), st.integers(0, 30)), max_size=12))
 def test_what_is_read_is_what_a_plain_array_of_bytes_would_have(
     make_rig: MakeRig, actions: list[tuple[str, int]]

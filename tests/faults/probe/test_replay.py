@@ -139,7 +139,7 @@ def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
     "profile", [name for name, one in PROFILES.items() if not one.page_cache_survives and not one.torn_bytes_chance]
 )
 @given(places=st.lists(st.sampled_from([0, 8, 600, PAGE_BYTES, 2 * PAGE_BYTES - 1]), min_size=2, max_size=5))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_what_a_power_cut_leaves_inside_a_run_of_stores_it_may_leave_at_its_end(
     profile: str, places: list[int]
 ) -> None:

@@ -77,13 +77,13 @@ def test_batch_properties_follow_the_units_own_with_one_separator(unit: bytes, b
     assert join_properties(unit, batch) == joined
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(UNITS, max_size=5))
 def test_every_batch_survives_encoding_and_decoding(units: list[BatchUnit]) -> None:
     assert decode_batch(encode_batch(units)) == units
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=80))
 def test_random_bytes_decode_completely_or_are_corrupt(raw: bytes) -> None:
     try:

@@ -39,7 +39,7 @@ def test_a_negative_time_is_corrupt(number: int, field: str) -> None:
     assert (caught.value.field, caught.value.offset) == (field, number * 8)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.builds(CheckpointValues, TIMES, TIMES, TIMES))
 def test_every_checkpoint_survives_encoding_and_decoding(values: CheckpointValues) -> None:
     raw = encode_checkpoint(values).ljust(CHECKPOINT_FILE_BYTES, b"\0")

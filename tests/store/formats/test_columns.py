@@ -214,7 +214,7 @@ odd_record = record_of(
 damage_of = st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=9)), max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(plain_record, min_size=1, max_size=12))
 def test_both_find_the_same_in_plain_records_and_the_core_takes_all_but_the_first_of_each_queue(
     core: Core, records: list[dict[str, Any]]
@@ -226,7 +226,7 @@ def test_both_find_the_same_in_plain_records_and_the_core_takes_all_but_the_firs
     assert by_core(core, log) == Scanned(expected.taken, None, by_core=len(records) - len(queues))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     records=st.lists(st.one_of(plain_record, odd_record), min_size=1, max_size=6),
     repeats=st.integers(1, 3),
@@ -404,7 +404,7 @@ def linked(keys: list[Key], index: bytes, newest: dict[int, int], number: int, b
     return entries, used
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     names=st.lists(st.sampled_from([b"a", b"k1", b"k2 k3", b"polygenelubricants"]), min_size=1, max_size=9),
     times=st.sampled_from([(0, 0), (1_600_000_000_000, 999), (1_600_000_000_000, 86_400_000), (1, 1 << 59), (50, -7)]),

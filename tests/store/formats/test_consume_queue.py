@@ -64,7 +64,7 @@ def test_an_entry_is_valid_if_it_can_point_at_a_record(entry: QueueEntry, valid:
     assert is_valid(entry) is valid
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.builds(QueueEntry, I64, st.integers(-(2**31), 2**31 - 1), I64), max_size=4))
 def test_every_entry_survives_encoding_and_decoding(entries: list[QueueEntry]) -> None:
     raw = memoryview(b"".join(encode_entry(*entry) for entry in entries))

@@ -38,7 +38,7 @@ def test_what_is_no_host_is_a_value_error(text: str) -> None:
         Host.parse(text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(HOSTS)
 def test_every_host_survives_its_text(host: Host) -> None:
     assert Host.parse(str(host)) == host

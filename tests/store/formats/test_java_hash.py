@@ -36,7 +36,7 @@ def test_equal_hashes_of_different_texts_stay_equal() -> None:
     assert java_hash("") == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.characters(), max_size=200))
 def test_the_hash_is_the_sum_javas_documentation_gives(text: str) -> None:
     raw = text.encode("utf-16-be", "surrogatepass")

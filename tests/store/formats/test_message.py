@@ -226,7 +226,7 @@ def test_a_cut_record_is_corrupt_wherever_the_cut_is(vector: bytes, kept: int) -
     assert (caught.value.field, caught.value.offset) == ("totalSize", 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(records())
 def test_every_record_survives_encoding_and_decoding(record: MessageRecord) -> None:
     raw = encode_message_record(record)
@@ -235,7 +235,7 @@ def test_every_record_survives_encoding_and_decoding(record: MessageRecord) -> N
     assert encode_message_record(decode_record(raw, 0, file="f")) == raw
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(records().filter(lambda record: record.magic == MESSAGE_MAGIC))
 def test_both_encoders_write_the_same_v1_record(record: MessageRecord) -> None:
     assert encode_message_record(record) == encode_record(
@@ -256,7 +256,7 @@ def test_both_encoders_write_the_same_v1_record(record: MessageRecord) -> None:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(records(), st.lists(st.tuples(st.integers(0, 200), st.binary(min_size=1, max_size=4)), max_size=4))
 def test_a_damaged_record_is_corrupt_or_decodes_to_its_own_bytes(
     record: MessageRecord, damage: list[tuple[int, bytes]]
@@ -273,7 +273,7 @@ def test_a_damaged_record_is_corrupt_or_decodes_to_its_own_bytes(
     assert 0 <= place < len(raw)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=300))
 def test_random_bytes_are_no_record(raw: bytes) -> None:
     with pytest.raises(CorruptFileError):

@@ -37,7 +37,7 @@ def test_what_is_no_id_is_a_value_error(text: str, complaint: str) -> None:
         decode_message_id(text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(HOSTS, st.integers(0, 2**63 - 1))
 def test_every_place_survives_its_id(host: Host, physical_offset: int) -> None:
     assert decode_message_id(encode_message_id(host, physical_offset)) == (host, physical_offset)

@@ -69,13 +69,13 @@ def test_one_property_is_found_by_the_readers_rules(raw: bytes, value: bytes | N
     assert find_property(raw, b"TAGS") == value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(WORDS, WORDS, max_size=6), st.booleans())
 def test_properties_survive_either_dialect(properties: dict[str, str], trailing: bool) -> None:
     assert decode_properties(encode_properties(properties, trailing_separator=trailing)) == properties
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PIECES, st.sampled_from(["A", "B", "AA", "AB", "é"]))
 def test_finding_one_property_agrees_with_decoding_all(text: str, name: str) -> None:
     found = find_property(text.encode(), name.encode())

@@ -274,7 +274,7 @@ def test_the_torn_rule_can_be_replaced_and_put_back(make_record: MakeRecord, mon
     assert flaw(log) == ("topic", 94)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(st.binary(max_size=40), st.sampled_from(["a", "bb", "主题"]), st.binary(max_size=40)),
@@ -323,7 +323,7 @@ def test_a_damaged_log_yields_sound_records_and_then_ends_or_is_corrupt(
     assert at <= place <= len(log)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(min_size=1, max_size=300))
 def test_random_bytes_are_corrupt_at_once(raw: bytes) -> None:
     flaw(raw)

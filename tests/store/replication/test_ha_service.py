@@ -115,7 +115,8 @@ def test_an_empty_slave_that_comes_late_begins_where_the_last_file_does(node: St
 
     assert slave.store.min_phy_offset == last.base_offset > 0
     assert log_bytes(slave.store) == bytes(last.file.view(0, last.readable.get()))
-    eventually(lambda: slave.store.get_max_offset_in_queue("T", 0) == 60, "dispatch")
+    for each in (master, slave):
+        eventually(lambda store=each.store: store.get_max_offset_in_queue("T", 0) == 60, "dispatch")
     found = slave.store.get_message("T", 0, slave.store.get_min_offset_in_queue("T", 0), 32)
     assert found.records == master.store.get_message("T", 0, found.queue_offsets[0], 32).records
     slave.stop()

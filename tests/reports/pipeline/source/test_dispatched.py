@@ -201,7 +201,7 @@ def assert_same(root: Path, directory: StoreDirectory, wanted: list[Condition], 
 
 @pytest.mark.slow
 @given(filters | places, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
@@ -216,7 +216,7 @@ def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
 
 @pytest.mark.slow
 @given(filters | places, damages, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],

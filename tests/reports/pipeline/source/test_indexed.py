@@ -199,7 +199,7 @@ def is_hidden(root: Path, row: Row, key: str) -> bool:
 
 @pytest.mark.slow
 @given(keys, topics, st.booleans(), splits, st.sampled_from([1, 1 << 20]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_key_has_the_rows_of_the_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
@@ -231,7 +231,7 @@ SEEN = ["missing", "truncated", "without slots", "without entries", "header", "c
     st.booleans(),
     splits,
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_a_key_in_a_damaged_store_has_the_rows_of_its_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],

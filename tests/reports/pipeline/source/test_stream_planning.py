@@ -113,7 +113,7 @@ def test_an_offset_is_some_hundred_bytes(written: Callable[..., Path]) -> None:
 
 
 @pytest.mark.ci
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     damage=st.lists(
         st.tuples(st.integers(0, 3 * SEGMENT_BYTES - 1), st.integers(1, 400), st.integers(0, 255)),

@@ -15,7 +15,7 @@ from tornlog.scenarios.testing.strategies.choices import DrawnChoices, Surprises
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies.replay import Replay
 
-QUICK = settings(deadline=None, database=None, derandomize=True, max_examples=25)
+QUICK = settings(database=None, derandomize=True, max_examples=25)
 
 
 def test_nothing_but_zeros_is_the_plainest_run_there_is(crash_plan: Plan) -> None:

@@ -15,7 +15,7 @@ from tornlog.store.real.world import real_world
 def test_a_real_store_opens_whatever_is_left_and_finds_what_it_recovers() -> None:
     seen = []
 
-    @settings(deadline=None, database=None, derandomize=True, max_examples=30)
+    @settings(database=None, derandomize=True, max_examples=30)
     @given(left=store_directories())
     def check(left: DrawnDirectory) -> None:
         with tempfile.TemporaryDirectory() as place:
@@ -32,7 +32,7 @@ def test_a_real_store_opens_whatever_is_left_and_finds_what_it_recovers() -> Non
 
 
 def test_exporting_needs_a_directory_that_is_there(tmp_path: Path) -> None:
-    @settings(deadline=None, database=None, derandomize=True, max_examples=1)
+    @settings(database=None, derandomize=True, max_examples=1)
     @given(left=store_directories())
     def check(left: DrawnDirectory) -> None:
         if left.image.files:

@@ -25,7 +25,6 @@ from tornlog.store.message import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 QUICK = settings(
-    deadline=None,
     database=None,
     derandomize=True,
     max_examples=60,

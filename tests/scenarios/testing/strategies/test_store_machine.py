@@ -15,9 +15,7 @@ from tornlog.sim.policies.replay import Deviating
 
 pytestmark = pytest.mark.slow
 
-QUIET = settings(
-    deadline=None, database=None, derandomize=True, max_examples=120, stateful_step_count=20, print_blob=False
-)
+QUIET = settings(database=None, derandomize=True, max_examples=120, stateful_step_count=20, print_blob=False)
 
 
 class AcknowledgesTooEarly(StoreMachine):
