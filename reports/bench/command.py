@@ -23,7 +23,7 @@ from .against import OtherCheckoutError, compare, table_of
 from .broker import broker_pulls, broker_sends
 from .figure import Figure, Latency, Sample
 from .history import Histories
-from .real_store import real_pulls, real_puts, real_recovery_scan, why_missing
+from .real_store import real_pulls, real_puts, real_queries, real_recovery_scan, why_missing
 from .recorder import bare_call, call_under_strace, compared, is_recordable, recorded, why_no_strace
 from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
 from .store_measurements import (
@@ -122,7 +122,20 @@ _REAL_STORE = (
         Measurement(_real_name(f"put {flush}"), "puts/s", None, partial(real_puts, body_bytes=1024, flush=how))
         for how, flush in _FLUSHES
     ),
+    Measurement(
+        _real_name("put sync by 16"),
+        "puts/s",
+        None,
+        partial(real_puts, body_bytes=1024, flush=FlushDiskType.SYNC_FLUSH, producers=16),
+    ),
+    Measurement(
+        _real_name("put in batches"),
+        "messages/s",
+        None,
+        partial(real_puts, body_bytes=1024, flush=FlushDiskType.ASYNC_FLUSH, batch=True),
+    ),
     Measurement(_real_name("get"), "messages/s", None, partial(real_pulls, body_bytes=1024)),
+    Measurement(_real_name("query by key"), "queries/s", None, real_queries),
     Measurement(_real_name("recovery"), "MB/s", None, real_recovery_scan),
 )
 
@@ -181,7 +194,10 @@ RATIOS = (
         for what, ours in (
             ("put async", _put_name("1 KiB", "async", 1)),
             ("put sync", _put_name("1 KiB", "sync", 1)),
+            ("put sync by 16", _put_name("1 KiB", "sync", 16)),
+            ("put in batches", _batch_name("1 KiB", "async")),
             ("get", "get 1 KiB, 32 at a time"),
+            ("query by key", "query by key"),
             ("recovery", "recovery scan with CRC"),
         )
     ),

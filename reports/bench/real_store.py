@@ -17,6 +17,7 @@ from ...scenarios.conformance.maven import JavaMissing, real_store_program, requ
 from ...scenarios.conformance.real_store import RealStore, settings_of
 from ...store.config import FlushDiskType, StoreConfig
 from .figure import Sample
+from .store_measurements import KEY_STRIDE, keys_in
 from .workplace import TOPIC, Workplace
 
 _VERSION = "rocketmq-4.9.8"
@@ -34,12 +35,23 @@ def why_missing() -> str:
     return ""
 
 
-def real_puts(place: Workplace, body_bytes: int, flush: FlushDiskType) -> Sample:
-    """Measure single puts per second of one producer."""
+def real_puts(
+    place: Workplace, body_bytes: int, flush: FlushDiskType, producers: int = 1, *, batch: bool = False
+) -> Sample:
+    """Measure single puts per second of so many producers, or messages per second that one puts in batches of 32."""
     with place.directory() as directory, _real_store() as real:
         config = place.config(directory, flush_disk_type=flush)
         settings = settings_of(config) | {"flushDiskType": flush.value}
-        return _rate(_ask(real, place, config, {"do": "bench-put", "bodyBytes": body_bytes, "config": settings}))
+        how = {"bodyBytes": body_bytes, "producers": producers, "batch": batch}
+        return _rate(_ask(real, place, config, {"do": "bench-put", **how, "config": settings}))
+
+
+def real_queries(place: Workplace) -> Sample:
+    """Measure queries per second, each for a key that one message has."""
+    filled, keys = place.filled(place.settings.small_log_bytes, keyed=True), keys_in(place)
+    with place.directory() as directory, _real_store() as real:
+        command = {"do": "bench-query", "keys": keys, "stride": KEY_STRIDE}
+        return _rate(_ask(real, place, _copied(place, filled, directory), command))
 
 
 def real_pulls(place: Workplace, body_bytes: int) -> Sample:

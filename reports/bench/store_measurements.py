@@ -23,7 +23,7 @@ from .figure import ClosedLoop, Sample
 from .workplace import BATCH_MESSAGES, QUEUES, SMALL_QUEUE_BYTES, TOPIC, Workplace, batch, key, message
 
 _Put = TypeVar("_Put", Message, MessageBatch)
-_KEY_STRIDE = 7919  # a prime: queries hop through the log
+KEY_STRIDE = 7919  # a prime: queries hop through the log
 _LONG_AFTER_MS = 1 << 60
 _POLL_SECONDS = 0.001
 _CHUNK_BYTES = 1 << 20
@@ -75,7 +75,7 @@ def pulls(place: Workplace, body_bytes: int) -> Sample:
 def queries(place: Workplace) -> Sample:
     """Measure queries per second, each for a key that one message has."""
     with _opened(place, place.filled(place.settings.small_log_bytes, keyed=True)) as store:
-        count = sum(queue.max_offset for queue in store.queues.all())
+        count = _message_count(store)
         number = 0
 
         def query() -> None:
@@ -83,9 +83,19 @@ def queries(place: Workplace) -> Sample:
             answer = store.query_message(TOPIC, key(number), BATCH_MESSAGES, 0, _LONG_AFTER_MS)
             if len(answer.records) != 1:
                 raise RuntimeError(f"a query for key {number} found {len(answer.records)} records")
-            number = (number + _KEY_STRIDE) % count
+            number = (number + KEY_STRIDE) % count
 
         return ClosedLoop([query], place.settings.seconds).run()
+
+
+def keys_in(place: Workplace) -> int:
+    """Return how many keys the log has that queries are made of: each message has one."""
+    with _opened(place, place.filled(place.settings.small_log_bytes, keyed=True)) as store:
+        return _message_count(store)
+
+
+def _message_count(store: MessageStore) -> int:
+    return sum(queue.max_offset for queue in store.queues.all())
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tornlog.reports.bench import real_store
 from tornlog.reports.bench import tables as table
 from tornlog.reports.bench.command import RATIOS, select
 from tornlog.reports.bench.figure import Figure
-from tornlog.reports.bench.real_store import real_pulls, real_puts, real_recovery_scan, why_missing
+from tornlog.reports.bench.real_store import real_pulls, real_puts, real_queries, real_recovery_scan, why_missing
 from tornlog.reports.bench.workplace import BenchSettings, Workplace
 from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
 from tornlog.store.config import FlushDiskType, StoreConfig
@@ -40,6 +40,8 @@ def place(
 def test_puts_of_the_real_store_are_counted(place: Workplace, flush: FlushDiskType) -> None:
     with place:
         assert real_puts(place, 100, flush).rate > 0.0
+        assert real_puts(place, 100, flush, producers=3).rate > 0.0
+        assert real_puts(place, 100, flush, batch=True).rate > 0.0
 
 
 @pytest.mark.slow
@@ -50,6 +52,7 @@ def test_pulls_and_recovery_of_the_real_store_are_counted_and_leave_the_filled_s
         filled = Path(place.filled(place.settings.small_log_bytes, 100))
         before = {path: path.read_bytes() for path in sorted(filled.rglob("*")) if path.is_file()}
         assert real_pulls(place, 100).rate > 0.0
+        assert real_queries(place).rate > 0.0
         assert real_recovery_scan(place).rate > 0.0
         assert {path: path.read_bytes() for path in sorted(filled.rglob("*")) if path.is_file()} == before
 
@@ -84,7 +87,10 @@ def test_figures_of_both_stores_are_compared_as_ratios() -> None:
     assert [ratio.name.partition(" over")[0] for ratio in ratios] == [
         "put async",
         "put sync",
+        "put sync by 16",
+        "put in batches",
         "get",
+        "query by key",
         "recovery",
     ]
     if not why_missing():

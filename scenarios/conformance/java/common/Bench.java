@@ -1,6 +1,8 @@
 import com.alibaba.fastjson.JSONObject;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
+import java.util.*;
+import java.util.concurrent.*;
 import org.apache.rocketmq.common.TopicFilterType;
 import org.apache.rocketmq.common.message.*; // one of these two packages has MessageExtBrokerInner
 import org.apache.rocketmq.store.*;
@@ -15,17 +17,50 @@ final class Bench {
 
     private Bench() { }
 
-    /** One producer's puts of one message of `bodyBytes` to `topic`. */
+    /** Puts of messages of `bodyBytes` to `topic`: of `producers` at a time, one each, or by one in batches of 32. */
     static void put(JSONObject command, JSONObject answer) throws Exception {
         DefaultMessageStore store = opened(command);
-        MessageExtBrokerInner message = message(command.getString("topic"), command.getIntValue("bodyBytes"));
-        timed(command, answer, () -> {
-            PutMessageStatus status = store.putMessage(message).getPutMessageStatus();
-            if (status != PutMessageStatus.PUT_OK) {
-                throw new IllegalStateException("a put was answered " + status);
+        String topic = command.getString("topic");
+        int bodyBytes = command.getIntValue("bodyBytes");
+        List<Call> calls = new ArrayList<>();
+        if (command.getBooleanValue("batch")) {
+            MessageExtBatch batch = batch(topic, bodyBytes);
+            calls.add(() -> stored(store.putMessages(batch), BATCH_MESSAGES));
+        }
+        while (calls.size() < command.getIntValue("producers")) {
+            MessageExtBrokerInner message = fill(new MessageExtBrokerInner(), topic, bodyBytes);
+            message.setTagsCode(MessageExtBrokerInner.tagsString2tagsCode(TopicFilterType.SINGLE_TAG, "TagA"));
+            calls.add(() -> stored(store.putMessage(message), 1));
+        }
+        timed(command, answer, calls);
+        store.shutdown();
+        store.destroy();
+    }
+
+    private static int stored(PutMessageResult result, int messages) {
+        if (result.getPutMessageStatus() != PutMessageStatus.PUT_OK) {
+            throw new IllegalStateException("a put was answered " + result.getPutMessageStatus());
+        }
+        return messages;
+    }
+
+    /** Queries for one key each, of the `keys` keys that `topic` has a message of. */
+    static void query(JSONObject command, JSONObject answer) throws Exception {
+        DefaultMessageStore store = opened(command);
+        String topic = command.getString("topic");
+        int keys = command.getIntValue("keys");
+        int stride = command.getIntValue("stride");
+        int[] next = {0};
+        timed(command, answer, List.of(() -> {
+            QueryMessageResult result = store.queryMessage(topic, "order-" + next[0], BATCH_MESSAGES, 0, Long.MAX_VALUE);
+            int count = result.getMessageBufferList().size();
+            if (count != 1) {
+                throw new IllegalStateException("a query for order-" + next[0] + " found " + count);
             }
+            next[0] = (next[0] + stride) % keys;
+            result.release();
             return 1;
-        });
+        }));
         store.shutdown();
         store.destroy();
     }
@@ -35,7 +70,7 @@ final class Bench {
         DefaultMessageStore store = opened(command);
         String topic = command.getString("topic");
         long[] next = {0};
-        timed(command, answer, () -> {
+        timed(command, answer, List.of(() -> {
             GetMessageResult result = store.getMessage("bench", topic, 0, next[0], BATCH_MESSAGES, null);
             if (result.getStatus() == GetMessageStatus.OFFSET_OVERFLOW_ONE) {
                 result = store.getMessage("bench", topic, 0, 0, BATCH_MESSAGES, null);
@@ -49,7 +84,7 @@ final class Bench {
             next[0] = result.getNextBeginOffset();
             result.release();
             return count;
-        });
+        }));
         store.shutdown();
         store.destroy();
     }
@@ -69,19 +104,39 @@ final class Bench {
         int run() throws Exception;
     }
 
-    private static void timed(JSONObject command, JSONObject answer, Call call) throws Exception {
-        loop(command.getDoubleValue("warmSeconds"), call);
-        long began = System.nanoTime();
-        long count = loop(command.getDoubleValue("seconds"), call);
-        answer.put("seconds", (System.nanoTime() - began) / 1e9);
-        answer.put("count", count);
+    /** Each call is repeated by a thread of its own. */
+    private static void timed(JSONObject command, JSONObject answer, List<Call> calls) throws Exception {
+        ExecutorService threads = Executors.newFixedThreadPool(calls.size());
+        try {
+            loop(threads, command.getDoubleValue("warmSeconds"), calls);
+            long began = System.nanoTime();
+            long count = loop(threads, command.getDoubleValue("seconds"), calls);
+            answer.put("seconds", (System.nanoTime() - began) / 1e9);
+            answer.put("count", count);
+        } finally {
+            threads.shutdown();
+        }
     }
 
-    private static long loop(double seconds, Call call) throws Exception {
+    private static long loop(ExecutorService threads, double seconds, List<Call> calls) throws Exception {
         long end = System.nanoTime() + (long) (seconds * 1e9);
+        List<Callable<Long>> loops = new ArrayList<>();
+        for (Call call : calls) {
+            loops.add(() -> {
+                long count = 0;
+                while (System.nanoTime() < end) {
+                    count += call.run();
+                }
+                return count;
+            });
+        }
         long count = 0;
-        while (System.nanoTime() < end) {
-            count += call.run();
+        try {
+            for (Future<Long> one : threads.invokeAll(loops)) {
+                count += one.get();
+            }
+        } catch (ExecutionException failure) {
+            throw (Exception) failure.getCause();
         }
         return count;
     }
@@ -95,16 +150,24 @@ final class Bench {
         return store;
     }
 
-    private static MessageExtBrokerInner message(String topic, int bodyBytes) {
-        MessageExtBrokerInner message = new MessageExtBrokerInner();
+    private static MessageExtBatch batch(String topic, int bodyBytes) {
+        List<Message> units = Collections.nCopies(BATCH_MESSAGES, new Message(topic, "x".repeat(bodyBytes).getBytes()));
+        MessageExtBatch batch = fill(new MessageExtBatch(), topic, 0);
+        batch.setBody(MessageDecoder.encodeMessages(units));
+        return batch;
+    }
+
+    private static <T extends MessageExt> T fill(T message, String topic, int bodyBytes) {
         message.setTopic(topic);
         message.setBody("x".repeat(bodyBytes).getBytes());
         message.setTags("TagA");
-        message.setTagsCode(MessageExtBrokerInner.tagsString2tagsCode(TopicFilterType.SINGLE_TAG, "TagA"));
-        message.setPropertiesString(MessageDecoder.messageProperties2String(message.getProperties()));
         message.setBornTimestamp(System.currentTimeMillis());
         message.setBornHost(new InetSocketAddress("127.0.0.1", 0));
         message.setStoreHost(new InetSocketAddress("127.0.0.1", 10_911));
+        if (message instanceof MessageExtBrokerInner) {
+            String properties = MessageDecoder.messageProperties2String(message.getProperties());
+            ((MessageExtBrokerInner) message).setPropertiesString(properties);
+        }
         return message;
     }
 }

@@ -12,8 +12,8 @@ import java.util.concurrent.Executors;
  * The real RocketMQ store, as a process that takes commands on stdin and answers on stdout, a line of JSON each.
  *
  * Several directories at a time: a command is {"id": n, "do": name, ...}; lines about it carry its id, and the last of
- * them has "done": true. Commands: `open`, see OpenedStore; `write`, see Writer; `bench-put`, `bench-get` and
- * `bench-load`, see Bench; `halt` ends the process without any farewell, as SIGKILL would.
+ * them has "done": true. Commands: `open`, see OpenedStore; `write`, see Writer; `bench-put`, `bench-get`,
+ * `bench-query` and `bench-load`, see Bench; `halt` ends the process without any farewell, as SIGKILL would.
  */
 public final class Judge {
     private final PrintStream out;
@@ -55,6 +55,9 @@ public final class Judge {
                     break;
                 case "bench-get":
                     Bench.get(command, answer);
+                    break;
+                case "bench-query":
+                    Bench.query(command, answer);
                     break;
                 case "bench-load":
                     Bench.load(command, answer);
