@@ -190,15 +190,15 @@ RATIOS = (
     Ratio("batches over single puts", None, _batch_name("1 KiB", "async"), _put_name("1 KiB", "async", 1)),
     Ratio("group commit, by 16 over 1", 6.0, _put_name("1 KiB", "sync", 16), _put_name("1 KiB", "sync", 1)),
     *(
-        Ratio(f"{what} over real store", None, ours, _real_name(what))
-        for what, ours in (
-            ("put async", _put_name("1 KiB", "async", 1)),
-            ("put sync", _put_name("1 KiB", "sync", 1)),
-            ("put sync by 16", _put_name("1 KiB", "sync", 16)),
-            ("put in batches", _batch_name("1 KiB", "async")),
-            ("get", "get 1 KiB, 32 at a time"),
-            ("query by key", "query by key"),
-            ("recovery", "recovery scan with CRC"),
+        Ratio(f"{what} over real store", None, ours, _real_name(theirs))
+        for what, ours, theirs in (
+            ("put async", _put_name("1 KiB", "async", 1), "put async"),
+            ("put sync", _put_name("1 KiB", "sync", 1), "put sync"),
+            ("sync by 16", _put_name("1 KiB", "sync", 16), "put sync by 16"),
+            ("batches", _batch_name("1 KiB", "async"), "put in batches"),
+            ("get", "get 1 KiB, 32 at a time", "get"),
+            ("query", "query by key", "query by key"),
+            ("recovery", "recovery scan with CRC", "recovery"),
         )
     ),
     Ratio("recorded call over strace", None, "call, recorded", "call, under strace", ceiling=1.2),

@@ -87,10 +87,10 @@ def test_figures_of_both_stores_are_compared_as_ratios() -> None:
     assert [ratio.name.partition(" over")[0] for ratio in ratios] == [
         "put async",
         "put sync",
-        "put sync by 16",
-        "put in batches",
+        "sync by 16",
+        "batches",
         "get",
-        "query by key",
+        "query",
         "recovery",
     ]
     if not why_missing():
