@@ -200,7 +200,7 @@ class Connections(Service):
             if not left:
                 break
         self._patience.expire(now_ns, ENDS_MAX)
-        self.has_room()  # or there will be
+        self.has_room()  # or whoever is slow is ended
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _in_turns(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:

@@ -136,7 +136,7 @@ final class Bench {
                 count += one.get();
             }
         } catch (ExecutionException failure) {
-            throw (Exception) failure.getCause();
+            throw failure.getCause() instanceof Exception ? (Exception) failure.getCause() : failure; // or an Error
         }
         return count;
     }

@@ -105,23 +105,25 @@ def test_what_went_back_within_the_interval_may_be_what_was_persisted() -> None:
     assert not group.found(2)
 
 
-def test_a_start_takes_a_group_back_to_the_end_of_its_queue() -> None:
+def taken_back(offset: int, end: int) -> Group:
+    """Return a group that had committed an offset, and was taken back to its queue's end by the start after a crash."""
     group = Group()
-    group.commit(5)
+    group.commit(offset)
     group.now_ms = 200
     group.crash()
-    group.take_back({QUEUE: 3})
+    group.take_back({QUEUE: end})
+    return group
+
+
+def test_a_start_takes_a_group_back_to_the_end_of_its_queue() -> None:
+    group = taken_back(5, 3)
     assert not group.found(3)
     assert group.found(2) == [("REDEL", ">= 3")]
     assert group.found(4) == [("META", "3 to 3")]
 
 
 def test_an_answer_of_an_earlier_life_or_of_a_slave_may_be_what_a_start_has_taken_back() -> None:
-    group = Group()
-    group.commit(5)
-    group.now_ms = 200
-    group.crash()
-    group.take_back({QUEUE: 3})
+    group = taken_back(5, 3)
     for asked_in in (0, None):
         assert [list(group.check(QUEUE, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
         assert [one.expected for one in group.check(QUEUE, 6, asked_in=asked_in)] == ["0 to 5"]
