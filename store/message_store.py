@@ -23,7 +23,8 @@ from .formats.delay_level import parse_delay_levels
 from .formats.java_hash import java_length
 from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
 from .index.index_recovery import IndexRecovery
-from .index.index_service import IndexService, QueryMessageResult, query_message
+from .index.index_service import IndexService
+from .index.key_query import KeyQuerier, QueryMessageResult
 from .log.allocate import AllocateMappedFileService, WarmUp
 from .log.checkpoint import StoreCheckpoint
 from .log.commit_log import CommitLog
@@ -131,6 +132,7 @@ class MessageStore:
         else:
             self._wake_on_more()
         self._puller = Puller(config, self.commit_log, limit, world.core)
+        self._querier = KeyQuerier(self.commit_log, world.core)
         self.last_recovery: RecoveryReport | None = None
         """What the load found and did."""
         self._lock: FileLock | None = None
@@ -450,7 +452,7 @@ class MessageStore:
             return QueryMessageResult()
         limit = self.dispatch.readable_limit()
         try:
-            return query_message(self.index, self.commit_log, limit, topic, key, max_messages, begin_ms, end_ms)
+            return self._querier.query_message(self.index, topic, key, max_messages, begin_ms, end_ms, limit)
         except ValueError:
             self._require_readable()
             raise

@@ -18,7 +18,7 @@ from importlib import import_module
 from .config import ConfigError, StoreConfig
 from .filters.message_filter import MessageFilter
 from .formats.message import MessageRecord
-from .index.index_service import QueryMessageResult
+from .index.key_query import QueryMessageResult
 from .log.recovery import RecoveryReport
 from .message import GetMessageResult, Message, MessageBatch, PutMessageResult
 from .message_store import MessageStore

@@ -56,6 +56,14 @@ class Core(Protocol):
         behind.
         """
 
+    def with_key(
+        self, log: memoryview, physical_offset: int, topic: bytes, key: bytes, stored_ms_min: int, /
+    ) -> bytes | None:
+        """Return the record that log begins with if it has that topic and key, and was stored no earlier than that.
+
+        No bytes if it is another one; None if it is not plain.
+        """
+
     def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:
         """Return the first count records as the longest runs there are, queue by queue, each queue's in log order."""
 

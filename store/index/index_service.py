@@ -1,25 +1,19 @@
-"""Key index: indexes dispatched records in the order of the log, and finds messages by key. RocketMQ's IndexService.
+"""Key index: indexes dispatched records in the order of the log. RocketMQ's IndexService.
 
 Where the disk will not give a new file, the record is tried again as dispatch tries records again. After a few times
 indexing ends until the next load builds what is missing, and so do puts, but consumers go on.
-
-Two keys may share a hash, and an index only knows hashes. A query therefore reads each record the index leads to and
-compares topic and key before it counts. The index knows store times by the second: a query's beginning is compared with
-the record's own, its end is not, so messages stored up to 999 ms later are among the answers, as they are in RocketMQ.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError, is_disk_full
 from ..formats.columns import PlainRecords
 from ..formats.index import index_file_bytes, index_file_name, parse_index_file_name
-from ..formats.index_key import key_hash, key_hashes, keys_of, may_have_keys
+from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
-from ..log.commit_log import CommitLog
 from ..marks import hit
 from ..running_flags import Refusal, RunningFlags
 from ..world import World
@@ -328,58 +322,3 @@ class IndexService:
         """Return store time and log offset of the last record indexed, zeros if there is none."""
         files = self.table.files
         return (files[-1].end_timestamp_ms, files[-1].end_physical_offset) if files else (0, 0)
-
-
-@dataclass(slots=True)
-class QueryMessageResult:
-    """The answer to a query: records as they stand in the log, the oldest first."""
-
-    records: list[bytes] = field(default_factory=list, repr=False)
-    physical_offsets: list[int] = field(default_factory=list)
-    index_last_update_timestamp_ms: int = 0
-    """Store time of the last record in the index; 0 if nothing was found."""
-    index_last_update_physical_offset: int = 0
-
-
-def query_message(
-    service: IndexService,
-    commit_log: CommitLog,
-    limit: int,
-    topic: str,
-    key: str,
-    max_num: int,
-    begin_ms: int,
-    end_ms: int,
-) -> QueryMessageResult:
-    """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms]; limit ends what may be shown.
-
-    Index entries know times to the second: up to 999 ms behind end_ms are found too, as RocketMQ finds them.
-
-    RocketMQ asks up to three times, each time for older ones, if all that a first answer led to was unreadable. Here
-    that does not count in the first place.
-    """
-    try:
-        raw_key = key.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        return QueryMessageResult()  # half of a character, which no record can hold
-    found: dict[int, bytes] = {}
-
-    def accept(physical_offset: int) -> bool:
-        """Return whether there is a record that is asked for at a log offset, and not found before."""
-        if physical_offset in found or physical_offset < 0:
-            return False
-        record = commit_log.record_at(physical_offset, limit)
-        if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
-            return False
-        if raw_key not in keys_of(record.properties.encode(errors="surrogateescape")):
-            return False
-        raw = commit_log.record_bytes(physical_offset, record.size_bytes, limit)
-        if raw is None:
-            return False  # its segment was removed a moment ago
-        found[physical_offset] = raw
-        return True
-
-    offsets = sorted(service.query_offset(topic, raw_key, max_num, begin_ms, end_ms, accept))
-    if not offsets:
-        return QueryMessageResult()
-    return QueryMessageResult([found[offset] for offset in offsets], offsets, *service.last_update)

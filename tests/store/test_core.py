@@ -20,8 +20,13 @@ from tornlog.store.formats.consume_queue import (
     decode_entry,
     encode_entry,
 )
+from tornlog.store.formats.host import Host
+from tornlog.store.formats.index_key import keys_of
+from tornlog.store.formats.message import MessageRecord, decode_record, encode_record
+from tornlog.store.index.key_query import KeyQuerier
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.queues.pull import Puller
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
@@ -35,8 +40,9 @@ DAMAGED = 20
 
 LOWEST = ADDRESS_MAX + 1
 """The lowest hash that a tag has: that of `polygenelubricants`."""
-PULLS = 500
-"""How many damaged queues are pulled from."""
+PULLS = QUERIES = 500
+"""How many damaged queues are pulled from, and how many queries lead to damaged records."""
+KEYS = ("k40", "k80", "é", "a", "b", "a2", "k", "", "no such key", "\udcc3")
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
     {"max_transfer_count_on_message_in_memory": 3},
@@ -53,7 +59,7 @@ class CountingCore:
         self.runs, self.link, self.place = core.runs, core.link, core.place
         self.encode, self.encode_batch = core.encode, core.encode_batch
         self.records = 0
-        self._scan, self._pull = core.scan, core.pull
+        self._scan, self._pull, self._with_key = core.scan, core.pull, core.with_key
 
     def scan(self, *arguments: Any) -> tuple[int, int, int]:
         found = self._scan(*arguments)
@@ -63,6 +69,11 @@ class CountingCore:
     def pull(self, *arguments: Any) -> Pulled:
         found = self._pull(*arguments)
         self.records += len(found[0])
+        return found
+
+    def with_key(self, *arguments: Any) -> bytes | None:
+        found = self._with_key(*arguments)
+        self.records += found is not None
         return found
 
 
@@ -149,7 +160,7 @@ def mixed(tmp_path: Path, started: Callable[..., MessageStore]) -> StoreConfig:
     )
     store = started(config)
     for number in range(400):
-        properties = {"DELAY": "3"} if number % 50 == 7 else {}
+        properties = {"DELAY": "3"} if number % 50 == 7 else {"UNIQ_KEY": f"u{number}"} if number % 3 == 1 else {}
         tags, keys = ("TagA", "é", "")[number % 3], (f"k{number}", "", f"a{number} b", "é")[number % 4]
         message = Message.of(
             f"T{number % 3}", b"%d" % number * 9, queue_id=number % 2, tags=tags, keys=keys, properties=properties
@@ -219,6 +230,87 @@ def test_pulls_are_answered_alike_whatever_the_entries_are(core: Core, mixed: St
     finally:
         store.close()
     assert counting.records > 100
+
+
+def test_queries_are_answered_alike_whatever_the_records_are(core: Core, mixed: StoreConfig) -> None:
+    dice = random.Random("damaged records")
+    store = MessageStore(replace(overlay_world(), core=None), mixed)
+    store.load()
+    index, log_end, counting, found = store.index, store.max_phy_offset, CountingCore(core), 0
+    assert index is not None
+    by_core, by_python = (KeyQuerier(store.commit_log, each) for each in (counting, None))
+    records = [record for queue in store.queues.all() for record in records_of(store, queue)]
+    try:
+        for _ in range(QUERIES):
+            record = dice.choice(records)
+            segment = store.log.find(record.physical_offset)
+            assert segment is not None
+            begin = record.physical_offset - segment.base_offset
+            end = begin + record.size_bytes
+            whole = bytes(segment.file.view(begin, end))
+            at = dice.choice((dice.randrange(len(whole)), len(whole) - 1 - dice.randrange(20)))
+            damage = bytes([dice.choice((0, 1, 2, 32, 0xFF, whole[at] ^ 1 << dice.randrange(8)))])
+            segment.file.store(begin + at, dice.choice((whole[at : at + 1], damage)))
+            keys = [key.decode() for key in keys_of(record.properties.encode())]
+            key = dice.choice((dice.choice(KEYS), dice.choice(keys or KEYS)))
+            topic = dice.choice((record.topic, record.topic, "T0", "T", "é", "\ud800"))
+            stored_ms = record.store_timestamp_ms
+            begin_ms = dice.choice((0, stored_ms, stored_ms + 1))
+            limit = dice.choice((log_end, log_end, record.physical_offset + record.size_bytes - dice.randrange(2)))
+            asked = (topic, key, dice.choice((1, 32)), begin_ms, dice.choice((stored_ms, 1 << 62)), limit)
+            answers = [each.query_message(index, *asked) for each in (by_core, by_python)]
+            assert answers[0] == answers[1], (asked, at, damage)
+            found += len(answers[0].records)
+            segment.file.store(begin, whole)
+    finally:
+        store.close()
+    assert found > 100
+    assert counting.records > found
+
+
+def records_of(store: MessageStore, queue: ConsumeQueue) -> list[MessageRecord]:
+    """Return the records of a queue."""
+    offsets = range(queue.min_offset, queue.max_offset)
+    pulls = [store.get_message(queue.topic, queue.queue_id, offset, 1) for offset in offsets]
+    return [decode_record(pulled.records[0], 0, file="commitlog") for pulled in pulls]
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "stored_ms_min", "is_found"),
+    [
+        (b"T", b"a", 1000, True),
+        (b"T", b"unique", 1000, True),
+        (b"T", b"b", 1001, False),
+        (b"T", b"a b", 0, False),
+        (b"T", b"", 0, False),
+        (b"T", b"uniqu", 0, False),
+        (b"U", b"a", 0, False),
+        (b"TT", b"a", 0, False),
+        (b"", b"a", 0, False),
+    ],
+)
+def test_the_core_finds_a_record_by_topic_key_and_time(
+    core: Core, topic: bytes, key: bytes, stored_ms_min: int, is_found: bool
+) -> None:
+    host = Host(bytes(4), 0)
+    record = encode_record(
+        topic=b"T",
+        properties=b"UNIQ_KEY\x01unique\x02KEYS\x01a  b ",
+        body=b"body",
+        queue_id=0,
+        flag=0,
+        sys_flag=0,
+        born_timestamp_ms=0,
+        born_host=host,
+        store_timestamp_ms=1000,
+        store_host=host,
+    )
+    log = memoryview(record + b"what follows")
+
+    found = core.with_key(log, 0, topic, key, stored_ms_min)
+    assert found == (record if is_found else b"")
+    assert core.with_key(log, 1, topic, key, stored_ms_min) is None, "it lies elsewhere, as it says"
+    assert core.with_key(log[: len(record) - 1], 0, topic, key, stored_ms_min) is None, "not all of it may be read"
 
 
 @pytest.mark.parametrize(("base_offset", "codes"), [(-1, None), (0, {1}), (0, [1])], ids=["offset", "set", "list"])

@@ -14,7 +14,7 @@ from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from tornlog.store.index.index_service import QueryMessageResult
+from tornlog.store.index.key_query import KeyQuerier, QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
 from tornlog.store.message import GetMessageStatus, Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
@@ -377,6 +377,7 @@ def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -
 
     monkeypatch.setattr(CommitLog, "record_bytes", happening(CommitLog.record_bytes))
     monkeypatch.setattr(Puller, "_take_plain", happening(Puller._take_plain))
+    monkeypatch.setattr(KeyQuerier, "_plain_record", happening(KeyQuerier._plain_record))
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)

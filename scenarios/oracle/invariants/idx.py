@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ....faults.disk.disk import Disk
-from ....store.index.index_service import QueryMessageResult
+from ....store.index.key_query import QueryMessageResult
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ..evidence import Evidence, Violation, tried

@@ -3,10 +3,11 @@
 #include "crc32.h"
 #include "tables.h"
 
-enum { INTERFACE = 3 }; /* formats/native/__init__.py has the same: what the functions take and return */
+enum { INTERFACE = 4 }; /* formats/native/__init__.py has the same: what the functions take and return */
 
 static PyMethodDef functions[] = {
     {"scan", scan, METH_VARARGS, NULL},
+    {"with_key", with_key, METH_VARARGS, NULL},
     {"runs", queue_runs, METH_VARARGS, NULL},
     {"link", index_links, METH_VARARGS, NULL},
     {"pull", pull_records, METH_VARARGS, NULL},

@@ -222,3 +222,39 @@ PyObject *scan(PyObject *module, PyObject *args) {
     PyBuffer_Release(&keys_buffer);
     return result;
 }
+
+static int is_same(Span span, const char *bytes, Py_ssize_t size) {
+    return span.bytes == size && memcmp(span.at, bytes, (size_t)size) == 0;
+}
+
+static int has_key(const Record *record, const char *key, Py_ssize_t key_bytes) {
+    if (key_bytes > 0 && is_same(record->unique_key, key, key_bytes))
+        return 1;
+    Span pieces = record->keys, piece;
+    while (take_piece(&pieces, KEY_SEPARATOR, &piece))
+        if (piece.bytes > 0 && is_same(piece, key, key_bytes))
+            return 1;
+    return 0;
+}
+
+/* As formats/columns.py has it: with_key. */
+PyObject *with_key(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer log;
+    const char *topic, *key;
+    Py_ssize_t topic_bytes, key_bytes;
+    long long offset, stored_ms_min;
+    if (!PyArg_ParseTuple(args, "y*Ly#y#L", &log, &offset, &topic, &topic_bytes, &key, &key_bytes, &stored_ms_min))
+        return NULL;
+    PyObject *result;
+    Record record;
+    if (!read_record((Span){log.buf, log.len}, 0, offset, &record) || !has_its_body(&record)) {
+        result = Py_NewRef(Py_None);
+    } else {
+        int is_wanted = record.stored_ms >= stored_ms_min && is_same(record.topic, topic, topic_bytes) &&
+                        has_key(&record, key, key_bytes);
+        result = PyBytes_FromStringAndSize(log.buf, is_wanted ? (Py_ssize_t)record.size : 0);
+    }
+    PyBuffer_Release(&log);
+    return result;
+}

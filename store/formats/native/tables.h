@@ -51,6 +51,7 @@ static inline void set(Table *table, int column, Py_ssize_t row, int64_t value) 
 
 /* The functions of the module, each where its comment is. */
 PyObject *scan(PyObject *module, PyObject *args);
+PyObject *with_key(PyObject *module, PyObject *args);
 PyObject *queue_runs(PyObject *module, PyObject *args);
 PyObject *index_links(PyObject *module, PyObject *args);
 PyObject *pull_records(PyObject *module, PyObject *args);

@@ -12,7 +12,7 @@ from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, Seeker,
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
-from tornlog.store.index.index_service import QueryMessageResult
+from tornlog.store.index.key_query import QueryMessageResult
 from tornlog.store.message_store import MessageStore
 
 Execute = Callable[..., RunOutcome]

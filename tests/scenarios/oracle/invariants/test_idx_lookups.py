@@ -11,7 +11,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.store.index.index_file import IndexFile
-from tornlog.store.index.index_service import QueryMessageResult
+from tornlog.store.index.key_query import QueryMessageResult
 from tornlog.store.message_store import MessageStore
 
 OnAStore = Callable[..., Any]

@@ -1,0 +1,88 @@
+"""Query by key: the messages of a topic that have a key, as the index leads to them.
+
+Two keys may share a hash, and an index only knows hashes. So each record that it leads to is read, and its topic and
+key are compared before it counts. The index knows store times by the second: a query's beginning is compared with the
+record's own, its end is not, so messages stored up to 999 ms later are among the answers, as they are in RocketMQ.
+"""
+
+from dataclasses import dataclass, field
+
+from ..formats.columns import Core
+from ..formats.index_key import keys_of
+from ..log.commit_log import CommitLog
+from .index_service import IndexService
+
+
+@dataclass(slots=True)
+class QueryMessageResult:
+    """The answer to a query: records as they stand in the log, the oldest first."""
+
+    records: list[bytes] = field(default_factory=list, repr=False)
+    physical_offsets: list[int] = field(default_factory=list)
+    index_last_update_timestamp_ms: int = 0
+    """Store time of the last record in the index; 0 if nothing was found."""
+    index_last_update_physical_offset: int = 0
+
+
+class KeyQuerier:
+    """Answers queries over one log. core: the core in C, which reads plain records; None: Python reads all."""
+
+    def __init__(self, commit_log: CommitLog, core: Core | None = None) -> None:
+        self._commit_log = commit_log
+        self._core = core
+
+    def query_message(
+        self, index: IndexService, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, limit: int
+    ) -> QueryMessageResult:
+        """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms + 999], the oldest first.
+
+        limit is the log offset at which ends what may be shown. RocketMQ asks up to three times, each time for older
+        ones, if all that a first answer led to was unreadable. Here that does not count in the first place.
+        """
+        try:
+            raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
+        except UnicodeEncodeError:
+            return QueryMessageResult()  # half of a character, which no record can hold
+        found: dict[int, bytes] = {}
+
+        def accept(physical_offset: int) -> bool:
+            """Return whether there is a record that is asked for at a log offset, and not found before."""
+            if physical_offset in found or physical_offset < 0:
+                return False
+            raw = self._plain_record(physical_offset, raw_topic, raw_key, begin_ms, limit)
+            if raw is None:
+                raw = self._record(physical_offset, topic, raw_key, begin_ms, limit)
+            if not raw:
+                return False
+            found[physical_offset] = raw
+            return True
+
+        offsets = sorted(index.query_offset(topic, raw_key, max_messages, begin_ms, end_ms, accept))
+        if not offsets:
+            return QueryMessageResult()
+        return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
+
+    def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
+        """Have the core look at the record at a log offset; None if there is no core, or nothing plain: see `_record`.
+
+        Return its bytes, none of them if it is not asked for.
+        """
+        if self._core is None:
+            return None
+        segment = self._commit_log.queue.find(physical_offset)
+        if segment is None:
+            return None
+        at = physical_offset - segment.base_offset
+        end = min(segment.readable.get(), limit - segment.base_offset)
+        if at >= end:
+            return None
+        return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
+
+    def _record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
+        """Return the bytes of the record at a log offset, None if there is none, or it is not asked for."""
+        record = self._commit_log.record_at(physical_offset, limit)
+        if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
+            return None
+        if key not in keys_of(record.properties.encode(errors="surrogateescape")):
+            return None
+        return self._commit_log.record_bytes(physical_offset, record.size_bytes, limit)  # None: removed a moment ago
