@@ -8,12 +8,16 @@ Source: RocketMQ ConfigManager, DataVersion.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from ..formats.remoting.json_body import Members
-from ..formats.side_json import decode_side_json, encode_side_json
+from ..formats.side_json import TableEncoder, decode_side_json, encode_side_json
 from ..side_file import SideFile
 from ..world import World
+
+_ENTRY_DEPTH = 2
+"""How deep in the file an entry's members are."""
 
 
 class DataVersion(NamedTuple):
@@ -77,6 +81,8 @@ class VersionedTable(Generic[Entry]):
         self._clock = world.clock
         self._name = name
         self._entry = entry
+        self._encoder = TableEncoder[Entry](attrgetter("members"), _ENTRY_DEPTH)
+        """Belongs to whoever holds the lock."""
         self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
         """Version and table, replaced as one: who copies the table must not have it under the version of another."""
         self._lock = world.tasks.lock(name)
@@ -113,7 +119,9 @@ class VersionedTable(Generic[Entry]):
     @property
     def members(self) -> dict[str, Any]:
         """Return version and table as an object, entries in order of their names."""
-        return self._members_of(*self._state)
+        version, table = self._state
+        entries = {name: entry.members for name, entry in sorted(table.items())}
+        return {"dataVersion": version.members, self._name: entries}
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -173,9 +181,8 @@ class VersionedTable(Generic[Entry]):
 
     def _store(self, version: DataVersion, table: dict[str, Entry]) -> None:
         # Nobody may build on an entry that a crash would take: it is durable before it is seen.
-        self.file.store(encode_side_json(self._members_of(version, table)))
+        self.file.store(self._encoded(version, table))
         self._state = version, table
 
-    def _members_of(self, version: DataVersion, table: Mapping[str, Entry]) -> dict[str, Any]:
-        entries = {name: entry.members for name, entry in sorted(table.items())}
-        return {"dataVersion": version.members, self._name: entries}
+    def _encoded(self, version: DataVersion, table: Mapping[str, Entry]) -> bytes:
+        return encode_side_json({"dataVersion": version.members, self._name: self._encoder.encoded(table)})

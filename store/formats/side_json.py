@@ -15,8 +15,8 @@ Source: RocketMQ RemotingSerializable.toJson and fastjson's pretty format, seen 
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NoReturn, TypeVar
 
 from ..errors import CorruptFileError
 
@@ -47,6 +47,37 @@ def encode_scalar(value: str | float | None) -> str:
     return str(value) if type(value) is int else _encode_plain(value)
 
 
+class EncodedValue(str):
+    """What a value is in a file already."""
+
+    __slots__ = ()
+
+
+_Value = TypeVar("_Value")
+
+
+class TableEncoder(Generic[_Value]):
+    """Encodes a table again and again whose values are replaced, never changed: each of them once."""
+
+    def __init__(self, members_of: Callable[[_Value], Table], depth: int) -> None:
+        """members_of: a value as an object; depth: how many braces are open around it in the file."""
+        self._members_of = members_of
+        self._depth = depth
+        self._known: dict[str, tuple[_Value, EncodedValue]] = {}
+        """What was encoded last, by name."""
+
+    def encoded(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
+        """Return a table for `encode_side_json`, in order of its names. For one task at a time."""
+        known = self._known
+        self._known = {}
+        for name, value in sorted(table.items()):
+            last = known.get(name)
+            if last is None or last[0] is not value:
+                last = value, EncodedValue(_encode(self._members_of(value), self._depth))
+            self._known[name] = last
+        return {name: encoded for name, (_, encoded) in self._known.items()}
+
+
 def encode_side_json(fields: Mapping[str, Table]) -> bytes:
     r"""Write an object in RocketMQ's layout. Keys within one table are all integers or all strings.
 
@@ -57,6 +88,8 @@ def encode_side_json(fields: Mapping[str, Table]) -> bytes:
 
 
 def _encode(value: "int | str | Table", depth: int) -> str:
+    if isinstance(value, EncodedValue):
+        return value
     if isinstance(value, int | str):
         return encode_scalar(value)
     if not value:

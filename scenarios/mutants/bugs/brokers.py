@@ -19,7 +19,6 @@ from ....store.delivery.transaction_service import (
 )
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.scan import ScannedRecord
-from ....store.formats.side_json import encode_side_json
 from ....store.message import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
 from ....store.queues.dispatch import ArrivalNotifier, MessageArrival
 from ....store.side_file import SideFile
@@ -175,7 +174,7 @@ SIDE_FILE_GOES_ON_FROM_THE_OLD = Mutant(
 def _store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     self._state = version, table
     try:
-        self.file.store(encode_side_json(self._members_of(version, table)))
+        self.file.store(self._encoded(version, table))
     except OSError:
         bit()
         raise
@@ -410,7 +409,7 @@ TOPIC_LOST_BESIDE_ANOTHER = Mutant(
 # every-second-topic-in-memory: a table is written every other time that it changes, for each write has all of it.
 def _store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     if not bit(version.counter % 2 == 1):
-        self.file.store(encode_side_json(self._members_of(version, table)))
+        self.file.store(self._encoded(version, table))
     self._state = version, table
 
 

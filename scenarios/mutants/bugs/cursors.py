@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from ....store.delivery.transaction_queues import OpQueue
-from ....store.formats.side_json import encode_side_json
 from ....store.index.index_recovery import IndexRecovery
 from ....store.log.recovery import Recovery
 from ....store.queues.flush_queues import FlushConsumeQueueService
@@ -151,7 +150,7 @@ INDEX_REBUILT_AFTER_CLEAN_STOP = Mutant(
 # table-one-change-behind: a table of topics or groups is written before it is changed, so that the file has what was
 # true before the newest change.
 def _store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
-    self.file.store(encode_side_json(self._members_of(*self._state)))
+    self.file.store(self._encoded(*self._state))
     bit()
     self._state = version, dict(table)
 

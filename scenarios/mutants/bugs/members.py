@@ -7,7 +7,6 @@ from ....store.broker.router import Channel
 from ....store.broker.subscriptions import HeartbeatData
 from ....store.broker.versioned_table import DataVersion, VersionedTable
 from ....store.formats.remoting.command import RemotingCommand
-from ....store.formats.side_json import encode_side_json
 from ...claims.catalogue import SCENARIOS
 from ..mutant import Mutant, Patch, bit
 
@@ -44,7 +43,7 @@ HEARTBEAT_OF_THE_DEAD = Mutant(
 def _store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     bit(table != self.table)
     self._state = version, self._state[1]
-    self.file.store(encode_side_json(self._members_of(version, table)))
+    self.file.store(self._encoded(version, table))
     self._state = version, table
 
 

@@ -1,9 +1,14 @@
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tornlog.sim.process import cpu_limit
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats import side_json
 from tornlog.store.formats.side_json import (
+    TableEncoder,
     decode_side_json,
     encode_side_json,
     numbered_offsets,
@@ -152,3 +157,27 @@ def test_offsets_have_integer_keys_and_values_and_come_in_order() -> None:
         with pytest.raises(CorruptFileError, match="expected an integer"):
             numbered_offsets({"1": value}, "t", file=FILE)
     assert offset_of(5, "t", file=FILE) == 5
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)), max_size=8))
+def test_a_table_is_encoded_alike_whatever_it_was_before(tables: list[dict[str, int]]) -> None:
+    values = [{"number": number, "inner": {number: 1}} for number in range(4)]
+    encoder = TableEncoder[dict[str, Any]](lambda value: value, depth=2)
+    for table in tables:
+        named = {name: values[number] for name, number in table.items()}
+        plain = {name: named[name] for name in sorted(named)}
+        assert encode_side_json({"of": encoder.encoded(named)}) == encode_side_json({"of": plain})
+
+
+def test_a_value_is_encoded_once_as_long_as_it_stays_in_its_table() -> None:
+    encoded: list[int] = []
+
+    def members_of(value: list[int]) -> dict[str, int]:
+        encoded.extend(value)
+        return {"first": value[0]}
+
+    first, second = [1], [2]
+    encoder = TableEncoder[list[int]](members_of, depth=2)
+    for table in ({"a": first}, {"a": first, "b": second}, {"b": second}, {"a": first, "b": [3]}):
+        encoder.encoded(table)
+    assert encoded == [1, 2, 1, 3]
