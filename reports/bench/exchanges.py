@@ -145,7 +145,7 @@ class Pulls:
     """Pulls of a queue from its beginning to its end, over and over."""
 
     def __init__(self, queue_id: int) -> None:
-        self._queue_id = queue_id
+        self._queue_id = queue_id % QUEUES
         self._offset = 0
 
     def request(self) -> bytes:

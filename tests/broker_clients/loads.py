@@ -1,0 +1,125 @@
+"""`python -m tests.broker_clients.loads`: what sends to this broker and the real one come to, and pulls, by turns.
+
+Each round starts both anew, and loads them for some seconds before it counts: the real one has all that makes Java
+fast, and compiles what it runs in these. The clients are the same, in a process of their own. The real broker listens
+on every interface, so all of this is done in a network of its own.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Annotated, NamedTuple
+
+import typer
+
+from tests.broker_clients.conftest import REAL_BROKER_JARS, BrokerProcess, RealBrokerProcess
+from tests.broker_clients.mqadmin.test_side_by_side import OF_A_NETWORK, REAL
+from tornlog.reports.bench.broker import LoadProcess, LoadResult
+from tornlog.reports.bench.exchanges import QUEUES
+from tornlog.reports.bench.load_client import LoadKind
+from tornlog.reports.cli.console import OUT, plain_table, progress_shown
+from tornlog.scenarios.conformance.maven import fetched_jars
+from tornlog.store.config import FlushDiskType
+
+WARM_UP_S = 4.0
+LOADS = (
+    (LoadKind.SEND, FlushDiskType.ASYNC_FLUSH),
+    (LoadKind.SEND, FlushDiskType.SYNC_FLUSH),
+    (LoadKind.PULL, FlushDiskType.ASYNC_FLUSH),
+)
+
+
+_SHORT = {FlushDiskType.ASYNC_FLUSH: "async", FlushDiskType.SYNC_FLUSH: "sync"}
+
+
+class FastRealBroker(RealBrokerProcess):
+    """The real broker with both of Java's compilers."""
+
+    JAVA = ("java", "-Xms512m", "-Xmx1g")
+
+
+class Round(NamedTuple):
+    """One round of one broker."""
+
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    cpu_us: float
+    """Processor time of the broker for one message."""
+
+
+def _measured(
+    kind: type[BrokerProcess], flush: FlushDiskType, load: LoadKind, connections: int, seconds: float
+) -> Round:
+    with _started(kind, flush) as broker:
+        if load is LoadKind.PULL:
+            _load(broker, LoadKind.SEND, connections, WARM_UP_S)
+        _load(broker, load, connections, WARM_UP_S)
+        cpu_seconds = broker.cpu_seconds
+        found = _load(broker, load, connections, seconds)
+        cpu_us = (broker.cpu_seconds - cpu_seconds) / found.messages * 1e6
+    return Round(found.per_second, found.p50_us / 1_000, found.p99_us / 1_000, cpu_us)
+
+
+@contextmanager
+def _started(kind: type[BrokerProcess], flush: FlushDiskType) -> Iterator[BrokerProcess]:
+    with TemporaryDirectory() as place:
+        conf = {"flushDiskType": flush.value, "mapedFileSizeCommitLog": str(256 << 20)}
+        conf["defaultTopicQueueNums"] = str(QUEUES)
+        broker = kind(Path(place, "broker"), conf)
+        try:
+            broker.start()
+            yield broker
+        finally:
+            broker.close()
+
+
+def _load(broker: BrokerProcess, load: LoadKind, connections: int, seconds: float) -> LoadResult:
+    options = ("--connections", str(connections), "--seconds", str(seconds))
+    found = LoadProcess(load.value, broker.address, *options).result()
+    assert not found.busy, f"{found.busy} of {found.answers} requests were refused"
+    return found
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="The median counts.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long each round counts.")] = 5.0,
+    connections: Annotated[int, typer.Option(min=1, help="Each waits for its answer before it asks again.")] = 16,
+) -> None:
+    """Measure sends of 1 KiB to both brokers, under async and sync flush, and pulls of 32 of these at a time."""
+    if REAL_BROKER_JARS is None:
+        jars = fetched_jars("real-broker-4.9.7", REAL)
+        again = [sys.executable, "-m", "tests.broker_clients.loads", *sys.argv[1:]]
+        environment = os.environ | {"ROCKETMQ_BROKER_JARS": str(jars)}
+        raise SystemExit(subprocess.run([*OF_A_NETWORK, *again], env=environment, check=False).returncode)
+    table = plain_table(
+        f"messages of 1 KiB, {connections} connections: medians of {rounds} rounds",
+        ("load", "flush", "broker"),
+        ("messages/s", "p50, ms", "p99, ms", "CPU, µs", "÷ real", "from, to"),
+    )
+    with progress_shown() as update:
+        for load, flush in LOADS:
+            ours, real = list[Round](), list[Round]()
+            for number in range(1, rounds + 1):
+                for kind, found in ((BrokerProcess, ours), (FastRealBroker, real)):
+                    update(description=f"{load.value}, {flush.value}, round {number} of {rounds}, {kind.__name__}")
+                    found.append(_measured(kind, flush, load, connections, seconds))
+            ratios = [one.per_second / other.per_second for one, other in zip(ours, real, strict=True)]
+            compared = (f"{median(ratios):.2f}", f"{min(ratios):.2f}, {max(ratios):.2f}")
+            table.add_row(load.value, _SHORT[flush], "this", *_texts(ours), *compared)
+            table.add_row("", "", "4.9.7", *_texts(real))
+    OUT.print(table)
+
+
+def _texts(found: list[Round]) -> tuple[str, ...]:
+    per_second, p50_ms, p99_ms, cpu_us = map(median, zip(*found, strict=True))
+    return f"{per_second:,.0f}", f"{p50_ms:.1f}", f"{p99_ms:.1f}", f"{cpu_us:.0f}"
+
+
+if __name__ == "__main__":
+    typer.run(main)
