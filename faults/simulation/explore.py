@@ -9,9 +9,8 @@ explored: `WholeRuns` goes on by running it once more from the beginning. A prog
 brings its own `Explorable`, and says by a digest what is promised, so that equal states are judged once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Generic, Protocol
 
 from ...sim.choices import Choices, Decision
@@ -19,10 +18,10 @@ from ...sim.errors import ReplayDivergedError
 from ...sim.guard import guard
 from ...sim.policies.replay import Replay
 from ...sim.process import garbage_kept
+from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import PROFILES
 from ..disk.disk import Disk
 from ..disk.fault_injector import CrashPhase, CrashPoint, CrashTrigger
-from ..disk.image import Image
 from .record import Program, Record, Result, Setup, execute, record_of, replay
 from .simulation import Crash, Simulation
 
@@ -141,11 +140,16 @@ class ExplorationCounts(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashChoice:
-    """One state that a crash may leave: its digest, the draws that lead to it, and what is there if that was built."""
+    """One of the states that a crash may leave: most are the same as others, so its image is made when it is wanted."""
 
-    digest: str
-    decisions: Callable[[], Sequence[Decision]]
-    image: Image | None = None
+    state: CrashState
+    of: CrashStates
+    stream: str
+    """From which the disk draws."""
+
+    def decisions(self) -> Sequence[Decision]:
+        """Return the draws that lead to it."""
+        return self.of.decisions(self.state, self.stream)
 
 
 class CrashedRun(Protocol):
@@ -249,21 +253,22 @@ class Explorer(Generic[Setup]):
         found, promises = self._found, left.promises(profile)
         for choice in left.choices(profile):
             count.states += 1
-            found.images.add(choice.digest)
-            key = (choice.digest, promises)
+            digest = choice.state.digest
+            found.images.add(digest)
+            key = (digest, promises)
             if key in found.judged:
                 continue
             found.judged.add(key)
             count.judged += 1
             signature = left.judge(profile, choice)
-            if not signature and not found.would_sample(choice.digest, self._samples_max):
+            if not signature and not found.would_sample(digest, self._samples_max):
                 continue
             record = self._situation.crashed(moment, profile, (*left.decisions, *choice.decisions()))
             if signature:
                 count.violations += 1
                 self._keep(signature, record)
             else:
-                found.sample(StateSample(choice.digest, record), self._samples_max)
+                found.sample(StateSample(digest, record), self._samples_max)
         is_exhaustive, was_cut = left.extent(profile)
         count.crashes += 1
         count.exhausted += is_exhaustive
@@ -335,9 +340,7 @@ class WholeCrash(Generic[Setup, Result]):
         for profile in self._situation.profiles:
             stream = chances.stream(f"{self._moment} {profile}")
             states = disk.crash_states(PROFILES[profile], limit, stream)
-            self._states[profile] = [
-                CrashChoice(state.digest, partial(states.decisions, state, self._situation.stream)) for state in states
-            ]
+            self._states[profile] = [CrashChoice(state, states, self._situation.stream) for state in states]
             self._extents[profile] = (states.is_exhaustive, states.was_cut)
 
     def choices(self, profile: str) -> Iterator[CrashChoice]:

@@ -8,7 +8,6 @@ under other promises is, for these may be newer. Both are compared by digest (`I
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ...faults.crashes.enumeration import CrashStates
 from ...faults.crashes.profiles import PROFILES
@@ -153,7 +152,7 @@ class StoreCrash:
         """Yield the states that a crash may leave."""
         states = self._states[profile]
         for state in states:
-            yield CrashChoice(state.digest, partial(states.decisions, state, self._situation.stream), state.image)
+            yield CrashChoice(state, states, self._situation.stream)
 
     def extent(self, profile: str) -> tuple[bool, bool]:
         """Return whether these were all states, and whether the limit kept some from being tried."""
@@ -165,10 +164,9 @@ class StoreCrash:
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
         """Recover a state and judge it."""
-        assert choice.image is not None, "a store's states are built"
         with garbage_kept():
             plan = self._situation.record.setup
-            return RecoveringRun(plan, self._guarantees[profile], choice.image).signature(heal=self._heal)
+            return RecoveringRun(plan, self._guarantees[profile], choice.state.image).signature(heal=self._heal)
 
 
 class StoreRuns:
