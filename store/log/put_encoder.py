@@ -78,18 +78,16 @@ class PutEncoder:
         if self._multi_dispatch and LIGHT_MARK in properties:
             return self._encode_light(message, sys_flag, without_offsets(properties))
         try:
-            buffer = self._encode_plain(message, sys_flag, properties)
+            buffer = None if self._core is None else self._encode_plain(self._core, message, sys_flag, properties)
             if buffer is None:
                 buffer = _encode_one(message, sys_flag, message.flag, message.body, properties)
         except InvalidMessageError:
             return PutMessageStatus.MESSAGE_ILLEGAL
         return self._checked(message, buffer, _AT_FRONT, sys_flag)
 
-    def _encode_plain(self, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
-        """Have the core in C encode a message, if there is one, and nothing about it is odd."""
-        if self._core is None:
-            return None
-        return self._core.encode(
+    def _encode_plain(self, core: Core, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
+        """Have the core in C encode a message, if nothing about it is odd."""
+        return core.encode(
             _storable_topic(message),
             properties,
             message.body,
@@ -131,7 +129,9 @@ class PutEncoder:
         is_light = self._multi_dispatch and LIGHT_MARK in shared + batch.units
         try:
             topic = _storable_topic(head)
-            encoded = None if is_light else self._encode_plain_batch(batch, topic, shared, sys_flag)
+            encoded = None
+            if self._core is not None and not is_light:
+                encoded = self._encode_plain_batch(self._core, batch, topic, shared, sys_flag)
             buffer, starts = encoded or encode_batch_records(
                 batch.units,
                 topic=topic,
@@ -151,13 +151,11 @@ class PutEncoder:
         return self._checked(head, buffer, starts, sys_flag)
 
     def _encode_plain_batch(
-        self, batch: MessageBatch, topic: bytes, shared: bytes, sys_flag: int
+        self, core: Core, batch: MessageBatch, topic: bytes, shared: bytes, sys_flag: int
     ) -> tuple[bytearray, tuple[int, ...]] | None:
-        """Have the core in C encode a batch, if there is one, and nothing about it is odd."""
-        if self._core is None:
-            return None
+        """Have the core in C encode a batch, if nothing about it is odd."""
         head = batch.head
-        return self._core.encode_batch(
+        return core.encode_batch(
             batch.units,
             topic,
             shared,

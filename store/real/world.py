@@ -92,7 +92,7 @@ class ThreadLock:
         if not self._mutex.acquire(False):
             self._wait()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._mutex.release()
 
     def _wait(self) -> None:
