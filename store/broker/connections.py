@@ -144,10 +144,10 @@ class Connections(Service):
         """Return how much is kept of all frames."""
         return self._held_bytes.get()
 
-    def has_room(self) -> bool:
-        """Return whether a request may be kept: whether no more is held than may be. For the poller task alone.
+    def make_room(self) -> bool:
+        """End whoever has been at a frame, or at taking answers, for longest, until no more is held than may be.
 
-        While it is too much, whoever has been at a frame, or at taking answers, for longest is ended.
+        Return whether that is so; while it is not, no request may be kept. For the poller task alone.
         """
         while self._held_bytes.get() > self.limits.held_bytes_max:
             slowest = self._patience.slowest
@@ -200,7 +200,7 @@ class Connections(Service):
             if not left:
                 break
         self._patience.expire(now_ns, ENDS_MAX)
-        self.has_room()  # or whoever is slow is ended
+        self.make_room()
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _in_turns(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:

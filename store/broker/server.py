@@ -144,7 +144,7 @@ class RemotingServer:
         is_pipelined = session.is_pipelining
         session.began_request(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
-        if not self.connections.has_room():
+        if not self.connections.make_room():
             self._refuse(request, RequestRefusal.TOO_MUCH_HELD, OVERLOAD)
         else:
             pool = self._pools[route.pool]
