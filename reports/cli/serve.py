@@ -32,7 +32,7 @@ from ...store.broker.serve import (
 )
 from ...store.broker.serve_names import ServedNameServer
 from ...store.real.stop_signals import StopSignals
-from ...store.real.world import real_world
+from ...store.real.world import pinned, real_world
 from ...store.settings.broker_conf import BrokerConf
 from ...store.world import World
 from .options import JsonFile, open_lines
@@ -103,6 +103,10 @@ def serve(
         str | None,
         typer.Option(metavar="[HOST:]PORT", help="Answer monitoring systems at http://HOST:PORT/metrics; 0 for any."),
     ] = None,
+    pin: Annotated[
+        bool,
+        typer.Option(help="Keep all of its threads on one processor, where Python's threads take turns faster."),
+    ] = True,
     log_level: Annotated[LogLevel, typer.Option(help="The least that the log on stderr has.")] = LogLevel.INFO,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as a JSON object a line.")] = False,
     json_file: JsonFile = None,
@@ -146,10 +150,13 @@ def serve(
             out.flush()
 
         _prefer_short_waits()
+        processor = beside.enter_context(pinned()) if pin else None
         log.start()
         with usage_errors():
             served.start(addresses, optional)
         facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(directory), "pid": os.getpid()}
+        if processor is not None:
+            facts["processor"] = processor
         said = f"serving {directory} at {', '.join(served.addresses)}"
         if metrics_at is not None and isinstance(served, ServedBroker):
             facts["metrics"] = _enter_metrics(beside, served, *metrics_at)

@@ -1,12 +1,15 @@
-"""The real world: the operating system's clocks, daemon threads as tasks, and the worlds made of them.
+"""The real world: the operating system's clocks, daemon threads as tasks, their processor, and worlds made of them.
 
 Threads are daemons, because a store that was never shut down must not keep its process alive: to the directory that is
 a process kill, which recovery is for.
 """
 
+import os
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..world import World
@@ -190,6 +193,39 @@ class ThreadTasks:
 
 def _seconds(timeout_ms: int) -> float:
     return min(max(timeout_ms, 0) / 1000, threading.TIMEOUT_MAX)
+
+
+@contextmanager
+def pinned() -> Iterator[int | None]:
+    """Pin this thread, and those that it starts, to one processor inside of a block; gives its number.
+
+    Python lets one thread run at a time. To hand that over to a thread that sleeps on another processor takes longer
+    than most turns do; where that processor is somebody else's just then, nobody runs meanwhile.
+
+    None, and nothing changes, where a thread cannot choose, and where Python's threads do run at the same time.
+    """
+    allowed = _choosable()
+    if allowed is None:
+        yield None
+        return
+    chosen = sorted(allowed)[os.getpid() % len(allowed)]  # several such processes spread
+    os.sched_setaffinity(0, {chosen})
+    try:
+        yield chosen
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _choosable() -> set[int] | None:
+    """Return the processors that this thread may choose from, None if it may not or should not."""
+    if not hasattr(os, "sched_setaffinity") or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, allowed)
+    except OSError:  # some sandboxes forbid it
+        return None
+    return allowed
 
 
 def real_world(network: RealNetwork | None = None) -> World:

@@ -103,6 +103,23 @@ def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
     assert not marker.exists()
 
 
+def test_all_of_its_threads_stay_on_pinned_unless_they_may_run_on_any(start: Callable[..., Broker]) -> None:
+    def processors(broker: Broker) -> set[frozenset[int]]:
+        threads = os.listdir(f"/proc/{broker.process.pid}/task")
+        assert len(threads) > 10
+        return {frozenset(os.sched_getaffinity(int(thread))) for thread in threads}
+
+    allowed = os.sched_getaffinity(0)
+    broker = start()
+    assert processors(broker) == {frozenset({broker.ready["processor"]})}
+    assert broker.ready["processor"] in allowed
+    broker.stop()
+
+    anywhere = start("--no-pin")
+    assert "processor" not in anywhere.ready
+    assert processors(anywhere) == {frozenset(allowed)}
+
+
 @pytest.mark.ci
 def test_what_was_sent_is_there_in_the_next_life_also_after_a_kill(start: Callable[..., Broker]) -> None:
     first = start()

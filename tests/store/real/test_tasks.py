@@ -1,3 +1,5 @@
+import os
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -6,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tornlog.store.real import world
-from tornlog.store.real.world import ThreadTasks
+from tornlog.store.real.world import ThreadTasks, pinned
 
 
 def test_a_task_is_a_daemon_thread_of_its_name() -> None:
@@ -121,3 +123,33 @@ def test_a_lock_that_is_held_for_long_is_slept_for_and_had_when_it_is_free_even_
     assert all(task.join(10_000) for task in (holder, *waiting))
     assert holder.failure is None
     assert tries <= len(pauses) <= 4 * tries, "who waits tries for a while, and not all the time"
+
+
+def test_threads_that_a_block_starts_stay_on_pinned() -> None:
+    before = os.sched_getaffinity(0)
+    seen: list[set[int]] = []
+    with pinned() as chosen:
+        task = ThreadTasks().spawn("turn", lambda: seen.append(os.sched_getaffinity(0)))
+        assert task.join(10_000)
+
+    assert chosen in before
+    assert seen == [{chosen}]
+    assert os.sched_getaffinity(0) == before
+
+
+def test_nothing_is_pinned_where_that_is_forbidden_or_threads_run_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError("a sandbox says no")
+
+    before = os.sched_getaffinity(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+        with pinned() as chosen:
+            assert chosen is None
+            assert os.sched_getaffinity(0) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "sched_setaffinity", forbid)
+        with pinned() as chosen:
+            assert chosen is None
