@@ -20,10 +20,10 @@ from tornlog.store.formats.consume_queue import (
     decode_entry,
     encode_entry,
 )
-from tornlog.store.formats.host import Host
 from tornlog.store.formats.index_key import keys_of
-from tornlog.store.formats.message import MessageRecord, decode_record, encode_record
+from tornlog.store.formats.message import MessageRecord, decode_record, place_records
 from tornlog.store.index.key_query import KeyQuerier
+from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
@@ -292,19 +292,11 @@ def records_of(store: MessageStore, queue: ConsumeQueue) -> list[MessageRecord]:
 def test_the_core_finds_a_record_by_topic_key_and_time(
     core: Core, topic: bytes, key: bytes, stored_ms_min: int, is_found: bool
 ) -> None:
-    host = Host(bytes(4), 0)
-    record = encode_record(
-        topic=b"T",
-        properties=b"UNIQ_KEY\x01unique\x02KEYS\x01a  b ",
-        body=b"body",
-        queue_id=0,
-        flag=0,
-        sys_flag=0,
-        born_timestamp_ms=0,
-        born_host=host,
-        store_timestamp_ms=1000,
-        store_host=host,
-    )
+    message = Message.of("T", b"body", keys="a  b ", properties={"UNIQ_KEY": "unique"})
+    encoded = PutEncoder(StoreConfig("/store"), None).encode(message)
+    assert isinstance(encoded, EncodedPut)
+    record = encoded.buffer
+    place_records(record, encoded.starts, 0, 0, 1000, encoded.born_host_v6)
     log = memoryview(record + b"what follows")
 
     found = core.with_key(log, 0, topic, key, stored_ms_min)
