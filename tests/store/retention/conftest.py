@@ -1,13 +1,14 @@
 """Small stores with many segments: each holds two of these messages, each file of a queue ten entries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.store.conftest import OwnedStore
 from tornlog.store.config import StoreConfig
 from tornlog.store.message import Message, PutMessageStatus
-from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import RealClock
 from tornlog.store.world import World
 
 HOUR_MS = 3_600_000
@@ -24,7 +25,7 @@ class Shop:
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.world = world
-        self.store = MessageStore(world, config)
+        self.store = OwnedStore(world, config)
         self.report = self.store.load()
 
     def start(self) -> "Shop":
@@ -85,9 +86,18 @@ class Shop:
 
 
 @pytest.fixture
-def shop() -> Callable[..., Shop]:
-    """Make a store and load it; `start` starts it."""
-    return Shop
+def shop() -> Iterator[Callable[..., Shop]]:
+    """Make a store and load it; `start` starts it. What a failed test leaves running on threads ends with it."""
+    shops: list[Shop] = []
+
+    def make(world: World, config: StoreConfig) -> Shop:
+        shops.append(Shop(world, config))
+        return shops[-1]
+
+    yield make
+    for each in shops:
+        if each.store.runs and isinstance(each.world.clock, RealClock):
+            each.store.shutdown()
 
 
 @pytest.fixture
