@@ -41,7 +41,7 @@ def test_every_state_that_is_judged_is_what_its_run_finds_on_the_disk(
     def seen_judge(self: WholeCrash[Any, Any], profile: str, choice: CrashChoice) -> str:
         found.clear()
         signature = judge(self, profile, choice)
-        assert choice.state.digest in found, (profile, choice.digest)
+        assert choice.state.digest in found, (profile, choice.state.digest)
         states.append(choice.state.digest)
         return signature
 

@@ -103,7 +103,9 @@ def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
     assert not marker.exists()
 
 
-def test_all_of_its_threads_stay_on_pinned_unless_they_may_run_on_any(start: Callable[..., Broker]) -> None:
+def test_all_of_its_threads_are_pinned_to_one_processor_unless_they_may_run_on_any(
+    start: Callable[..., Broker],
+) -> None:
     def processors(broker: Broker) -> set[frozenset[int]]:
         threads = os.listdir(f"/proc/{broker.process.pid}/task")
         assert len(threads) > 10

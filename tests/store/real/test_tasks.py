@@ -125,7 +125,7 @@ def test_a_lock_that_is_held_for_long_is_slept_for_and_had_when_it_is_free_even_
     assert tries <= len(pauses) <= 4 * tries, "who waits tries for a while, and not all the time"
 
 
-def test_threads_that_a_block_starts_stay_on_pinned() -> None:
+def test_threads_that_a_block_starts_are_pinned_to_one_processor() -> None:
     before = os.sched_getaffinity(0)
     seen: list[set[int]] = []
     with pinned() as chosen:
