@@ -22,7 +22,8 @@ from tornlog.scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE
 from tornlog.scenarios.fuzz.mutants import FUZZED
 from tornlog.scenarios.fuzz.targets import TARGETS
 
-CPU_SECONDS_MAX = 0.3
+STARTS_MAX = 10
+"""As many starts of a bare interpreter: 0.3 s where one takes 30 ms, and what is slow today is slow for both."""
 ENTRIES = {
     " ".join((name, *inner)): entry
     for name, value in COMMANDS.items()
@@ -54,14 +55,15 @@ def completions(words: str, *, count: int | None = None) -> list[str]:
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"]], ids=" ".join)
 def test_asking_costs_little(words: list[str]) -> None:
-    def cpu_seconds() -> float:
+    def cpu_seconds(*arguments: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "tornlog", *words], check=True, capture_output=True)
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # On a busy machine caches are cold and the same work costs half as much again: the best of ten tries counts.
-    assert any(cpu_seconds() < CPU_SECONDS_MAX for _ in range(10))
+    # On a busy machine caches are cold and the same work costs half as much again: any of ten pairs counts.
+    pairs = ((cpu_seconds("-m", "tornlog", *words), cpu_seconds("-c", "")) for _ in range(10))
+    assert any(asked < STARTS_MAX * bare for asked, bare in pairs)
 
 
 SIMULATOR = ("tornlog.sim", "tornlog.faults", "tornlog.store", "tornlog.scenarios")

@@ -73,7 +73,7 @@ def test_a_delayed_message_is_seen_after_its_delay_and_not_before(client: Any, t
     sent_ms = time.time() * 1000
     client.producer().send(topic, "in a second", delayLevel=1, keys="K", tags="T")
     (message,) = consumer.wait_for(1)
-    assert 1000 <= message["receivedMs"] - sent_ms < 5000
+    assert 1000 <= message["receivedMs"] - sent_ms < 30_000
     assert (message["body"], message["topic"]) == ("in a second", topic)
     assert (message["properties"]["TAGS"], message["properties"]["KEYS"]) == ("T", "K")
 

@@ -14,8 +14,8 @@ from tornlog.scenarios.campaigns.interruption import Interruption, interruptible
 from tornlog.scenarios.campaigns.runner import batches_of, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
-SECONDS_MAX = 2.0
-"""On an idle machine. Others have CPU time of their own to wait for."""
+SECONDS_MAX = 30.0
+"""One or two on an idle machine; what is left to do when they are interrupted would take many minutes."""
 
 
 class Run:
@@ -64,12 +64,6 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def assert_soon(seconds: float) -> None:
-    """See that it ended in time, on a machine whose processors others want as well."""
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    assert seconds < SECONDS_MAX * max(1.0, 2 * load)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_run_leaves_all_that_it_found(out: Path, tmp_path: Path, jobs: int) -> None:
@@ -95,7 +89,7 @@ def test_an_interrupted_run_leaves_all_that_it_found(out: Path, tmp_path: Path, 
     assert "interrupted" in (out / "report.html").read_text()
     assert "interrupted" in files["summary.md"].read_text().splitlines()[0]
     assert files["junit.xml"].read_text().count("<testcase ") == len(SCENARIOS)
-    assert_soon(seconds)
+    assert seconds < SECONDS_MAX
 
 
 @pytest.mark.slow
@@ -110,7 +104,7 @@ def test_an_interrupted_hunt_names_the_mutants_it_did_not_get_to(tmp_path: Path,
     rows = json.loads(file.read_text())
     assert any(row.get("not_run") for row in rows)
     assert any(row.get("found") for row in rows)
-    assert_soon(seconds)
+    assert seconds < SECONDS_MAX
 
 
 @pytest.mark.ci
@@ -127,7 +121,7 @@ def test_interrupted_fuzzing_hands_in_what_it_has(tmp_path: Path, jobs: int) -> 
     document = json.loads(file.read_text())
     assert document["interrupted"] is True
     assert document["formats"][0]["inputs"] > 0
-    assert_soon(seconds)
+    assert seconds < SECONDS_MAX
 
 
 def test_what_a_signal_breaks_off_is_lost_and_what_was_done_is_not() -> None:

