@@ -17,7 +17,7 @@ from functools import partial
 
 from .config import BrokerRole, FlushDiskType, StoreConfig
 from .delivery.schedule import ScheduleMessageService
-from .errors import StoreLockedError, StoreNotReadableError
+from .errors import StoreError, StoreLockedError, StoreNotReadableError
 from .filters.message_filter import MessageFilter, TagFilter
 from .formats.delay_level import parse_delay_levels
 from .formats.java_hash import java_length
@@ -193,9 +193,17 @@ class MessageStore:
 
         clean_exit says how the last life ended, where something else than the marker in the directory does.
         Raises StoreLockedError if another instance is alive, CorruptFileError if the directory cannot be a store's,
-        OSError if the disk fails. Nothing on disk has changed before the lock is held.
+        OSError if the disk fails; the directory is then let go again. Nothing on disk has changed before the lock is
+        held.
         """
-        self._lock_directory()
+        try:
+            self._lock_directory()
+            return self._load_locked(clean_exit)
+        except (StoreError, OSError):
+            self.close()
+            raise
+
+    def _load_locked(self, clean_exit: bool | None) -> RecoveryReport:
         files = self.world.files
         if clean_exit is None:
             clean_exit = files.status(self.config.abort_path) is None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from .config import StoreConfig
 from .formats.delay_level import SCHEDULE_TOPIC
-from .log.segment_queue import used_ratio
+from .log.segment_queue import used_ratio_if_known
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import DispatchService
 from .running_flags import RunningFlags
@@ -45,7 +45,7 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
 
 
 def disk_info(files: Files, config: StoreConfig) -> dict[str, str]:
-    """Return how full the disks of log and queues are, from 0 to 1; -1 for a directory that is not there."""
+    """Return how full the disks of log and queues are, from 0 to 1; -1 for one that is not there, or does not say."""
     of_log = {path: _disk_ratio(files, path) for path in config.commit_log_directories}
     return {
         **{f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in of_log.items()},
@@ -55,7 +55,8 @@ def disk_info(files: Files, config: StoreConfig) -> dict[str, str]:
 
 
 def _disk_ratio(files: Files, path: str) -> float:
-    return -1.0 if files.status(path) is None else used_ratio(files.space(path))
+    ratio = used_ratio_if_known(files, path)
+    return -1.0 if ratio is None else ratio
 
 
 def schedule_info(offsets: Mapping[int, int], queues: ConsumeQueueTable) -> dict[str, str]:

@@ -73,13 +73,15 @@ class SimDescriptor:
     def write(self, at: int, data: bytes) -> int:
         """Write at a position, growing the file if need be; return how much: all of it, but for a fault that says less.
 
-        What lies between the old end and the position is zeros. OSError(ENOSPC) if there is no room to grow.
+        What lies between the old end and the position is zeros. OSError(ENOSPC) if there is no room to grow, or to
+        fill a hole, OSError(EIO) if a sector that cannot be read would be written in part.
         """
         injector = self._injector
         injector.pause_for_device(self._machine, "write", self.path)
         inode = self._inode
         data = bytes(data[: injector.writable_bytes(self.path, len(data))])
         self._volume.check_growth(self.path, at + len(data) - inode.size_bytes)
+        self._volume.check_write(self.path, inode, at, at + len(data))
         write_through(injector, self._machine, self._names, self.path, inode, at, data)
         return len(data)
 
@@ -176,6 +178,8 @@ def write_through(
         grows = at + len(data) > inode.size_bytes
         inode.write(number, at, bytes(data), injector.wall_ns(machine))
         assert inode.size_bytes >= at + len(data), (path, inode.size_bytes, at, len(data))
+        if inode.flaws is not None:
+            inode.flaws.overwrite(at, at + len(data))
         if grows:
             names.extend(number, path, inode, inode.size_bytes, by_write=True)
     injector.end(machine, "write", number)
@@ -184,7 +188,8 @@ def write_through(
 class SimFiles:
     """A disk as one machine has mounted it. Every call is a scheduling point and raises MachineDied after its death.
 
-    Failures are the OSErrors a POSIX system would raise, before the operation is counted.
+    Failures are the OSErrors a POSIX system would raise, before the operation is counted; those of a sync, and of a
+    write that finds no more room, come within it.
     """
 
     __slots__ = ("_injector", "_machine", "_names", "_syncs", "_volume")
@@ -264,8 +269,11 @@ class SimFiles:
         self._names.find(path).mtime_ns = (mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000
 
     def space(self, path: str) -> SimulatedDiskSpace:
-        """Return how full the disk is: what its files take, and what its capacity leaves."""
+        """Return how full the disk is: what its files take, and what its capacity leaves. path: anything on it."""
         self._injector.pause(self._machine, "space")
+        current = self._names.current
+        if path not in current.directories and path not in current.names:
+            raise self._names.nothing_at(path)
         return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:

@@ -217,11 +217,7 @@ class FlawedMappedFile(SimMappedFile):
         end = at + len(data)
         if at >= 0 and end <= self._limit:
             self._injector.pause(self._machine, "pwrite")
-            if self._flaws.spoils_write(at, end):
-                self._injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
-                raise os_error(errno.EIO, self.path)
-            if not self._fill_holes(at, end):
-                raise self._volume.full(self.path)
+            self._volume.check_write(self.path, self._inode, at, end)
         written = super().pwrite(at, data)
         self._flaws.overwrite(at, at + written)
         return written
@@ -231,14 +227,5 @@ class FlawedMappedFile(SimMappedFile):
         self._injector.pause(self._machine, "page fault")
         if self._flaws.spoils(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
-        if not self._fill_holes(start, end):
+        if not self._volume.fill_holes(self._inode, start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.HOLE_WITHOUT_ROOM)
-
-    def _fill_holes(self, start: int, end: int) -> bool:
-        """Give blocks to the holes of [start, end), one by one; return False at the first there is none for."""
-        inode = self._inode
-        for page in self._flaws.holes_in(start, end):
-            if not self._volume.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
-                return False
-            self._flaws.holes.discard(page)
-        return True

@@ -217,7 +217,8 @@ class Inode:
         left = [write for write in self.pending if write[1] < size_bytes]
         rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
         rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
-        rest.synced_upto, rest.in_drive, rest.flaws = self.synced_upto, self.in_drive, self.flaws
+        rest.synced_upto, rest.in_drive = self.synced_upto, self.in_drive
+        rest.flaws = None if self.flaws is None else self.flaws.beginning(size_bytes)
         rest._wrote_at = self.written_at
         return rest
 
@@ -378,6 +379,13 @@ class Flaws:
         self._sector_bytes = sector_bytes
         self.bad_sectors: set[int] = set()
         self.holes: set[int] = set()
+
+    def beginning(self, size_bytes: int) -> "Flaws":
+        """Return those of a file that is cut to size_bytes: what happens to it is none of this one's business."""
+        rest = Flaws(self._page_bytes, self._sector_bytes)
+        rest.bad_sectors = {sector for sector in self.bad_sectors if sector * self._sector_bytes < size_bytes}
+        rest.holes = {page for page in self.holes if page * self._page_bytes < size_bytes}
+        return rest
 
     def hole_bytes(self, size_bytes: int) -> int:
         """Return how many bytes of a file of that size are holes."""

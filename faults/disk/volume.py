@@ -8,6 +8,7 @@ from ...sim.machine import Machine
 from ..kinds import FaultKind
 from .fault_injector import FaultInjector, os_error
 from .namespace import Namespace
+from .page_cache import Inode
 
 _UNLIMITED_BYTES = 1 << 40
 """What a disk without a capacity says it holds."""
@@ -86,6 +87,28 @@ class Volume:
             raise os_error(errno.ENOSPC, path)
         if not injector.faults.sparse:
             self.check_growth(path, more_bytes)
+
+    def check_write(self, path: str, inode: Inode, start: int, end: int) -> None:
+        """Raise OSError if flaws keep [start, end) of a file from being written through a descriptor.
+
+        EIO: a bad sector would be written in part. ENOSPC: no block is left for a hole.
+        """
+        if inode.flaws is None:
+            return
+        if inode.flaws.spoils_write(start, end):
+            self.injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
+            raise os_error(errno.EIO, path)
+        if not self.fill_holes(inode, start, end):
+            raise self.full(path)
+
+    def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
+        """Give blocks to a file's holes in [start, end), one by one; return False at the first there is none for."""
+        assert inode.flaws is not None, "a file without flaws has no holes"
+        for page in inode.flaws.holes_in(start, end):
+            if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
+                return False
+            inode.flaws.holes.discard(page)
+        return True
 
     def full(self, path: str) -> OSError:
         """Make the error for what there is no room for, and count it."""

@@ -15,6 +15,7 @@ from typing import Generic
 from ...sim.choices import Choices, Decision
 from ...sim.errors import LeakError, ReplayDivergedError
 from ...sim.guard import guard
+from ...sim.policies import Policy
 from ...sim.policies.random_walk import draw_policy
 from ...sim.process import NoEndInSight, cpu_limit
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
@@ -100,10 +101,18 @@ class RecordShrinker(Generic[Setup, Result]):
 
     def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:
         """Return the record that a candidate's run followed, None if it does not fail the same way."""
+        replayed = self._follow(record)
+        if replayed is None:
+            return None
+        self.operations.update(replayed.simulation.operations)
+        return replayed.record
+
+    def _follow(self, record: Record[Setup], policy: Policy | None = None) -> RecordReplay[Setup, Result] | None:
+        """Run a candidate; None if it does not fail the same way. policy: another schedule than the record's."""
         try:
             with cpu_limit(self._cpu_seconds_max):
-                replayed = replay(self._program, record, step_limit=self.step_limit)
-                if self._renumbers and not self._is_same(replayed):
+                replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
+                if self._renumbers and policy is None and not self._is_same(replayed):
                     moved = renumbered(record, replayed)
                     if moved != record:
                         replayed = replay(self._program, moved, step_limit=self.step_limit)
@@ -111,18 +120,15 @@ class RecordShrinker(Generic[Setup, Result]):
             raise
         except (Exception, NoEndInSight):  # the program cannot follow what an edit made: it shows nothing
             return None
-        if not self._is_same(replayed):
-            return None
-        self.operations.update(replayed.simulation.operations)
-        return replayed.record
+        return replayed if self._is_same(replayed) else None
 
     def fails_somehow(self, record: Record[Setup]) -> Record[Setup] | None:
         """Do as still_fails does; where it does not fail, try other schedules."""
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
-            replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
-            if self._is_same(replayed):
+            replayed = self._follow(record, policy)
+            if replayed is not None:
                 found, run = replayed.result, replayed.simulation
                 return record_of(self._program, record.setup, run, found).record
         return followed

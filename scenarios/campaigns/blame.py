@@ -14,6 +14,7 @@ from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
+from ...sim.errors import LeakError
 from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ..mutants.mutant import Mutant, composed
 from ..mutants.versions import VERSIONS
@@ -152,7 +153,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
 
 
 def _broken_with(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
-    """Return which records' runs break a promise in one way, or come to no end, with a mutant: by number."""
+    """Return which records' runs break a promise in one way, or come to no proper end, with a mutant: by number."""
     return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
 
 
@@ -160,7 +161,9 @@ def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
     try:
         with mutant.applied(), cpu_limit(CPU_SECONDS_MAX):
             outcome = replay(record).result
-    except NoEndInSight:
+    except LeakError:
+        raise
+    except (Exception, NoEndInSight):
         return True  # it is no run that holds, and nothing can be said against the bug
     return any(violation.signature == signature for violation in outcome.violations)
 

@@ -12,7 +12,7 @@ from struct import Struct
 
 from ...faults.disk.disk import Disk
 from ...store.config import FlushDiskType
-from ...store.formats.message import BLANK_MAGIC
+from ...store.formats.message import BLANK_MAGIC, HOST_V6_MASK
 from ...store.log.segment_queue import SegmentQueue
 from ...store.message_store import MessageStore
 from .allowances import sync_errors
@@ -168,7 +168,8 @@ def _unchecked(log: bytes) -> set[int]:
         if size_bytes <= 0:
             break
         if magic != BLANK_MAGIC:
-            offsets.update(range(at + 16, at + 20), range(at + 36, at + 84))
+            hosts_v6 = (int.from_bytes(log[at + 36 : at + 40], "big") & HOST_V6_MASK).bit_count()
+            offsets.update(range(at + 16, at + 20), range(at + 36, at + 84 + 12 * hosts_v6))
         at += size_bytes
     return offsets
 

@@ -72,6 +72,7 @@ class Broker(BrokerParts):
             self.topics.load()
             self.groups.load()
             self.offsets.load()
+            self.name_server.kv.load()
             if not self.is_slave:
                 self.offsets.clamp(self.store)  # a slave's are its master's, and its queues come after
         except (StoreError, OSError):
@@ -84,8 +85,8 @@ class Broker(BrokerParts):
         Raises OSError if the disk fails, or slaves cannot be listened for, ValueError if haHost is no host. Whatever it
         raises, the store is then shut down again.
         """
-        self.store.start()
         try:
+            self.store.start()
             if not self.is_slave:
                 self.topics.add_system_topics()
                 self.groups.add_system_groups()

@@ -112,6 +112,7 @@ _OWN_KEYS = {
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
 _FAST_FAILURE_KEY = "brokerFastFailureEnable"
 _TASKS_MAX = 1_024
+_DIGITS_MAX = 20  # of a setting: more of them take `int` long
 
 
 def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
@@ -151,6 +152,6 @@ def _number(others: Mapping[str, str], key: str, default: int, most: int) -> int
     text = others.get(key)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:20]) <= most:
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS_MAX or not 1 <= int(text) <= most:
         raise ConfigError(key, f"a number from 1 to {most}", text[:80])
     return int(text)

@@ -93,10 +93,10 @@ class LiveSettings:
             if changes:
                 self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
         if changes:
-            self.on_changed(frozenset((*store, *config)))
             kept = "until this process ends, for there is no broker.conf" if self.file is None else "from now on"
             said = ", ".join(f"{key}={text} (was {table.get(key, '')})" for key, text in changes.items())
             self.emit(f"settings changed by {who}, {kept}: {said}")
+            self.on_changed(frozenset((*store, *config)))
 
     def _checked(self, changes: Mapping[str, str], table: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return changed fields of both configs, which fit together. Raises SettingChangeError."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ..formats.delay_level import SCHEDULE_TOPIC
-from ..log.segment_queue import used_ratio
+from ..log.segment_queue import used_ratio_if_known
 from ..stats import LATENCY_BOUNDS_MS
 from .broker import Broker
 from .requests import BROKER_VERSION
@@ -97,7 +97,8 @@ def _latency(counts: list[int]) -> Metric:
 def _disks(broker: Broker) -> dict[str, float]:
     config, files = broker.own_store.config, broker.world.files
     paths = (*config.commit_log_directories, config.consume_queue_directory)
-    return {path: used_ratio(files.space(path)) for path in paths if files.status(path) is not None}
+    ratios = {path: used_ratio_if_known(files, path) for path in paths}
+    return {path: ratio for path, ratio in ratios.items() if ratio is not None}
 
 
 def _of_delivery(broker: Broker) -> Iterator[Metric]:
@@ -107,7 +108,7 @@ def _of_delivery(broker: Broker) -> Iterator[Metric]:
     yield _counter("messages_given_total", "Messages given to consumers.", stats.messages_transferred)
     yield _gauge("held_pulls", "Pulls that wait for messages.", broker.held_pulls.held_count)
     offsets = broker.own_store.schedule.offsets
-    delayed = {str(level): float(max(0, _delayed_end(broker, level) - at)) for level, at in offsets.items()}
+    delayed = {str(level): float(max(0, _delayed_end(broker, level) - at)) for level, at in list(offsets.items())}
     yield _by("delayed_messages", "Messages that wait for their time, by level.", Kind.GAUGE, "level", delayed)
 
 

@@ -54,6 +54,7 @@ class NameServerSettings:
 
     def change(self, wanted: Mapping[str, str]) -> None:
         """Change settings, all of them or none. Raises SettingChangeError."""
+        order_message_enable = self.order_message_enable
         for key, text in wanted.items():
             if key in self.table and text == self.table[key]:
                 continue
@@ -61,4 +62,5 @@ class NameServerSettings:
                 if key in self.table:
                     raise SettingFixedError(f"{key} cannot change while the name server runs")
                 raise SettingChangeError(f"{key} is no setting of a name server")
-            self.order_message_enable = boolean_of(key, text)
+            order_message_enable = boolean_of(key, text)
+        self.order_message_enable = order_message_enable

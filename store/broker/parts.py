@@ -25,6 +25,7 @@ from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
 from .housekeeping import DailyTotals, PutLatency, StoreWatch
 from .live_settings import LiveSettings
 from .long_polling import PullRequestHoldService
+from .operator_log import warning
 from .requests import RequestRefusedError, ResponseCode
 from .router import Channel
 from .statistics import BrokerStatistics
@@ -88,7 +89,11 @@ class BrokerParts:
         self.transactions.use(_transaction_config(self.config))
         self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms
         if "broker_permission" in names:
-            self.topics.touch()
+            try:
+                self.topics.touch()
+            except OSError as error:  # it counts all the same, and is in the broker.conf
+                text = f"name servers hear of brokerPermission with the next change of a topic, for now: {error}"
+                self.settings.emit(warning(text))
 
     @property
     def is_slave(self) -> bool:

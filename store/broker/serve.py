@@ -84,11 +84,6 @@ class ServedBroker:
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
             broker.access = self._access
             broker.load()
-            try:
-                broker.name_server.kv.load()
-            except BaseException:
-                broker.store.close()
-                raise
             broker.watch.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit

@@ -250,10 +250,10 @@ class TransactionalMessageCheckService(Service):
 
     def _give_up(self, half: HalfMessage) -> bool:
         """Move a half message out of the way; False if that has to be tried again."""
-        hit("half message given up")
         result = self._put(again(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and not result.status.is_final:
             return False
+        hit("half message given up")
         self._decisions.was_passed(half)
         self._decisions.was_given_up(half)
         return True

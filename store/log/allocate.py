@@ -150,10 +150,11 @@ class AllocateMappedFileService(Service):
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
         with self._lock:
             budget = self._budget()
+            known = self._requests.get(base_offset)
             request = self._register(base_offset, budget)
             if request is None:
                 return None
-            self._register(base_offset + self._queue.segment_bytes, budget - 1)
+            self._register(base_offset + self._queue.segment_bytes, budget - (request is not known))
         self.signal.notify()
         if request.segment is None and request.error is None:
             hit("put waits for segment")

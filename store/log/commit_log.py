@@ -28,7 +28,8 @@ from .segment_queue import SegmentQueue
 class CommitLog:
     """The log's write side and its look-up by physical offset.
 
-    Invariant: in the order of the log, store times never fall and each queue's offsets rise by one for each record.
+    Invariant: in the order of the log, store times never fall and each queue's offsets rise by one for each record. Of
+    what a slave takes from its master's log, that is the master's to keep.
     """
 
     def __init__(

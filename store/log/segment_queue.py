@@ -88,6 +88,14 @@ def used_ratio(space: DiskSpace) -> float:
     return -(-100 * space.used_bytes // all_bytes) / 100 if all_bytes else 1.0
 
 
+def used_ratio_if_known(files: Files, path: str) -> float | None:
+    """Return how full the disk of a directory is, None if the directory is not there or the disk does not say."""
+    try:
+        return used_ratio(files.space(path))
+    except OSError:
+        return None
+
+
 def directory_of(path: str) -> str:
     """Return the directory that a path's last name is in."""
     return path.rpartition("/")[0]

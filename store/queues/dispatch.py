@@ -372,12 +372,11 @@ class ArrivalNotifier:
         self._listeners: tuple[tuple[MessageArrivingListener, Awaits], ...] = ()
 
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
-        """Notify a listener of every message from now on; not on a slave, nor without long polling.
+        """Notify a listener of every message from now on; not on a slave, nor while long polling is switched off.
 
         awaits: asked once when many messages arrive in a queue together; the listener may be called for others as well.
         """
-        config = self._config
-        if config.broker_role is BrokerRole.SLAVE or not config.long_polling_enable:
+        if self._config.broker_role is BrokerRole.SLAVE:
             return
         if not self._listeners:
             self._on_arriving.append(self.notify)
@@ -393,10 +392,12 @@ class ArrivalNotifier:
 
     def awaits(self, topic: str, queue_id: int) -> bool:
         """Return whether any listener wants to know of messages in a topic's queue."""
-        return any(awaits(topic, queue_id) for _, awaits in self._listeners)
+        return self._config.long_polling_enable and any(awaits(topic, queue_id) for _, awaits in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:
         """Notify every listener of one record, in its own queue and in the others it names."""
+        if not self._config.long_polling_enable:
+            return
         properties = decode_properties(record.properties.decode(errors="surrogateescape"))
         arrival = MessageArrival(
             record.topic,

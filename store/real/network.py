@@ -237,8 +237,6 @@ class RealNetwork:
         for found in find_addresses(address):
             try:
                 return self._open(found, address, deadline)
-            except TimeoutError:
-                raise
             except OSError as error:
                 failure = error
         raise failure

@@ -26,7 +26,7 @@ from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
-from ..log.segment_queue import SegmentQueue, used_ratio
+from ..log.segment_queue import SegmentQueue, used_ratio_if_known
 from ..marks import hit
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
@@ -46,7 +46,6 @@ FIRST_CLEAN_MS = 60_000
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
 """Topics whose queues never begin again at 0: progress goes by their numbers, and ops name half messages by them."""
-_UNKNOWN = -1.0
 _PERCENT_MIN, _PERCENT_MAX = 10, 95
 
 
@@ -70,25 +69,24 @@ class DiskWatermark:
         self._queue_directory = config.consume_queue_directory
 
     def measure(self) -> Pressure:
-        """Measure once. A disk that does not say how full it is asks for what has expired, and for no more."""
+        """Measure once. A disk that does not say how full it is asks for what has expired, and for no more.
+
+        Nor does it take DISK_FULL back: that is for all of them to do.
+        """
         config = self._config
-        log_ratio = min(map(self._ratio, self._log_directories))
-        ratios = (log_ratio, self._ratio(self._queue_directory))
-        if max(ratios) > config.disk_space_warning_level_ratio:
+        of_log = [used_ratio_if_known(self._files, path) for path in self._log_directories]
+        of_queues = used_ratio_if_known(self._files, self._queue_directory)
+        is_known = of_queues is not None and None not in of_log
+        log_ratio = min((ratio for ratio in of_log if ratio is not None), default=0.0)
+        most = max(log_ratio, of_queues or 0.0)
+        if most > config.disk_space_warning_level_ratio:
             self._flags.refuse(Refusal.DISK_FULL)
-        elif max(ratios) <= config.disk_space_clean_forcibly_ratio:
+        elif is_known and most <= config.disk_space_clean_forcibly_ratio:
             self._flags.allow(Refusal.DISK_FULL)
         percent = min(max(config.disk_max_used_space_ratio, _PERCENT_MIN), _PERCENT_MAX)
         return Pressure(
-            delete=any(ratio < 0 or ratio > percent / 100 for ratio in ratios),
-            at_once=max(ratios) > config.disk_space_clean_forcibly_ratio,
+            delete=not is_known or most > percent / 100, at_once=most > config.disk_space_clean_forcibly_ratio
         )
-
-    def _ratio(self, path: str) -> float:
-        try:
-            return used_ratio(self._files.space(path))
-        except OSError:
-            return _UNKNOWN
 
 
 class CleanCommitLog:

@@ -87,14 +87,27 @@ def test_a_listener_that_raises_is_noted_and_stops_neither_dispatch_nor_the_othe
     in_store(body)
 
 
-@pytest.mark.parametrize("settings", [{"broker_role": BrokerRole.SLAVE}, {"long_polling_enable": False}])
-def test_a_slave_or_a_store_without_long_polling_tells_no_one(lab: Make, small: Make, settings: dict[str, Any]) -> None:
+def test_a_slave_tells_no_one(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
-        store = MessageStore(world, small(**settings))
+        store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
         store.on_arriving.append(lambda arrival: None)
         assert store.dispatch.on_arriving == []
 
     lab().run(body)
+
+
+def test_whether_a_store_tells_of_messages_can_change_while_it_runs(in_store: Callable[..., None]) -> None:
+    def body(world: World, store: MessageStore) -> None:
+        seen: list[int] = []
+        store.on_arriving.append(lambda arrival: seen.append(arrival.next_offset))
+        for number, is_on in enumerate((False, True, False)):
+            object.__setattr__(store.config, "long_polling_enable", is_on)
+            store.put_message(Message.of("T", b"x"))
+            world.tasks.sleep(1)
+            assert store.on_arriving.awaits("T", 0) is is_on
+            assert seen == [2][:number]
+
+    in_store(body)
 
 
 def test_dispatch_knows_of_listeners_only_while_there_are_any(in_store: Callable[..., None]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.errors import StoreLockedError, StoreNotReadableError
+from tornlog.store.errors import CorruptFileError, StoreLockedError, StoreNotReadableError
 from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
@@ -423,6 +423,17 @@ def test_a_directory_in_use_is_refused_and_its_user_goes_on(config: StoreConfig,
     with pytest.raises(StoreLockedError, match="lock"):
         other.load()
     assert put(store, Message.of("T", b"x")) == 1
+
+
+def test_a_store_that_cannot_be_loaded_lets_the_directory_go(config: StoreConfig, started: Start) -> None:
+    stray = Path(config.commit_log_directories[0]) / "notes.txt"
+    stray.parent.mkdir(parents=True)
+    stray.write_text("remember the milk")
+    with pytest.raises(CorruptFileError, match="notes"):
+        MessageStore(real_world(), config).load()
+    stray.unlink()
+
+    assert started(config).put_message(Message.of("T", b"m")).is_stored
 
 
 def test_the_marker_of_a_running_store_is_gone_after_a_clean_stop(config: StoreConfig, store: MessageStore) -> None:

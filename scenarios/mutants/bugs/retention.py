@@ -65,21 +65,16 @@ CLEAN_PASS_NEVER_REPEATED = Mutant(
 
 # puts-return-late-after-full: puts that were refused for want of room return when the disk is as empty as retention
 # wants to have it, and not when there is room again.
+_original_measure = DiskWatermark.measure
+
+
 def _measure_below_used_ratio(self: DiskWatermark) -> Pressure:
-    config = self._config
-    log_ratio = min(map(self._ratio, self._log_directories))
-    ratios = (log_ratio, self._ratio(self._queue_directory))
-    percent = min(max(config.disk_max_used_space_ratio, 10), 95)
-    if max(ratios) > config.disk_space_warning_level_ratio:
+    was_full = self._flags.bits & Refusal.DISK_FULL
+    pressure = _original_measure(self)
+    if was_full and pressure.delete and not self._flags.bits & Refusal.DISK_FULL:
+        bit()
         self._flags.refuse(Refusal.DISK_FULL)
-    elif max(ratios) <= percent / 100:
-        self._flags.allow(Refusal.DISK_FULL)
-    elif max(ratios) <= config.disk_space_clean_forcibly_ratio:
-        bit(not self._flags.is_writeable)
-    return Pressure(
-        delete=any(ratio < 0 or ratio > percent / 100 for ratio in ratios),
-        at_once=max(ratios) > config.disk_space_clean_forcibly_ratio,
-    )
+    return pressure
 
 
 PUTS_RETURN_LATE_AFTER_FULL = Mutant(

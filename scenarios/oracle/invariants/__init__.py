@@ -35,7 +35,7 @@ INVARIANTS: dict[str, str] = {
     "CQ-VALID": "every entry points at a record of its queue, with the right size and tag",
     "QOFF": "queue offsets are unique, gapless and as answered",
     "IDX": "the index leads to every key of every record, once, and look-ups find exactly what has the key",
-    "POS": "flushed <= committed <= wrote <= size; flushed is durable, committed is in the page cache, a cut lasts",
+    "POS": "flushed <= readable <= committed <= wrote <= size; flushed is durable, committed cached, a cut lasts",
     "CKPT": "the checkpoint never claims more than is durable",
     "STATUS": "every answer is truthful at the moment it is given",
     "ISO": "a second instance on the same directory is refused, and changes nothing",

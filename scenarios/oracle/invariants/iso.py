@@ -12,7 +12,7 @@ from ....store.message_store import MessageStore
 from ....store.world import Files
 from ..evidence import Violation, tried
 
-_CHANGES_FILES = ("write", "rename", "unlink", "remove_directory")
+_CHANGES_FILES = ("write", "rename", "unlink", "remove_directory", "set_mtime_ms")
 _CHANGES_BYTES = ("store", "pwrite")
 
 
@@ -62,6 +62,12 @@ class NotingFiles(NotingProxy):
 
     def __init__(self, files: Files) -> None:
         super().__init__(files, _CHANGES_FILES, [])
+
+    def make_directories(self, path: str) -> None:
+        """Make a directory; a change, unless it is there."""
+        if self._inner.status(path) is None:
+            self.changes.append(f"make_directories {path}")
+        self._inner.make_directories(path)
 
     def map(self, path: str, size_bytes: int) -> Any:
         """Map a file; to create or extend it is a change."""

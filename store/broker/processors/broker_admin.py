@@ -179,10 +179,10 @@ def _earliest_ms(parts: BrokerParts) -> int:
 
 
 def _capacity(parts: BrokerParts) -> dict[str, str]:
-    """Return how much room the log's disk has in all and left, in words, if the directory is there."""
-    files, path = parts.world.files, parts.own_store.config.commit_log_directories[0]
-    if files.status(path) is None:
+    """Return how much room the log's disk has in all and left, in words, if the directory is there and it says so."""
+    try:
+        space = parts.world.files.space(parts.own_store.config.commit_log_directories[0])
+    except OSError:
         return {}
-    space = files.space(path)
     total, free = (space.used_bytes + space.usable_bytes) / (1 << 30), space.usable_bytes / (1 << 30)
     return {"commitLogDirCapacity": f"Total : {total:.1f} GiB, Free : {free:.1f} GiB."}

@@ -108,6 +108,52 @@ def test_a_write_that_covers_it_in_part_would_have_to_read_it(at: int, size_byte
     assert b"x" not in rig.disk.content("/a")
 
 
+def test_a_descriptor_makes_a_bad_sector_good_by_overwriting_it_whole_and_cannot_write_it_in_part() -> None:
+    rig = FlawedRig(BAD)
+    file = rig.files.open("/a")
+    with pytest.raises(OSError, match="Input/output"):
+        file.write(BAD.start + 1, b"x" * SECTOR)
+    assert rig.disk.bad_sectors == [BAD]
+    file.write(BAD.start, b"x" * SECTOR)
+
+    assert file.read(BAD.start, SECTOR) == b"x" * SECTOR
+    assert rig.disk.bad_sectors == []
+    assert rig.disk.injected == {FaultKind.LATENT_SECTOR_ERROR: 1}
+
+
+def test_a_hole_that_no_block_is_left_for_is_a_full_disk_to_a_descriptor() -> None:
+    rig = FlawedRig(image=Image({}, ()), sparse=True, capacity=2 * PAGE)
+    rig.files.map("/sparse", 4 * PAGE)
+    file = rig.files.open("/sparse")
+    file.write(0, b"x" * 2 * PAGE)
+    with pytest.raises(OSError, match="No space"):
+        file.write(2 * PAGE, b"x")
+
+    assert rig.disk.content("/sparse").count(b"x") == 2 * PAGE
+
+
+def test_what_is_cut_off_a_file_takes_its_flaws_along() -> None:
+    at_the_end = DamagedRange("/a", 2 * PAGE, 2 * PAGE + SECTOR, FaultKind.LATENT_SECTOR_ERROR)
+    rig = FlawedRig(BAD, at_the_end)
+    file = rig.files.open("/a")
+    before = rig.disk._names.current.files[0]
+    file.truncate(2 * PAGE)
+    assert rig.disk.bad_sectors == [BAD]
+    file.write(BAD.start, b"x" * SECTOR)
+
+    assert rig.disk.bad_sectors == []
+    assert before.flaws is not None
+    assert before.flaws.ranges("/a", 3 * PAGE) == [BAD, at_the_end], "a crash may bring the uncut file back"
+
+
+def test_a_file_with_holes_can_be_cut() -> None:
+    rig = FlawedRig(image=Image({}, ()), sparse=True)
+    rig.files.map("/sparse", 4 * PAGE).store(0, b"x" * PAGE)
+    rig.files.open("/sparse").truncate(2 * PAGE)
+
+    assert rig.files.space("/").used_bytes == PAGE
+
+
 def test_a_write_beside_the_bad_sector_leaves_it_bad() -> None:
     rig = FlawedRig(BAD)
     rig.files.map("/a", 3 * PAGE).pwrite(BAD.end, b"x" * 100)

@@ -59,7 +59,25 @@ def test_groups_and_offsets_outlive_a_clean_stop_and_offsets_never_lead_beyond_t
     lab(first.switch_off()).run(next_life)
 
 
-@pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json", "consumerOffset.json"])
+def test_keys_and_values_outlive_a_stop_and_the_first_one_set_keeps_the_others(lab: Make, small: Make) -> None:
+    first = lab()
+
+    def one_life(world: World) -> None:
+        broker = begun(world, small())
+        broker.name_server.kv.put("ORDER_TOPIC_CONFIG", "Orders", "broker-a:4")
+        assert broker.shutdown()
+
+    def next_life(world: World) -> None:
+        broker = begun(world, small())
+        broker.name_server.kv.put("ORDER_TOPIC_CONFIG", "Bills", "broker-a:2")
+        assert broker.name_server.kv.namespace("ORDER_TOPIC_CONFIG") == {"Orders": "broker-a:4", "Bills": "broker-a:2"}
+        assert broker.shutdown()
+
+    first.run(one_life)
+    lab(first.switch_off()).run(next_life)
+
+
+@pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "kvConfig.json"])
 def test_a_broker_that_cannot_read_its_tables_lets_the_directory_go(lab: Make, small: Make, file: str) -> None:
     damaged = FileImage(b"{", 0)
     path = f"/store/config/{file}"
@@ -75,14 +93,16 @@ def test_a_broker_that_cannot_read_its_tables_lets_the_directory_go(lab: Make, s
     lab(image).run(life)
 
 
-@pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json"])
-def test_a_broker_that_cannot_begin_lets_the_directory_go(lab: Make, small: Make, file: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "file"), [("sync", "topics.json"), ("sync", "subscriptionGroup.json"), ("write", "abort")]
+)
+def test_a_broker_that_cannot_begin_lets_the_directory_go(lab: Make, small: Make, call: str, file: str) -> None:
     bench = lab()
 
     def life(world: World) -> None:
         broker = Broker(world, small(), BrokerConfig())
         broker.load()
-        bench.failures.plan("sync", file)
+        bench.failures.plan(call, file)
         with pytest.raises(OSError, match="Input/output"):
             broker.start()
         assert world.files.status("/store/abort") is None

@@ -51,6 +51,11 @@ def test_a_value_that_is_no_limit_is_an_error_that_names_its_key(text: str) -> N
         server_limits_of({"waitTimeMillsInPullQueue": text})
 
 
+def test_zeros_in_front_make_no_number_smaller() -> None:
+    with pytest.raises(ConfigError, match="sendMessageThreadPoolNums"):
+        server_limits_of({"sendMessageThreadPoolNums": "0" * 17 + "199999"})
+
+
 def test_the_servers_own_keys_are_known_to_a_file() -> None:
     conf = read_broker_conf("serverHeldBytesMax=1048576\nserverFrameTimeoutMillis=1000\n", "/store")
 

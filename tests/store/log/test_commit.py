@@ -512,6 +512,20 @@ def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(l
     lab().run(body)
 
 
+def test_the_last_buffer_is_for_a_segment_ahead_too(lab: Make, small: Make) -> None:
+    config = pooled(small, transient_store_pool_size=3, fast_fail_if_no_buffer_in_store_pool=True)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        for _ in range(3):  # the third is the first of the second segment, which has been made ahead
+            assert store.put_message(Message.of("T", BODY)).status is OK
+            world.tasks.sleep(10)
+        assert len(world.files.list_directory("/store/commitlog")) == 3
+        assert store.shutdown()
+
+    lab().run(body)
+
+
 # One log, however it was written
 
 

@@ -79,6 +79,22 @@ def test_of_several_disks_of_the_log_the_one_with_the_most_room_counts(flags: Ru
     assert flags.bits == Refusal.DISK_FULL
 
 
+def test_a_disk_of_the_log_that_does_not_say_hides_no_other_that_is_full(flags: RunningFlags) -> None:
+    disks = Disks(one=-1, two=990, consumequeue=10)
+
+    assert watermark(disks, flags, store_path_commit_log="/one,/two").measure() == (True, True)
+    assert flags.bits == Refusal.DISK_FULL
+
+
+def test_refusal_lasts_while_a_disk_does_not_say(flags: RunningFlags) -> None:
+    disks = Disks(commitlog=950, consumequeue=10)
+    mark = watermark(disks, flags)
+    for log, queues, bits in ((950, 10, 16), (-1, -1, 16), (10, -1, 16), (-1, 10, 16), (10, 10, 0)):
+        disks.used = {"commitlog": log, "consumequeue": queues}
+        mark.measure()
+        assert flags.bits == bits, (log, queues)
+
+
 def test_refusal_ends_below_the_next_mark_and_leaves_other_reasons_alone(flags: RunningFlags) -> None:
     disks = Disks(commitlog=950, consumequeue=10)
     mark = watermark(disks, flags)

@@ -1,5 +1,6 @@
 """REP, check by check, on stores that were never near a network."""
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from tornlog.scenarios.oracle.invariants import quiescence, rep
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.oracle.replicas import MasterHistory, Replicas, ReportedRange, log_bytes
+from tornlog.scenarios.oracle.replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.message import encode_blank
 from tornlog.store.formats.replication import FrameHeader
@@ -124,6 +125,20 @@ def test_nobody_has_to_stand_behind_what_did_not_wait(stores: Stores) -> None:
     put = entry(stores.results[4], wait=False)
 
     assert not rep.check_answer(stores.master, stores.history, Replicas(), put, stores.results[4])
+
+
+@pytest.mark.parametrize(("born", "store", "size_bytes"), [(4, 4, 8), (16, 4, 20), (4, 16, 20), (16, 16, 32)])
+def test_hosts_and_times_that_a_crash_has_left_as_zeros_are_no_other_bytes(
+    born: int, store: int, size_bytes: int
+) -> None:
+    flags = (0x10 if born > 4 else 0) | (0x20 if store > 4 else 0)
+    fixed = 84 + size_bytes - 8
+    log = struct.pack(">iiiii", fixed, 0x0DAA320A7 - (1 << 32), 1, 1, 1) + b"\x02" * 16
+    log += struct.pack(">i", flags) + b"\x03" * (fixed - 40)
+    torn = log[:36] + bytes(fixed - 36)
+
+    assert common_bytes(log, 0, torn) == fixed
+    assert common_bytes(log + b"\x04", 0, torn + b"\0") == fixed
 
 
 def test_a_prefix_is_one_and_anything_else_is_found_where_it_differs(stores: Stores) -> None:

@@ -68,6 +68,24 @@ def test_a_change_of_what_the_broker_permits_is_another_version_of_its_topics(li
     live(body)
 
 
+def test_what_the_broker_permits_counts_though_another_version_of_its_topics_cannot_be_written(
+    live: Live, lab: Live
+) -> None:
+    made = lab()
+
+    def body(bench: Any) -> None:
+        client, said = bench.client(), []
+        bench.broker.settings.emit = lambda line: said.append(str(line))
+        made.failures.plan("sync", "topics.json")
+        assert change(client, "brokerPermission=4").code == ResponseCode.SUCCESS
+        assert shown(client)["brokerPermission"] == "4"
+        assert len(said) == 2
+        assert "brokerPermission=4 (was 6)" in said[0]
+        assert "Input/output error" in said[1]
+
+    live(body, made)
+
+
 @pytest.mark.parametrize(
     ("text", "code", "remark"),
     [

@@ -245,6 +245,8 @@ def test_settings_of_the_name_server_are_shown_and_what_cannot_change_is_refused
         bad = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=perhaps")
         assert "orderMessageEnable: expected true or false" in bad.remark
         assert "is no setting" in client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"noSuchKey=1").remark
+        client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true\nnoSuchKey=1")
+        assert "orderMessageEnable=false\n" in client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
 
     live(body)
 
