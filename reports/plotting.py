@@ -138,7 +138,7 @@ _LEAST_US = 1
 
 
 def put_latency_figure(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw rows of `reports.analysis.put_latency`, at least one."""
+    """Draw rows of put latency, as `pipeline.analysis` has them, at least one."""
     disks = sorted({row["disk"] for row in rows})
     producers = sorted({row["producers"] for row in rows})
     colours = dict(zip(producers, steps(len(producers)), strict=True))

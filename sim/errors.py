@@ -1,6 +1,7 @@
 """Errors that end a simulated run.
 
 MachineDied                   the machine is off; a BaseException, so that no service survives it by accident
+InjectedError                 raised in a task on purpose, for its run to judge; no SimError, as it ends no run
 SimError                      anything the kernel reports of a run
   TaskFailedError             a task of a living machine ended with an exception
   LivenessError               the run no longer gets anywhere; lists every task and what it waits for

@@ -187,8 +187,8 @@ class Kernel:
         machine = self._machines[name] = Machine(self, name)
         return machine
 
-    def run(self, machine: Machine, body: Callable[[], T], *, name: str = "main", time_limit_ns: int) -> T:
-        """Run body as a task of machine, and everything else, until it returns; return its value.
+    def run(self, machine: Machine, body: Callable[[], T], *, time_limit_ns: int) -> T:
+        """Run body as the main task of machine, and everything else, until it returns; return its value.
 
         The machine is off afterwards: tasks it still had are named in `machine.leftover_tasks` and unwound.
         Tasks of other machines stay as they are and go on in the next run. time_limit_ns counts from now.
@@ -203,7 +203,7 @@ class Kernel:
         self._hub = getcurrent()
         self._adopt_tasks(self._hub)
         try:
-            main = self.spawn(machine, name, body)
+            main = self.spawn(machine, "main", body)
             self._drive(main)
             machine.leftover_tasks = [task.name for task in machine.live_tasks.values()]
             self._unwind(machine)

@@ -1,6 +1,6 @@
 """Store settings, under RocketMQ's names in Python's spelling, with RocketMQ's defaults and units.
 
-Each field knows its RocketMQ key and its range; `broker_conf` reads and names them by key, `config_meanings` says what
+Each field knows its RocketMQ key and its range; `broker_conf` reads and names them by key, `describe_config` says what
 each means. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.
 """
 
@@ -74,7 +74,7 @@ class _Below:
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Settings of one store directory. What each means: `config_meanings`."""
+    """Settings of one store directory. What each means: `describe_config`."""
 
     store_path_root_dir: str = field(metadata={"key": Key("storePathRootDir", 0, 0, False)})
 

@@ -25,6 +25,7 @@ from ...sim.choices import Stream
 from ..kinds import FaultKind
 from .content import Content, SparseBytes
 
+_SECTOR_BYTES, _PAGE_BYTES = 512, 4096
 _ANYWHERE_CHANCE = 0.25  # else where there is something to lose; zeros behind what was written rot as well
 
 
@@ -144,15 +145,7 @@ class RotPlan:
         return self != RotPlan()
 
 
-def rot(
-    image: Image,
-    stream: Stream,
-    plan: RotPlan,
-    injected: Counter[str],
-    *,
-    sector_bytes: int = 512,
-    page_bytes: int = 4096,
-) -> tuple[Image, list[DamagedRange]]:
+def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> tuple[Image, list[DamagedRange]]:
     """Return what time has made of an image, and where it did so; the image itself if it did nothing.
 
     injected counts what changed a byte; a sector that cannot be read is counted by who tries. Damages of that kind are
@@ -165,7 +158,7 @@ def rot(
     for path, file in image.files.items():
         plain = file.content
         content = bytearray(plain)
-        rotting = _Rotting(path, content, stream.within(path), injected, sector_bytes, page_bytes)
+        rotting = _Rotting(path, content, stream.within(path), injected)
         rotting.suffer(plan)
         if rotting.content != plain:
             files[path] = FileImage(bytes(rotting.content), file.mtime_ms)
@@ -181,8 +174,6 @@ class _Rotting:
     content: bytearray
     _stream: Stream
     _injected: Counter[str]
-    _sector_bytes: int
-    _page_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
 
     def suffer(self, plan: RotPlan) -> None:
@@ -191,13 +182,13 @@ class _Rotting:
             return
         chance = self._stream.chance
         if chance(plan.bit_rot_chance, FaultKind.BIT_ROT):
-            start, end = self._place(self._sector_bytes, f"sector of {FaultKind.BIT_ROT}")
+            start, end = self._place(_SECTOR_BYTES, f"sector of {FaultKind.BIT_ROT}")
             bit = self._stream.below((end - start) * 8, f"bit of {FaultKind.BIT_ROT}")
             self.content[start + bit // 8] ^= 1 << bit % 8
             self._note(start, end, FaultKind.BIT_ROT)
             self._injected[FaultKind.BIT_ROT] += 1
         if chance(plan.zeroed_sector_chance, FaultKind.ZEROED_SECTOR):
-            start, end = self._place(self._sector_bytes, FaultKind.ZEROED_SECTOR)
+            start, end = self._place(_SECTOR_BYTES, FaultKind.ZEROED_SECTOR)
             if any(self.content[start:end]):
                 self.content[start:end] = bytes(end - start)
                 self._note(start, end, FaultKind.ZEROED_SECTOR)
@@ -205,12 +196,12 @@ class _Rotting:
         if chance(plan.swapped_pages_chance, FaultKind.SWAPPED_PAGES):
             self._swap()
         if chance(plan.latent_sector_error_chance, FaultKind.LATENT_SECTOR_ERROR):
-            start, end = self._place(self._sector_bytes, FaultKind.LATENT_SECTOR_ERROR)
+            start, end = self._place(_SECTOR_BYTES, FaultKind.LATENT_SECTOR_ERROR)
             self._note(start, end, FaultKind.LATENT_SECTOR_ERROR)
 
     def _swap(self) -> None:
         """Let two whole pages change places; a last page that is not whole stays where it is."""
-        page_bytes = self._page_bytes
+        page_bytes = _PAGE_BYTES
         whole = len(self.content) // page_bytes
         if whole < 2:
             return

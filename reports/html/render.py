@@ -113,7 +113,7 @@ def detection_picture(seeds: Sequence[int], mutants: int) -> Picture:
 
 
 def latency_picture(rows: Sequence[Row]) -> Picture:
-    """Draw latencies of puts; rows: as `reports.analysis.put_latency` has them."""
+    """Draw latencies of puts; rows: as `pipeline.analysis` has them."""
 
     def draw() -> str:
         from ..plotting import inline_svg, put_latency_figure

@@ -66,7 +66,7 @@ class MutationResults:
 
 @dataclass(frozen=True, slots=True)
 class SweepResults:
-    """What one sweep came to, or several that were analysed together; tables are those of `reports.analysis`."""
+    """What one sweep came to, or several that were analysed together; tables are those of `pipeline.analysis`."""
 
     command_name: str
     """Of the command: sweep, or analyze."""

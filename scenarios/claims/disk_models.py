@@ -1,7 +1,7 @@
 """Disk models: what crashes of each kind of disk leave, and what else goes wrong on them.
 
 A scenario names the disks it may run on, and every seed draws one. What is still promised on it is one table, in
-`scenarios.oracle.guarantee_table`.
+`scenarios.oracle.guarantees`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -16,19 +16,18 @@ from typing import NamedTuple
 
 from ...sim.disturbances import SetBack
 from ...store.formats.delay_level import SCHEDULE_TOPIC
-from ...store.formats.properties import decode_properties
 from ..claims.machine import CONFIG
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
-from .reader import LogRecord
+from .reader import LogRecord, properties_of
 from .transactions import Transactions
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-CHECKED_TOO_OFTEN_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-TRANSACTION_TOPICS = (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC)
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
 """Topics in which a transactional message is before it is decided, or instead."""
-BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, CHECKED_TOO_OFTEN_TOPIC)
+BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
 """Topics in which the store puts records of its own."""
 
 LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
@@ -263,14 +262,14 @@ class Ledger:
 
     def named_by(self, record: LogRecord) -> PutEntry | None:
         """Return the put that a changed or carried-on record names, if it still has all of its properties."""
-        found = decode_properties(record.properties.decode(errors="surrogateescape"))
+        found = properties_of(record.properties)
         put = self.by_name.get(found.get("KEYS", "").lstrip(" ").partition(" ")[0])
         if put is None:
             return None
         goes_to = (put.topic, str(put.queue_id)) if put.detour is not None else (None, None)
         if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
             return None
-        asked = decode_properties(put.properties.decode())
+        asked = properties_of(put.properties)
         if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
             asked["WAIT"] = "false"  # a message that waits is stored with what a broker had taken out of it
         kept = {name: value for name, value in found.items() if name not in _ADDED}

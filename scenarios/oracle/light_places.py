@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ...store.formats.delay_level import SCHEDULE_TOPIC
-from ...store.formats.properties import decode_properties
 from .ledger import LIGHT_OFFSETS, TRANSACTION_TOPICS
+from .reader import properties_of
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
@@ -53,7 +53,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
     """
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
-    found = decode_properties(record.properties.decode(errors="surrogateescape"))
+    found = properties_of(record.properties)
     names, offsets = found.get("INNER_MULTI_DISPATCH", "").split(","), found.get(LIGHT_OFFSETS, "").split(",")
     if not all(offset.isascii() and offset.isdecimal() for offset in offsets):
         return _NOWHERE

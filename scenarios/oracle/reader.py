@@ -287,6 +287,12 @@ def property_of(properties: bytes, name: bytes) -> bytes:
     return value
 
 
+def properties_of(raw: bytes) -> dict[str, str]:
+    """Return all properties that have a name and a value. Of equal names the last counts."""
+    pieces = (piece.partition("\1") for piece in raw.decode(errors="surrogateescape").split("\2"))
+    return {name: value for name, _, value in pieces if name and value}
+
+
 def keys_of(properties: bytes) -> list[bytes]:
     """Return the keys of a message in the order in which the index has them."""
     if b"KEY" not in properties:

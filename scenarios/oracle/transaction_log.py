@@ -5,8 +5,8 @@ Nothing here is taken from the store's own reading of these records.
 
 from dataclasses import dataclass, field
 
-from ...store.formats.properties import decode_properties
-from .ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, OP_TOPIC, PUT_BACK, Ledger
+from .ledger import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, PUT_BACK, Ledger
+from .reader import properties_of
 from .recovered import FoundRecord, RecoveredStore
 from .transactions import FoundTransaction
 
@@ -28,7 +28,7 @@ class TransactionLog:
             topic = found.record.topic
             if topic == OP_TOPIC:
                 log._add_op(found, has_front=store.min_offset == 0)
-            elif topic in (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC):
+            elif topic in (HALF_TOPIC, GIVEN_UP_TOPIC):
                 log._add_waiting(ledger, found)
             else:
                 put = ledger.copied_by(found.record)
@@ -55,11 +55,11 @@ class TransactionLog:
             self.strays.append((found, "a half message that nobody prepared"))
             return
         transaction = self.by_name[put.name]
-        if record.topic == CHECKED_TOO_OFTEN_TOPIC:
+        if record.topic == GIVEN_UP_TOPIC:
             transaction.given_up.append(found)
             return
         self._halves[record.queue_offset] = transaction
-        first = decode_properties(record.properties.decode(errors="surrogateescape")).get(PUT_BACK)
+        first = properties_of(record.properties).get(PUT_BACK)
         if first is None:
             transaction.half = found
             return

@@ -20,7 +20,7 @@ from ..oracle import allowances
 from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation
 from ..oracle.invariants import status
-from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, Ledger
+from ..oracle.ledger import GIVEN_UP_TOPIC, Ledger
 
 _HOUR_MS = 3_600_000
 _ROUNDS_MAX = 4
@@ -166,9 +166,9 @@ def resume_all(store: MessageStore, transactions: TransactionalMessageService) -
 
 def _given_up(store: MessageStore) -> Iterator[int]:
     """Yield where in the log the half messages are that were given up, as far as anybody can see them."""
-    begin = max(store.get_min_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, QUEUE_ID), 0)
-    end = store.get_max_offset_in_queue(CHECKED_TOO_OFTEN_TOPIC, QUEUE_ID)
-    places = pull_from(store, CHECKED_TOO_OFTEN_TOPIC, begin, end)
+    begin = max(store.get_min_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID), 0)
+    end = store.get_max_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID)
+    places = pull_from(store, GIVEN_UP_TOPIC, begin, end)
     yield from (record.physical_offset for _, record in places if record is not None)
 
 

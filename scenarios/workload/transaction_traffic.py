@@ -26,7 +26,7 @@ from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import live, quiescence, status, tx
 from ..oracle.invariants.quiescence import Cursor
-from ..oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, Ledger
+from ..oracle.ledger import GIVEN_UP_TOPIC, HALF_TOPIC, Ledger
 from ..oracle.put_entry import PutEntry
 from ..oracle.recovered import read_store
 from ..oracle.transactions import GROUP, Behaviour, Transaction, TransactionDecision
@@ -62,7 +62,7 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 def fits(put: PutEntry, plan: Plan) -> bool:
     """Return whether a segment can hold all that may become of a half message, which is given up or committed."""
-    longer_topic = max(len(CHECKED_TOO_OFTEN_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
+    longer_topic = max(len(GIVEN_UP_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
 

@@ -9,7 +9,7 @@ whatever the wall clock says.
 from ..marks import hit
 from ..world import Clock
 
-_NS_PER_MS = 2 * 1_000_000  # of a time that the wall clock has to catch up with
+_NS_PER_CAUGHT_UP_MS = 2 * 1_000_000  # of a time that the wall clock has to catch up with: it goes at half the pace
 _LONG_MAX = (1 << 63) - 1  # what a record can hold
 
 
@@ -41,4 +41,4 @@ class LogTime:
 
     def _least_ms(self, now_ns: int) -> int:
         since_ms, since_ns = self._since
-        return min(since_ms + (now_ns - since_ns) // _NS_PER_MS, _LONG_MAX)
+        return min(since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS, _LONG_MAX)

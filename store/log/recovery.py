@@ -14,7 +14,7 @@ from ..errors import CorruptFileError
 from ..formats.columns import NEVER_MS, Core, PlainRecords
 from ..formats.delay_level import entry_tags_code
 from ..formats.index_key import MAYBE_KEYED
-from ..formats.message import BLANK_BYTES, TRANSACTION_MASK
+from ..formats.message import BLANK_BYTES, QUEUE_OFFSET_AT, TRANSACTION_MASK
 from ..formats.scan import ScannedRecord, behind_damage, scan_records
 from ..index.index_recovery import IndexRecovery
 from ..marks import hit
@@ -36,7 +36,6 @@ from .segment import Segment
 from .segment_queue import SegmentQueue
 
 _NOWHERE = 1 << 63
-_QUEUE_OFFSET_AT = 20
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
 """How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
 
@@ -350,7 +349,7 @@ class Recovery:
     def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:
         segment = self._log.find(physical_offset)
         assert segment is not None, physical_offset
-        at = physical_offset - segment.base_offset + _QUEUE_OFFSET_AT
+        at = physical_offset - segment.base_offset + QUEUE_OFFSET_AT
         self._report.findings.append(CorruptFileError(segment.file.path, at, "queueOffset", expected, found))
 
     # -- cutting -----------------------------------------------------------------------------------

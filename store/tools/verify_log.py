@@ -9,6 +9,7 @@ Needs memory for what is wrong, for records that are not settled, and for where 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ..formats.message import QUEUE_OFFSET_AT
 from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET
 from .spread import PartSpread
 from .verify_index import IndexFinding
@@ -16,8 +17,6 @@ from .verify_keys import KeyFindings
 from .verify_ranges import LogPart, RangeFacts, RangeJudgement
 from .verify_settling import QueuedRecords, QueueKey, QueueRun, SettledSpan, add_span
 from .violation import DirectoryPromise, DirectoryViolation, Findings
-
-_QUEUE_OFFSET_AT = 20
 
 
 @dataclass(slots=True)
@@ -129,7 +128,7 @@ class LogVerifier:
             if is_light:
                 name = f"{PROPERTY_INNER_MULTI_QUEUE_OFFSET} for {topic}"
             else:
-                at += _QUEUE_OFFSET_AT
+                at += QUEUE_OFFSET_AT
             self._findings.violated(DirectoryPromise.QOFF, log_range.path, at, name, expected, number)
 
     def finish(self) -> LogFacts:

@@ -152,7 +152,7 @@ def sweep_at(place: str) -> Sweep:
 
 
 def rows_of(spark: SparkSession, sweeps: list[Sweep], *, once_a_code: bool = False) -> DataFrame:
-    """Return the rows of sweeps, with the columns of `reports.sweep.rows`. There is at least one sweep.
+    """Return the rows of sweeps, with the columns of `sweep.rows`. There is at least one sweep.
 
     once_a_code: a run is there once for each code that ran it, and not once.
     """

@@ -1,6 +1,6 @@
 """The source `rocketmq`, as Spark takes it in: `spark.read.format("rocketmq").option(…).load(directory)`.
 
-Sessions of reports.spark have it; others register it: `spark.dataSource.register(RocketMQSource)`.
+Sessions of `pipeline.spark` have it; others register it: `spark.dataSource.register(RocketMQSource)`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Sums of a sweep without Spark, read piece by piece, so that memory does not grow with the rows.
 
-Pass rates, latencies and detections have the columns that `reports.analysis` gives them, and the same figures.
+Pass rates, latencies and detections have the columns that `pipeline.analysis` gives them, and the same figures.
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ class SweepSums:
         self._add_puts(rows.filter(pc.is_null(rows["mutant"])))
 
     def pass_rates(self) -> list[Row]:
-        """Return rows as `reports.analysis.pass_rates` describes them, in that order."""
+        """Return rows as `pipeline.analysis` describes them, in that order."""
         return [
             {
                 **dict(zip(_RUN, run, strict=True)),
@@ -81,7 +81,7 @@ class SweepSums:
         ]
 
     def put_latency(self) -> list[Row]:
-        """Return rows as `reports.analysis.put_latency` describes them, in that order."""
+        """Return rows as `pipeline.analysis` describes them, in that order."""
         return [
             dict(zip(_PUT, put, strict=True)) | {"puts": puts.total(), **nearest_ranks(puts), "max_us": max(puts)}
             for put, puts in sorted(self._puts.items())
@@ -107,7 +107,7 @@ def summed(table: Table) -> SweepSums:
 
 
 def detections(table: Table, mutant: str) -> list[Row]:
-    """Return rows as `reports.analysis.detection` describes them, of the one mutant that a sweep had in."""
+    """Return rows as `pipeline.analysis` describes them, of the one mutant that a sweep had in."""
     rows = table.read(["scenario", "seed", "outcome", "invariant", "wall_seconds"])
     found = []
     for scenario in pc.unique(rows["scenario"]).to_pylist():

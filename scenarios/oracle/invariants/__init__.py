@@ -3,8 +3,9 @@
 CHECKERS judge a store after each recovery. `pos`, `status` and the checkpoint's in `side_files` ask the simulated disk
 as the run goes, `live` and `consumers` judge what users met, `quiescence` what is behind when they are done, `iso` what
 a second instance does, `clean` also each file that retention removes, `scan` what a start reads of the log,
-`side_files` what it finds beside that, `rep` slaves and their master. START, IDEMPOTENT and what the kernel reports
-under LIVE are in `scenarios.runs`, ONCE is in its `broker`.
+`side_files` what it finds beside that, `rep` slaves and their master. START and IDEMPOTENT are in
+`scenarios.runs`, what the kernel reports under LIVE is in `oracle.judge`. What clients of a broker meet is judged in
+`runs.broker`: ONCE, and others of these by what was answered.
 """
 
 from ..evidence import Invariant

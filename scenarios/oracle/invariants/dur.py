@@ -1,6 +1,6 @@
 """DUR: what was promised is there: at its place in the log, with its bytes, all of them.
 
-Which puts are promised is the ledger's business (scenarios.promises). That they are reachable through their queue is
+Which puts are promised is the ledger's business (`oracle.guarantees`). That they are reachable through their queue is
 CQ-COMPLETE's. Of what retention has set out to remove nothing is promised if the log begins behind it.
 """
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from ....faults.disk.disk import Disk
 from ....store.delivery.transaction_service import EndTransactionStatus
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
-from ....store.formats.properties import decode_properties
 from ...claims.machine import TRANSACTIONS
 from .. import allowances
 from ..evidence import Evidence, Violation, tried
 from ..ledger import Ledger
+from ..reader import properties_of
 from ..recovered import FoundRecord, RecoveredStore
 from ..transaction_log import TransactionLog
 from ..transactions import FoundTransaction, Transaction, TransactionDecision
@@ -94,7 +94,7 @@ def _check_times(name: str, found: FoundTransaction) -> Iterator[Violation]:
 
 
 def _times_of(found: FoundRecord) -> int:
-    text = decode_properties(found.record.properties.decode(errors="surrogateescape")).get(_CHECK_TIMES, "0")
+    text = properties_of(found.record.properties).get(_CHECK_TIMES, "0")
     return int(text) if text.isdecimal() else 0  # a disk may have changed it
 
 
@@ -137,7 +137,7 @@ def check_question(
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
     if transaction.behaviour.immunity_s:  # it was put back meanwhile, behind others that may be too young
         late_ms -= TRANSACTIONS.transaction_timeout_ms
-    is_first = decode_properties(record.properties).get(_CHECK_TIMES) == "1"
+    is_first = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES) == "1"
     if is_first and late_ms_max is not None and late_ms > late_ms_max:
         yield _question(f"{name} is asked about late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms")
 

@@ -84,7 +84,7 @@ class ClientLedger:
     holes: Mapping[Queue, set[int]] = field(default_factory=dict)
     """Numbers that queues may lack because of that."""
     hits: Counter[str] = field(default_factory=Counter)
-    """What was met of scenarios.marks; brokers of one run have it in common, as they have what is sent."""
+    """What was met of `runs.marks`; brokers of one run have it in common, as they have what is sent."""
     life: int = 0
     """How many lives of the broker have ended: answers to what was asked before may be of an earlier one."""
     sends: dict[str, Send] = field(default_factory=dict)

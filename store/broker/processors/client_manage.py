@@ -20,7 +20,7 @@ from ..subscriptions import ConsumerData, HeartbeatData, SubscriptionData
 from ..topic_names import PERM_READ_WRITE, retry_topic
 from ..topics import SubscriptionGroupConfig, unit_flag
 
-QUEUES_MAX = 65_536
+_LOCKED_QUEUES_MAX = 65_536
 
 
 class _LockRequest(NamedTuple):
@@ -33,7 +33,7 @@ class _LockRequest(NamedTuple):
         body = decode_json_body(request.body)
         queues = [
             MessageQueue(each.text("topic"), each.text("brokerName"), each.integer("queueId", bits=32))
-            for each in body.objects("mqSet", QUEUES_MAX)
+            for each in body.objects("mqSet", _LOCKED_QUEUES_MAX)
         ]
         return cls(body.text("consumerGroup"), body.text("clientId"), queues)
 

@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import tx
-from tornlog.scenarios.oracle.ledger import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC
+from tornlog.scenarios.oracle.ledger import GIVEN_UP_TOPIC, HALF_TOPIC
 from tornlog.scenarios.oracle.transactions import Transaction
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -36,7 +36,7 @@ def test_transactions_that_went_as_they_should_hold(history: History) -> None:
     history.decide("rolled", commits=False)
     history.op(1)
     history.put_back("open", 3)
-    history.put_back("hopeless", 3, CHECKED_TOO_OFTEN_TOPIC)
+    history.put_back("hopeless", 3, GIVEN_UP_TOPIC)
 
     assert summaries(history) == []
 
@@ -125,7 +125,7 @@ def test_one_that_is_asked_about_more_often_than_is_allowed_is_found(history: Hi
 
 def test_one_that_was_given_up_before_its_time_is_found(history: History) -> None:
     history.prepare("m")
-    history.put_back("m", 2, CHECKED_TOO_OFTEN_TOPIC)
+    history.put_back("m", 2, GIVEN_UP_TOPIC)
 
     assert summaries(history) == ["m was given up too early"]
 
@@ -251,7 +251,7 @@ def test_what_is_neither_decided_nor_given_up_is_unsettled(history: History) -> 
     history.put_back("earlier", 2)
     for half_offset in (0, 6, 7):
         history.op(half_offset)
-    history.put_back("hopeless", 3, CHECKED_TOO_OFTEN_TOPIC)
+    history.put_back("hopeless", 3, GIVEN_UP_TOPIC)
     ledger, store = history.evidence.ledger, history.evidence.store
     del store.records[5]
 
