@@ -78,6 +78,8 @@ def main() -> None:
         else:
             traceback.print_exc()
         sys.exit(3)  # neither a broken promise nor a wrong command line
+    except KeyboardInterrupt:  # before the command itself has begun
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 Help, completion and errors of usage are plain text within 80 columns, in which the name of no option is cut.
 """
 
+import os
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -133,6 +135,8 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
 }
 """Every command by name, in the order of the help; groups are dictionaries."""
 
+_PIPE_CLOSED = 141
+"""What a shell says of a program that SIGPIPE has ended."""
 DEVELOPERS = ("mutants", "compare", "bench")
 """Commands for who works on tornlog itself, which help lists apart."""
 
@@ -160,7 +164,11 @@ class Command(TyperCommand):
         """Run the command, unless a place for its results cannot be written."""
         for parameter in self.params:
             require_writable(parameter.name or "", ctx.params.get(parameter.name or ""), parameter.opts[0])
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # whoever read has seen enough; typer would end with 1, which is a broken promise here
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_PIPE_CLOSED) from None
 
 
 class _Late(TyperCommand):

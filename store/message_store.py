@@ -136,6 +136,7 @@ class MessageStore:
         self.last_recovery: RecoveryReport | None = None
         """What the load found and did."""
         self._lock: FileLock | None = None
+        self._is_started = False
         self._accepting = world.tasks.cell("accepting")
         self._shut_down = world.tasks.cell("shut down")
         self._now_ns = world.clock.monotonic_ns
@@ -247,7 +248,15 @@ class MessageStore:
         files.write(self.config.lock_path, b"lock")
 
     def start(self) -> None:
-        """Start the services and accept puts, once the marker of an unclean exit is durable."""
+        """Start the services and accept puts, once the marker of an unclean exit is durable.
+
+        RuntimeError unless the store has been loaded, and only once: what is there would be taken for nothing, and the
+        directory may be another's.
+        """
+        if self._lock is None or self._is_started:
+            found = "one that runs" if self._is_started else "one that holds no directory"
+            raise RuntimeError(f"start: expected a store that was loaded, found {found}")
+        self._is_started = True
         files, root = self.world.files, self.config.store_path_root_dir
         if self.pool is not None:
             self.pool.fill()

@@ -66,6 +66,21 @@ def test_asking_costs_little(words: list[str]) -> None:
     assert any(asked < STARTS_MAX * bare for asked, bare in pairs)
 
 
+def test_whoever_has_read_enough_is_no_broken_promise() -> None:
+    done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+CLOSED = """
+import os, sys
+read, write = os.pipe()
+os.dup2(write, 1)
+os.close(read)
+os.close(write)
+sys.argv = ["tornlog", "list"]
+from tornlog.__main__ import main
+main()
+"""
 SIMULATOR = ("tornlog.sim", "tornlog.faults", "tornlog.store", "tornlog.scenarios")
 QUICK = ("run", "list", "replay", "shrink", "explore", "mutants", "fuzz", "sweep", "analyze")
 """Commands whose options can be said without what carries them out."""

@@ -1,5 +1,7 @@
 """Where commands print: results and errors, progress, tables, paths. Knows nothing of what is printed."""
 
+import errno
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +14,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-OUT = Console(highlight=False)
+
+class PipedConsole(Console):
+    """A console that leaves it to the command line what comes of a reader who has seen enough."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise, where rich would end with 1, which is a broken promise here."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+OUT = PipedConsole(highlight=False)
 """Results: tables, and what was found beside them."""
 ERR = Console(stderr=True, highlight=False)
 """Progress, and errors. Findings only if standard output is taken by JSON."""

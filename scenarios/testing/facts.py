@@ -144,6 +144,7 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
     for one in facts:
         injected.update(one["injected"])
     most = ", ".join(f"{kind} {times:,}" for kind, times in injected.most_common(_MOST))
+    most += f", and {len(injected) - _MOST} kinds more" if len(injected) > _MOST else ""
     broken = sum(one["signature"] is not None for one in facts)
     parts = [
         _counted(len(facts), "test"),

@@ -1,5 +1,7 @@
 """Arguments of the mark `tornlog`, and what the command line says instead."""
 
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +109,15 @@ def check_options(config: pytest.Config) -> None:
     except typer.BadParameter as error:
         where = str(error.param_hint).replace("--", "--tornlog-")
         raise pytest.UsageError(f"{where}: {error.message}") from error
+    out = config.getoption("--tornlog-out")
+    if out is not None:  # before all seeds have run, not behind them
+        place = config.invocation_params.dir / Path(out)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise pytest.UsageError(f"--tornlog-out: {place}: {error.strerror}") from error
 
 
 def _seeds_given(config: pytest.Config) -> range | None:

@@ -4,6 +4,7 @@ A test of a user's own storage code is a scenario of the engine, tried seed by s
 tornlog's own see `catalogued`.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -44,6 +45,8 @@ def through_seeds(
             if mark not in item.own_markers:
                 return function
             raise WrongMark("expected the fixture `simulation` or scenario=..., found neither")
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise WrongMark("expected a plain function, found an async one, of which calls run nothing")
         campaign = campaign_of(item.config, wanted)
         run_seeds = _run_seeds(wanted)
     except WrongMark as error:

@@ -32,7 +32,7 @@ from .operator_log import Emit, failure, warning
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
-"""For files and for whoever must still be turned away."""
+"""For files and for whoever must still be turned away, if there are twice as many."""
 _PORT_WITH_VIP_MIN = 3
 _ANY_HOST = ("0.0.0.0", "::")
 
@@ -80,6 +80,7 @@ class ServedBroker:
             self.addresses = self.server.listen(addresses)
             for address in optional:
                 self._listen_as_well(address)
+            self._warn_of_few_descriptors()
             port = int(self.addresses[0].rpartition(":")[2])
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
             broker.access = self._access
@@ -126,6 +127,12 @@ class ServedBroker:
                 f"ask): {error.strerror}; --no-vip-port does without"
             )
             self._emit(warning(line))
+
+    def _warn_of_few_descriptors(self) -> None:
+        most, wanted = self._limits.connections_max, server_limits_of(self._others).connections_max
+        if most < wanted:
+            why = f"the process may have no more descriptors (ulimit -n), and serverConnectionsMax is {wanted}"
+            self._emit(warning(f"only {most} clients can be connected at once: {why}"))
 
     def _info(self) -> dict[str, str]:
         connections, counts = self.server.connections, self.server.counts
@@ -273,7 +280,7 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
     wanted = limits.connections_max + _SPARE_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
-    most = max(allowed - _SPARE_DESCRIPTORS, 1)
+    most = max(allowed - _SPARE_DESCRIPTORS, allowed // 2)
     in_all, per_host = min(limits.connections_max, most), min(limits.connections_per_host_max, most)
     return replace(limits, connections_max=in_all, connections_per_host_max=per_host)
 

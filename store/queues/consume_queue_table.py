@@ -6,6 +6,7 @@ from ..errors import CorruptFileError
 from ..formats.consume_queue import queue_id_of
 from ..log.segment_queue import SegmentQueue, directory_of
 from ..marks import hit
+from ..message import is_storable_topic
 from ..world import World
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExt
@@ -40,7 +41,7 @@ class ConsumeQueueTable:
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue, in memory only if it is new."""
+        """Return a queue, in memory only if it is new. ValueError for a topic that no directory can be named after."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -51,6 +52,8 @@ class ConsumeQueueTable:
         return queue
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if not is_storable_topic(topic):
+            raise ValueError(f"topic: expected the name of one, found {topic!r}")
         ext = None
         if self.ext_directory is not None:
             path = f"{self.ext_directory}/{topic}/{queue_id}"

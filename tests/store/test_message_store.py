@@ -425,6 +425,31 @@ def test_a_directory_in_use_is_refused_and_its_user_goes_on(config: StoreConfig,
     assert put(store, Message.of("T", b"x")) == 1
 
 
+def test_a_store_that_was_not_loaded_cannot_start_and_harms_nothing(config: StoreConfig, store: MessageStore) -> None:
+    put(store, Message.of("T", b"kept"))
+    intruder = MessageStore(real_world(), config)
+    with pytest.raises(StoreLockedError):
+        intruder.load()
+    with pytest.raises(RuntimeError, match="start: expected a store that was loaded"):
+        intruder.start()
+    assert intruder.put_message(Message.of("T", b"m")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    with pytest.raises(RuntimeError, match="found one that runs"):
+        store.start()
+
+    assert put(store, Message.of("T", b"m")) == 1
+    visible(store, "T", 0, 2)
+    assert b"kept" in store.get_message("T", 0, 0).records[0]
+
+
+def test_a_read_of_what_is_no_topic_is_refused_and_harms_nothing(store: MessageStore) -> None:
+    for topic in (None, "", "a/../b", "T\0"):
+        with pytest.raises(ValueError, match="topic: expected the name of one"):
+            store.get_message(topic, 0, 0)  # type: ignore[arg-type]
+
+    assert store.put_message(Message.of("T", b"m")).is_stored
+    assert store.shutdown()
+
+
 def test_a_store_that_cannot_be_loaded_lets_the_directory_go(config: StoreConfig, started: Start) -> None:
     stray = Path(config.commit_log_directories[0]) / "notes.txt"
     stray.parent.mkdir(parents=True)

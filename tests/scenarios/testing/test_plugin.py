@@ -66,6 +66,7 @@ def test_options_say_which_seeds(options: str, seeds: str, tests_of: Callable[..
         ("--tornlog-seed x", "--tornlog-seed: expected a number, found x"),
         ("--tornlog-seed 1 --tornlog-seeds 2", "--tornlog-seed: expected --seed or --seeds, found both"),
         ("--tornlog-time soon", "--tornlog-time: expected a time such as 30s or 5m, found soon"),
+        ("--tornlog-out test_it.py", "test_it.py: File exists"),
     ],
 )
 def test_an_option_that_cannot_be_followed_is_a_usage_error(
@@ -75,6 +76,13 @@ def test_an_option_that_cannot_be_followed_is_a_usage_error(
 
     assert done.returncode == 4
     assert reason in done.stderr
+
+
+def test_an_async_test_which_no_seed_would_run_fails(tests_of: Callable[..., Done]) -> None:
+    done = tests_of("async def test_it(simulation):\n    raise ValueError\n", "")
+
+    assert done.returncode == 1
+    assert "tornlog: expected a plain function, found an async one" in done.stdout
 
 
 @pytest.mark.slow

@@ -1,13 +1,18 @@
 """What a broker.conf says about a server's limits; deadlines."""
 
+import resource
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.deadlines import Deadlines
 from tornlog.store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits, server_limits_of
 from tornlog.store.broker.router import Pool
-from tornlog.store.config import ConfigError
+from tornlog.store.broker.serve import ServedBroker, limits_of_process
+from tornlog.store.config import ConfigError, StoreConfig
+from tornlog.store.real.world import real_world
 from tornlog.store.settings.broker_conf import read_broker_conf
 
 
@@ -49,6 +54,21 @@ def test_without_fast_failure_nothing_waits_too_long() -> None:
 def test_a_value_that_is_no_limit_is_an_error_that_names_its_key(text: str) -> None:
     with pytest.raises(ConfigError, match="waitTimeMillsInPullQueue"):
         server_limits_of({"waitTimeMillsInPullQueue": text})
+
+
+def test_few_descriptors_are_shared_with_clients_and_the_log_says_for_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (256, 256))
+    monkeypatch.setattr(resource, "setrlimit", lambda what, limits: None)
+    limits, lines = limits_of_process({}), list[str]()
+    config = StoreConfig(str(tmp_path), mapped_file_size_commit_log=1 << 16, ha_listen_port=0)
+    served = ServedBroker(real_world(), config, BrokerConfig(), limits, emit=lambda line: lines.append(str(line)))
+    served.start(["127.0.0.1:0"])
+
+    assert served.shutdown()
+    assert (limits.connections_max, limits.connections_per_host_max) == (128, 128)
+    assert any("only 128 clients can be connected at once" in line for line in lines)
 
 
 def test_zeros_in_front_make_no_number_smaller() -> None:
