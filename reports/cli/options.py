@@ -98,13 +98,19 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
                     return "is a directory"
                 return "" if os.access(path, os.W_OK) else "cannot be written"
             path = path.parent
+        missing = None
         while not path.exists() and path != path.parent:
-            path = path.parent
+            missing, path = path, path.parent
+        if not path.is_dir():
+            return f"{path} is not a directory"
+        if not os.access(path, os.W_OK | os.X_OK):
+            return f"{path} cannot be written"
+        if missing is not None:  # /proc and its like say that they can be written, and take no directory
+            missing.mkdir()
+            missing.rmdir()
     except OSError as error:
         return error.strerror or str(error)
-    if not path.is_dir():
-        return f"{path} is not a directory"
-    return "" if os.access(path, os.W_OK | os.X_OK) else f"{path} cannot be written"
+    return ""
 
 
 def write_json(file: str | None, fields: Any) -> None:

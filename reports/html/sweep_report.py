@@ -125,7 +125,7 @@ def _facts(results: SweepResults) -> Facts:
         *((text, figure(totals[name])) for name, text in names.items()),
         ("scenarios", figure(len({row["scenario"] for row in results.pass_rates}))),
         ("faults injected", figure(faults_of(results.injected).total())),
-        ("seconds", f"{results.seconds:,.1f}"),
+        ("seconds of the last call", f"{results.seconds:,.1f}"),
     ]
 
 

@@ -95,6 +95,12 @@ class StoreDirectory:
         """Return whether there is such a directory, be it empty."""
         return bool(self._system.get_file_info(self.root or "/").type == fs.FileType.Directory)
 
+    @property
+    def is_store(self) -> bool:
+        """Return whether there is a directory for a log, be it empty, or a queue."""
+        infos = self._system.get_file_info(self.log_directories)
+        return any(info.type == fs.FileType.Directory for info in infos) or self.has_queues
+
     def file(self, name: str) -> StoreFile | None:
         """Return the file of that name in the directory itself, None if there is none."""
         found = self._system.get_file_info(f"{self.root}/{name}")

@@ -87,6 +87,8 @@ class StoresTable(StoreRows[StoreTable]):
             directory = self.directory(store)
             if not directory.exists:
                 raise FileNotFoundError(f"{store}: no such directory")
+            if not directory.is_store:
+                raise FileNotFoundError(f"{store}: no store: neither a log nor a queue")
             if conditions.allow(STORE.name, store):
                 parts = self.table.partitions(directory, conditions.without(STORE.name))
                 found += [StorePart(store, one) for one in parts]

@@ -154,6 +154,10 @@ class OnSpark:
                     for future in done:
                         del pending[future]
                         yield from future.result()
+            except KeyboardInterrupt:
+                self._context.setLogLevel("OFF")  # each job that is cancelled would say so on a page of its own
+                self._context.cancelAllJobs()
+                raise
             finally:
                 for future in pending:
                     future.cancel()

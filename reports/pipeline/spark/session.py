@@ -17,12 +17,14 @@ Local masters listen on loopback only, have no UI, log problems only, and are tu
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import current_thread, main_thread
 
 from pyspark.sql import SparkSession
 
@@ -127,15 +129,31 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     python = given.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or cargo.python
-    with _environment(master, python), TemporaryDirectory(prefix="tornlog-") as aside:
-        spark = builder.getOrCreate()
-        try:
-            for path in cargo.as_spark_imports_it(Path(aside)):
-                spark.sparkContext.addPyFile(path)
-            spark.dataSource.register(RocketMQSource)  # which notes what there is to import from by then
-            yield spark
-        finally:
-            spark.stop()
+    with _environment(master, python), TemporaryDirectory(prefix="tornlog-") as aside, ExitStack() as begun:
+        with _interrupts_held_back():
+            spark = builder.getOrCreate()
+            begun.callback(spark.stop)
+        for path in cargo.as_spark_imports_it(Path(aside)):
+            spark.sparkContext.addPyFile(path)
+        spark.dataSource.register(RocketMQSource)  # which notes what there is to import from by then
+        yield spark
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Let no SIGINT break off what is in this block, and have it taken as before behind that.
+
+    A session that is interrupted as it begins prints pages, and PySpark leaves a handler that nobody else hears of.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    before, mask = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager

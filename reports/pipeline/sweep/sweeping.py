@@ -23,7 +23,7 @@ from ...cli.options import (
     command_line,
     write_json,
 )
-from ...cli.pages import write_page
+from ...cli.pages import PAGE, write_page
 from ...cli.reporting import leave_timelines, replay_command
 from ...html.results import FailureLinks, SweepResults
 from ..spark.masters import is_in_this_environment
@@ -68,6 +68,13 @@ def sweep_seeds(
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     request = SweepRequest(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
+    here = Path(out) if "://" not in out else None
+    if (
+        here is not None
+        and (here / PAGE).exists()
+        and not any((here / each).exists() for each in ("sweep.json", "rows"))
+    ):
+        raise typer.BadParameter(f"{out}: it holds the report of something else", param_hint="--out")
     table, began = Table(place_of(out, "--out")), perf_counter()
     latest: list[SweepProgress] = []
 
@@ -103,7 +110,6 @@ def sweep_seeds(
         (done,), small = latest, smallest_failures(table)
     else:
         raise typer.Exit(EXIT_INTERRUPTED)  # before there was anything to report
-    here = Path(out) if "://" not in out else None
     paths = write_failures(small, here)
     took = perf_counter() - began
     report = None

@@ -137,6 +137,44 @@ def test_the_ui_is_on_where_a_cluster_works_and_nobody_says_otherwise(
     assert with_ui(master, conf) == given
 
 
+@pytest.mark.slow
+def test_a_sweep_on_spark_that_is_interrupted_says_what_was_done_and_goes_on(tmp_path: Path) -> None:
+    seeds, out = 1500, tmp_path / "out"
+    command = [
+        *(sys.executable, "-m", "tornlog", "sweep", "--seeds", str(seeds), "--scenario", NAME),
+        *("--out", str(out), "--master", "local[2]"),
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as running:
+        deadline = time.monotonic() + 600
+        while not list(out.glob("rows/*.parquet")) and running.poll() is None:
+            assert time.monotonic() < deadline, "no block was done in ten minutes"
+            time.sleep(0.02)
+        os.killpg(running.pid, signal.SIGINT)
+        printed, noise = running.communicate(timeout=120)
+
+    assert running.returncode == 130
+    assert printed.startswith("interrupted: ")
+    assert "seeds are left: the same call again goes on" in printed
+    assert "Traceback" not in noise
+    assert (out / "report.html").exists()
+    assert 0 < Table(str(out)).read().num_rows < seeds
+
+
+def test_a_sweep_does_not_replace_the_report_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("of a run")
+    done = subprocess.run(
+        [*(sys.executable, "-m", "tornlog", "sweep", "--seeds", "1", "--scenario", NAME, "--out", str(tmp_path))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "it holds the report of something else" in done.stderr
+    assert (tmp_path / "report.html").read_text() == "of a run"
+
+
 def test_a_sweep_on_spark_that_is_killed_twice_comes_to_the_table_of_one_that_is_not(tmp_path: Path) -> None:
     seeds, out = 1500, tmp_path / "out"
     command = [
