@@ -154,7 +154,9 @@ def print_version(
     if not broken:
         console.print("every promise held")
         return
-    title = f"{len(broken)} promises that {version.id} breaks"
+    promises = len({row.promise for row in broken})
+    ways = f"{promises} promise{'' if promises == 1 else 's'} that {version.id} breaks"
+    title = f"{ways}, in {len(broken)} way{'' if len(broken) == 1 else 's'}"
     table = plain_table(title, ("promise", "shows in", "likeliest cause"), ("times", "seed"))
     for row in broken:
         first, *others = likeliest_names(row)
@@ -182,8 +184,9 @@ def _print_bugs(console: Console, version: Version) -> None:
     for fact in version.facts:
         if fact.left_out:
             prose(console, 2, f"left out, {fact.id}: {fact.left_out}")
-        elif fact.verdict is BugPresence.UNCERTAIN:
-            prose(console, 2, f"not certain, {fact.id}: {fact.reason}")
+    uncertain = [fact.id for fact in version.facts if not fact.left_out and fact.verdict is BugPresence.UNCERTAIN]
+    if uncertain:
+        prose(console, 2, f"not certain, and not in, for reasons that --json has: {', '.join(uncertain)}")
 
 
 def version_json(version: Version, rows: Iterable[ViolationKind], again: Callable[[Failure], str]) -> dict[str, Any]:
