@@ -44,6 +44,14 @@ class Axis {
     return low;
   }
 
+  // The virtual time at a place of the axis by time: between two moments it passes, but never beyond the second.
+  nsAt(place) {
+    const { ns, last } = this.record;
+    const moment = this.momentAt(place);
+    const passed = Math.max(place - this.places.time[moment], 0);
+    return moment < last ? Math.min(ns[moment] + passed, ns[moment + 1]) : ns[moment] + passed;
+  }
+
   show(from, to) {
     const span = Math.min(Math.max(to - from, this.least), this.total);
     const start = Math.min(Math.max(from - (span - (to - from)) / 2, 0), this.total - span);

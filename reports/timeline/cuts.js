@@ -8,6 +8,7 @@ const SECTORS = {
   k: ["+", "not synced, and there by luck"],
   l: ["×", "not synced, and lost"],
   m: ["/", "neither old nor new"],
+  b: ["<", "of a file that is back under this name"],
   o: ["!", "changed while the machine was off"],
   "-": ["", "no longer part of the file"],
 };

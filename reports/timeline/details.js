@@ -34,7 +34,7 @@ class Details {
       rows.push(["took", ns ? timeWords(ns) : "no virtual time"]);
     }
     if (one.task) rows.push(["task", one.task.name]);
-    if (one.place) rows.push(["by", one.place]);
+    if (one.place && one.kind !== "put") rows.push(["by", one.place]);
     if (one.kind === "put") rows.push(["queue", one.queue], ["answer", one.status || "none"], ["record", one.place || "nowhere"]);
     if (one.kind === "operation") {
       rows.push(["call", one.call], ["file", one.path]);

@@ -7,6 +7,8 @@ const POSITIONS = {
   dispatched: { words: "dispatched", dash: [2, 3], width: 2 },
 };
 
+const RULER_STEP = 8;
+
 function logKey(record) {
   const key = document.createElement("div");
   for (const [name, { words, dash }] of Object.entries(POSITIONS)) {
@@ -111,19 +113,20 @@ function unsafeOf(wrote, flushed) {
   return found;
 }
 
+// Each label stands once, at the left end of where it holds, and has room.
 function paintRuler(painter, record, height, bottom) {
   const { axis, colours } = painter;
   painter.rect(0, painter.width, height - 1, 1, colours.rule);
-  const wordsAt = (x) => {
-    const moment = axis.momentAt(painter.placeAt(x));
-    return axis.mode === "order" ? momentWords(record, moment) : timeWords(record.ns[moment]);
-  };
-  const room = painter.context.measureText(wordsAt(painter.width)).width + 24;
-  const ticks = Math.max(1, Math.floor(painter.width / room));
-  for (let index = 0; index < ticks; index++) {
-    const x = (painter.width * index) / ticks;
+  let last = "";
+  for (let x = 0; x < painter.width; x += RULER_STEP) {
+    const place = painter.placeAt(x);
+    const words = axis.mode === "order" ? momentWords(record, axis.momentAt(place)) : timeWords(Math.round(axis.nsAt(place)));
+    const width = painter.context.measureText(words).width;
+    if (words === last || x + width + 4 > painter.width) continue;
     painter.line(x + 0.5, 1, 12, colours.faint);
-    painter.text(wordsAt(x), x + 4, 7, colours.soft);
+    painter.text(words, x + 4, 7, colours.soft);
+    last = words;
+    x += width + 16;
   }
   if (axis.mode === "order") paintPauses(painter, record, height, bottom);
 }

@@ -60,7 +60,8 @@ class Storyteller:
         syncs: list[OperationRecord] = []
         if written is not None:
             place = f"{path_words(put.path)} [{put.start}, {put.stop})"
-            lines.append(Line(written.begin, f"its record is written: {place}", PLAIN))
+            what = "the machine dies as its record is written" if written.ending else "its record is written"
+            lines.append(Line(written.begin, f"{what}: {place}", PLAIN))
             syncs = list(self._syncs(put, written))
             lines += [*self._named(put, written), *map(_sync_line, syncs), *self._visible(put)]
             lines += [
@@ -83,10 +84,17 @@ class Storyteller:
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
     def _written(self, put: Put) -> OperationRecord | None:
-        """Return the write that brought its record into the page cache."""
+        """Return the write that brought its record into the page cache; of several that each brought a piece, the last.
+
+        A warm-up writes a byte of each page, so a write that only touches the record is not it.
+        """
+        reached = put.start
         for one in self._by_path.get(put.path, ()):
-            overlaps = one.start < put.stop and put.start < one.stop
-            if one.kind in _WRITES and one.begin > put.asked and overlaps:
+            if one.kind not in _WRITES or one.begin <= put.asked or one.ending not in ("", CUT_OFF):
+                continue
+            if one.start <= reached < one.stop:
+                reached = one.stop
+            if reached >= put.stop:
                 return one
         return None
 
@@ -113,7 +121,7 @@ class Storyteller:
 
     def _syncs(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
         """Yield the syncs that cover its record, up to the first that works, or to a loss."""
-        page_bytes, until = self._run.page_bytes, self._first_loss(written.end)
+        page_bytes, until = self._run.page_bytes, self._first_loss(written.begin)
         for one in self._by_path[put.path]:
             if one.kind not in _SYNCS or not written.end <= one.begin < until:
                 continue

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ....faults.disk.aftermath import DiskState, FileState
 from ....faults.disk.content import Content
-from .record import ABSENT, CHANGED, DIRTY, DROPPED, DURABLE, EMPTY, KEPT, LOST, MIXED, FileMap
+from .record import ABSENT, BACK, CHANGED, DIRTY, DROPPED, DURABLE, EMPTY, KEPT, LOST, MIXED, FileMap
 
 
 def file_map(
@@ -72,8 +72,10 @@ def _after(
     found = b"" if after is None else after[start:stop]
     if not found:
         return ABSENT
-    if at_once is None or found != at_once[start:stop] or before is None:
+    if at_once is None or found != at_once[start:stop]:
         return CHANGED
+    if before is None:
+        return BACK
     if letter in (EMPTY, DURABLE):
         return letter if found == before.cache[start:stop] else CHANGED
     if found == before.cache[start:stop]:

@@ -20,9 +20,10 @@ for durable, and what is visible in queues."""
 
 EMPTY, DURABLE, DIRTY, DROPPED = "e", "d", "w", "x"
 """Sectors before a cut: zeros and durable; durable; written and not synced; dropped by a sync that failed."""
-KEPT, LOST, MIXED, CHANGED, ABSENT = "k", "l", "m", "o", "-"
+KEPT, LOST, MIXED, BACK, CHANGED, ABSENT = "k", "l", "m", "b", "o", "-"
 """Sectors behind a cut, beside EMPTY and DURABLE: dirty and there; dirty and as it was before; neither the one nor the
-other; changed while the machine was off; not there, for the file has ended before or is gone."""
+other; of a file whose name the cut gave back, by undoing a rename or a removal; changed while the machine was off; not
+there, for the file has ended before or is gone."""
 
 CUT_OFF = "cut off"
 """How an operation, a task or a put ended that was under way when its machine died."""

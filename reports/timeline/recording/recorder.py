@@ -174,6 +174,7 @@ class RunRecorder(WorldTrace):
     def wrote(self, path: str, at: int, data: bytes) -> None:
         """Note what was written to a file."""
         if self._goes_on():
+            self._operations.wrote(path, at, at + len(data))
             self._positions.wrote(path, at, data)
 
     def took(self, lock: WatchedLock) -> None:

@@ -197,6 +197,13 @@ class Operations:
         if operation is not None and kind != operation.kind:
             operation.parts.append(kind if path == operation.path else f"{kind} {path}")
 
+    def wrote(self, path: str, start: int, stop: int) -> None:
+        """Note how much the last call of the task that runs has written: less than it was asked to, if it was short."""
+        task = self._tasks.current()
+        last = next((one for one in reversed(self.all) if one.task == task), None)
+        if last is not None and (last.path, last.start) == (path, start):
+            last.stop = stop
+
     def path_under_way(self) -> str:
         """Return the path that the task that runs is asking for something, empty if it does not ask."""
         operation = self._open.get(self._tasks.current())

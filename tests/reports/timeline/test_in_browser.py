@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,21 @@ PIXELS = """() => {
   return Object.fromEntries(colours);
 }"""
 """How many opaque pixels of each colour the lanes have."""
+
+RULER_LABELS = """() => {
+  const context = document.getElementById("lanes").getContext("2d");
+  const drawn = [];
+  context.fillText = function (words, x, y) {
+    if (y < 10) drawn.push([words, x, x + this.measureText(words).width]);
+    CanvasRenderingContext2D.prototype.fillText.call(this, words, x, y);
+  };
+  window.dispatchEvent(new Event("resize"));
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+    delete context.fillText;
+    done(drawn);
+  })));
+}"""
+"""The words on the ruler, and from where to where each lies, as the lanes are drawn once more."""
 
 
 @pytest.fixture
@@ -253,6 +269,29 @@ def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: 
         page.keyboard.press("f")
         page.locator("#by-order").click()
         assert view(page)[2] < len(lost.moments) * 2
+
+
+@pytest.mark.parametrize("axis", ["order", "time"])
+@pytest.mark.parametrize("zooms", [0, 6, 14, 40])
+def test_each_label_of_the_ruler_is_drawn_once_and_has_room(
+    opened: Open, lost: RunRecording, axis: str, zooms: int
+) -> None:
+    with opened(lost, f"#axis={axis}") as page:
+        for _ in range(zooms):
+            page.keyboard.press("+")
+        settle(page)
+        labels = page.evaluate(RULER_LABELS)
+        assert labels
+        words = [label for label, _, _ in labels]
+        assert len(words) == len(set(words))
+        assert zooms or len(words) > 3
+        for (_, _, end), (_, start, _) in pairwise(labels):
+            assert end + 8 < start
+
+
+def test_the_ruler_of_a_program_has_each_step_once(opened: Open, probed: RunRecording) -> None:
+    with opened(probed) as page:
+        assert [words for words, _, _ in page.evaluate(RULER_LABELS)] == [f"step {step}" for step in range(5)]
 
 
 def test_the_keys_are_listed(opened: Open, lost: RunRecording) -> None:

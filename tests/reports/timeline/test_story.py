@@ -17,6 +17,9 @@ from tornlog.reports.timeline.story import (
     task_words,
 )
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.ranges import Ranges
+from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import mutant_named
 
 Broken = Callable[[str], RunRecording]
@@ -39,6 +42,60 @@ def test_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
     assert any(tone == BAD and text.endswith("its file loses its name, and is gone") for tone, text in story)
     assert story[-2] == ("bad", "the recovery of heal does not find it, and it was promised")
     assert story[-1][1].startswith("DUR: ")
+
+
+def test_a_record_is_written_by_the_write_that_holds_it_not_by_a_warm_up_of_its_page() -> None:
+    run = record_seed(SCENARIOS["rollover-at-a-crash"], 46, mutant="no-dir-fsync-on-rollover")
+    put = run.puts[run.broken[0].puts[0]]
+    warm_up = next(
+        one for one in run.operations if one.path == put.path and one.kind == "store" and one.begin > put.asked
+    )
+    assert (warm_up.start, warm_up.stop) == (0, 1)
+    store = next(one for one in run.operations if (one.path, one.start, one.stop) == (put.path, put.start, put.stop))
+    sync = next(one for one in run.operations if one.kind == "msync" and one.path == put.path and one.begin > store.end)
+
+    lines = {line.text.partition(":")[0]: line.at for line in Storyteller(run).story(run.broken[0].puts[0])}
+    assert lines["its record is written"] == store.begin
+    assert lines["its bytes are durable"] == sync.end
+    assert put.asked < store.begin < sync.end <= put.answered
+
+
+def test_a_write_that_was_cut_off_is_called_that() -> None:
+    runs = (record_seed(SCENARIOS["sync-flush-survives-power-loss"], seed) for seed in range(100))
+    cut_off = (
+        [line.text for line in Storyteller(run).story(number)]
+        for run in runs
+        for number, put in enumerate(run.puts)
+        for one in run.operations
+        if (one.kind, one.ending) == ("store", "cut off") and (one.path, one.start) == (put.path, put.start)
+    )
+    story = next(cut_off)
+    assert any(text.startswith("the machine dies as its record is written: commitlog/…") for text in story)
+    assert not any(text.startswith("its record is written") for text in story)
+
+
+def test_with_the_pool_a_record_is_written_when_the_last_piece_of_it_is_committed() -> None:
+    ranges = Ranges(
+        lives=(1,),
+        endings=("stop",),
+        memory={"transient_pool": (True,)},
+        sync_flush=(False,),
+        faults={"short_write_chance": (0.5,)},
+    )
+    in_pieces = 0
+    for seed in range(12):
+        run = record_seed(Scenario("short writes", "commits go on", ranges), seed)
+        for number, put in enumerate(run.puts):
+            at = [line.at for line in Storyteller(run).story(number) if line.text.startswith("its record is written")]
+            pieces = [
+                one
+                for one in run.operations
+                if one.kind == "pwrite" and one.path == put.path and one.start < put.stop and put.start < one.stop
+            ]
+            if pieces and at:
+                in_pieces += len(pieces) > 1
+                assert at == [pieces[-1].begin]
+    assert in_pieces > 3
 
 
 def test_a_message_that_was_answered_too_early(broken_by: Broken) -> None:

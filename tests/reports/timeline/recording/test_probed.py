@@ -61,6 +61,7 @@ def test_files_are_mapped_before_and_behind_the_crash(probed: RunRecording) -> N
     assert maps["value"].before == "w" * 12
     assert maps["value"].bytes_after == -1
     assert (maps["new"].bytes_before, maps["new"].bytes_after) == (-1, 6000)
+    assert maps["new"].after == "b" * 12, "it is back under its old name, and nothing has changed it since"
 
 
 def test_promises_and_the_verdict_have_their_moments(probed: RunRecording) -> None:
