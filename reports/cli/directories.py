@@ -1,16 +1,16 @@
 """`tornlog inspect`, `verify`, `dump` and `rebuild` look into a store directory and change nothing; `config` explains.
 
-Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, 3 a file that may not be read, or a new directory that
-cannot be written. What the next start mends by itself is a note, and no damage. Damage is one line each, as
-`file @ offset: field: expected X, found Y`, with files relative to the store directory: below the table of `inspect`
-and `verify`, and on standard error where standard output is JSON.
+Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, 3 a file that may not be read, or a new directory or the
+output of `dump` that cannot be written. What the next start mends by itself is a note, and no damage. Damage is one
+line each, as `file @ offset: field: expected X, found Y`, with files relative to the store directory: below the table
+of `inspect` and `verify`, and on standard error where standard output is JSON.
 """
 
 import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ...store.config import MIB
+from ...store.config import MIB, StoreConfig
 from ...store.errors import CorruptFileError
 from ...store.real.overlay import OverlayFiles
 from ...store.real.world import overlay_world, real_world
@@ -31,7 +31,7 @@ from ...store.tools.geometry import Geometry, config_of_directory, log_paths, lo
 from ...store.tools.inspect import as_finding, inspect_directory
 from ...store.tools.rebuild import Rebuilt, rebuild_directory
 from ...store.tools.verify import verify_directory
-from ...store.tools.violation import relative_to
+from ...store.tools.violation import is_refusal, relative_to
 from ..pipeline.spark.options import IN_PROCESS, Conf, Ship, absolute, engine_for, place_of
 from .options import open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
@@ -83,6 +83,7 @@ def inspect(
     """Open a store directory as the store would, recovery included but only in memory, and show what is in it."""
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    _refuse_output_in(_places(root, geometry), json_file)
     with _exit_if_unreadable():
         found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
     _finish(found, found.everything, show_inspection, [_line(one, root) for one in found.findings], json_file)
@@ -101,6 +102,7 @@ def verify(
     """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    _refuse_output_in(_places(root, geometry), json_file)
     with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance:
         split_bytes = 0 if jobs == 1 else _SPLIT_BYTES
         with spread_over(jobs) as spread:
@@ -131,13 +133,15 @@ def dump(
     if queue is not None and topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--queue")
     root = os.path.abspath(directory)
+    geometry = _geometry_options(config, commit_log_size)
+    _refuse_output_in(_places(root, geometry), json_file)
     selection = Selection(topic, queue, begin, end, keys)
     is_damaged = False
+    with _exit_if_not_readable_as_store(root):
+        settings = config_of_directory(OverlayFiles(), root, geometry)
     try:
-        settings = config_of_directory(OverlayFiles(), root, _geometry_options(config, commit_log_size))
-        found = dump_log(OverlayFiles, settings, selection, body)
         with open_lines(json_file) as out:
-            for one in found:
+            for one in _dumped(settings, selection, body):
                 if isinstance(one, CorruptFileError):
                     is_damaged = True
                     typer.echo(_line(one, root), err=True)
@@ -146,12 +150,40 @@ def dump(
                 if limit is not None and (limit := limit - 1) == 0:
                     break
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has seen enough
-    except (CorruptFileError, OSError) as error:
-        finding = error if isinstance(error, CorruptFileError) else as_finding(error, root)
-        typer.echo(_line(finding, root), err=True)
-        raise typer.Exit(1) from None
+        _drop_output()  # whoever read has seen enough
+    except OSError as error:
+        if json_file == "-":
+            _drop_output()
+        typer.echo(f"{'standard output' if json_file == '-' else json_file}: {error.strerror or error}", err=True)
+        raise typer.Exit(3) from None
     raise typer.Exit(1 if is_damaged else 0)
+
+
+def _dumped(settings: StoreConfig, selection: Selection, body: BodyText) -> Iterator[dict[str, Any] | CorruptFileError]:
+    """Yield what `dump_log` does; its errors are the store's, and all others are those of the output."""
+    with _exit_if_not_readable_as_store(settings.store_path_root_dir):
+        yield from dump_log(OverlayFiles, settings, selection, body)
+
+
+@contextmanager
+def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
+    """End with 1, and say where, if damage keeps a store from being read; with 3 if a file may not be."""
+    try:
+        with _exit_if_unreadable():
+            try:
+                yield
+            except OSError as error:
+                if is_refusal(error):
+                    raise
+                raise as_finding(error, root) from error
+    except CorruptFileError as error:
+        typer.echo(_line(error, root), err=True)
+        raise typer.Exit(1) from None
+
+
+def _drop_output() -> None:
+    """Have what standard output still holds go nowhere when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def rebuild(
@@ -182,8 +214,10 @@ def rebuild(
     if is_here and not os.path.isdir(root):
         raise typer.BadParameter(f"{directory}: no directory", param_hint="DIR")
     is_local = "://" not in old_path and "://" not in new_path
-    if root == new or new.startswith(root.rstrip("/") + "/") or (is_local and _is_in(old_path, new_path)):
+    places = [] if "://" in old_path else _places(old_path, geometry)
+    if root == new or new.startswith(root.rstrip("/") + "/") or (is_local and _is_in(places, new_path)):
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
+    _refuse_output_in([*places, new_path], json_file)
     if master is not None:
         rebuilt = _rebuilt_by(master, ship, conf, root, new, geometry)
         _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
@@ -207,9 +241,27 @@ def rebuild(
     _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
 
 
-def _is_in(root: str, new: str) -> bool:
-    """Return whether a path is a directory, or in it, links resolved."""
-    return os.path.commonpath([os.path.realpath(root), os.path.realpath(new)]) == os.path.realpath(root)
+def _places(root: str, geometry: Geometry) -> list[str]:
+    """Return where a store has its files: its directory, and what may be links in it, or elsewhere, as its log may."""
+    try:
+        paths = log_paths(OverlayFiles(), root, geometry)
+    except (OSError, ValueError):
+        return [root]  # what is wrong there is said when it is read
+    log = *paths.commit_log_directories, *paths.read_only_commit_log_directories
+    queues = paths.consume_queue_directory, paths.consume_queue_ext_directory
+    return [root, *log, *queues, paths.index_directory, paths.config_directory, paths.checkpoint_path]
+
+
+def _is_in(places: Iterable[str], path: str) -> bool:
+    """Return whether a path is one of some places, or in one, links resolved."""
+    path = os.path.realpath(path)
+    return any(os.path.commonpath([place, path]) == place for place in map(os.path.realpath, places))
+
+
+def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
+    """Raise BadParameter if a file of results would be among a store's own files."""
+    if json_file is not None and json_file != "-" and _is_in(places, json_file):
+        raise typer.BadParameter(f"{json_file}: must not be in the store", param_hint="--json")
 
 
 def _rebuilt_by(

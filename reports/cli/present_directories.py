@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -11,6 +10,7 @@ from ...store.settings.describe_config import Setting, spelled
 from ...store.tools.inspect import Inspection
 from ...store.tools.rebuild import Rebuilt
 from ...store.tools.verify import Verification
+from .console import PipedConsole
 
 _ROWS_MAX = 40
 _NOTES_MAX = 50
@@ -21,7 +21,7 @@ def show_inspection(found: Inspection) -> None:
     fields = found.summary()
     if not fields["load"]:
         return
-    console = Console()
+    console = PipedConsole()
     recovery = fields["recovery"]
     console.print(
         _pairs(
@@ -64,7 +64,7 @@ def _index_line(files: list[dict[str, Any]]) -> str:
 
 def show_verification(found: Verification) -> None:
     """Print how much was checked, and what is worth a note."""
-    console = Console()
+    console = PipedConsole()
     counts: dict[str, Any] = {"directory": found.findings.root}
     counts |= {_spaced(name): count for name, count in found.counts.items()}
     counts["violations"] = len(found.findings.violations)
@@ -72,7 +72,7 @@ def show_verification(found: Verification) -> None:
     _show_notes(console, found.findings.notes)
 
 
-def _show_notes(console: Console, notes: list[str]) -> None:
+def _show_notes(console: PipedConsole, notes: list[str]) -> None:
     for note in notes[:_NOTES_MAX]:
         console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
     if len(notes) > _NOTES_MAX:
@@ -81,7 +81,7 @@ def _show_notes(console: Console, notes: list[str]) -> None:
 
 def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
     """Print every setting as a broker.conf has it, in bold where it is not the default, and what it means."""
-    console = Console()
+    console = PipedConsole()
     table = Table(Column("setting", overflow="fold"), "meaning", title="settings, in bold what is not the default")
     for one in settings:
         value = f"{one.key}={spelled(one.value)}"
@@ -95,7 +95,7 @@ def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
 
 def show_rebuilt(rebuilt: Rebuilt) -> None:
     """Print what a new directory holds."""
-    Console().print(
+    PipedConsole().print(
         _pairs(
             "rebuilt",
             {

@@ -38,6 +38,11 @@ def encode_checkpoint(values: CheckpointValues) -> bytes:
     return _LAYOUT.pack(*values)
 
 
+def encode_checkpoint_file(values: CheckpointValues) -> bytes:
+    """Encode a whole file."""
+    return encode_checkpoint(values).ljust(CHECKPOINT_FILE_BYTES, b"\0")
+
+
 def is_unborn(raw: bytes) -> bool:
     """Return whether a file is too short for three times and says nothing: a new one that was not made whole."""
     return len(raw) < CHECKPOINT_BYTES and not any(raw)

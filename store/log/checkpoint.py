@@ -128,9 +128,15 @@ def vouched_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:
-    """Return what a checkpoint file says; zeros if there is none, or a crash has cut its making short."""
+    """Return what a checkpoint file says; zeros if there is none, or a crash has cut its making short.
+
+    What is behind the file's own length means nothing, and is not read.
+    """
     status = files.status(path)
     if status is None or status.size_bytes == 0:
         return CheckpointValues(0, 0, 0)
-    raw = files.read(path)
+    if status.size_bytes > CHECKPOINT_FILE_BYTES:
+        raw = bytes(files.map(path, CHECKPOINT_FILE_BYTES).view(0, CHECKPOINT_FILE_BYTES))
+    else:
+        raw = files.read(path)
     return CheckpointValues(0, 0, 0) if is_unborn(raw) else decode_checkpoint(raw, file=path)

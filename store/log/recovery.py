@@ -123,7 +123,14 @@ class Recovery:
         """What recovers the index from the same scan, if there is an index."""
 
     def run(self) -> RecoveryReport:
-        """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process."""
+        """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process.
+
+        Raises CorruptFileError if no blank record fits the log's segments: a file that was cut has given them its size.
+        """
+        size_bytes = self._config.mapped_file_size_commit_log
+        if size_bytes < BLANK_BYTES and self._log.segments:
+            expected = f"{BLANK_BYTES} or more, for a blank record"
+            raise CorruptFileError(self._log.segments[0].file.path, 0, "file size", expected, size_bytes)
         trusted = self.trusted_segments()
         odd_in_index = [] if self.index is None else self.index.begin()
         stopped_by = self._scan_enough(trusted)

@@ -22,6 +22,8 @@ it `/2`.
 
 Whatever is no record is reported and passed over, up to the next place that is one. A body's checksum is looked at for
 the messages asked for only. Damage behind the last record is not reported after an unclean exit, which explains it.
+A segment of a wrong length is damage, and of one that is too long no more is read than a segment has. A checkpoint that
+speaks of records is damage, too, where there is no segment at all.
 """
 
 from base64 import b64encode
@@ -32,6 +34,7 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
+from ..formats.checkpoint import claims_beyond
 from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, decode_record
 from ..formats.properties import (
@@ -42,6 +45,7 @@ from ..formats.properties import (
     find_property,
 )
 from ..formats.scan import ScannedRecord, find_record, scan_records
+from ..log.checkpoint import read_checkpoint
 from ..log.segment import first_nonzero
 from ..log.segment_queue import name_of
 from ..world import Files
@@ -105,20 +109,30 @@ def dump_log(
     """Yield the messages of a log as the contract says, and damage where there is some.
 
     open_files is called for each segment, and what it gave is let go of with it: an overlay keeps every map it made.
-    Raises OSError for what cannot be read.
+    Raises OSError for what cannot be read, CorruptFileError for a checkpoint that is none, where it is looked at.
     """
     files = open_files()
     unclean_exit = files.status(config.abort_path) is not None
     doubtful: list[CorruptFileError] = []  # what is damage only if a record follows
     holes: list[CorruptFileError] = []  # zeros, likewise; behind the last record they are what is to be there
-    for path, status in log_statuses(files, config):
-        base_offset = int(name_of(path))
-        if not status.size_bytes or selection.is_after(base_offset + status.size_bytes):
+    segments, segment_bytes = list(log_statuses(files, config)), config.mapped_file_size_commit_log
+    if not segments:
+        claims, path = read_checkpoint(files, config.checkpoint_path), config.checkpoint_path
+        yield from claims_beyond(claims, 0, unclean_exit=unclean_exit, file=path)
+    for path, status in segments:
+        base_offset, size_bytes = int(name_of(path)), min(status.size_bytes, segment_bytes)
+        if selection.is_after(base_offset + size_bytes):
             continue
         if selection.is_before(base_offset):
             break
-        view = open_files().map(path, status.size_bytes).view(0, status.size_bytes)
-        for found in _records(view, path, base_offset, config.mapped_file_size_commit_log):
+        view = open_files().map(path, size_bytes).view(0, size_bytes)
+        if status.size_bytes != segment_bytes:
+            wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)
+            if status.size_bytes < segment_bytes and first_nonzero(view) is None:
+                doubtful.append(wrong)  # it was being made
+            else:
+                yield wrong
+        for found in read_segment(view, path, base_offset, segment_bytes):
             if isinstance(found, CorruptFileError):
                 (holes if found.found == _ZEROS else doubtful).append(found)
                 continue
@@ -139,7 +153,7 @@ def dump_log(
         yield from doubtful
 
 
-def _records(
+def read_segment(
     view: memoryview, path: str, base_offset: int, segment_bytes: int
 ) -> Iterator[ScannedRecord | CorruptFileError]:
     """Yield the records of one segment, and what is none."""

@@ -23,7 +23,7 @@ from ..formats.index import (
     parse_index_file_name,
     slots_of,
 )
-from ..formats.message import RECORD_BYTES_MIN, decode_record
+from ..formats.message import BLANK_BYTES, RECORD_BYTES_MIN, decode_record
 from ..log.segment import is_segment_name
 from ..log.segment_queue import SegmentDirectories, name_of
 from ..queues.light_queues import LIGHT_PREFIX
@@ -220,8 +220,11 @@ def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileS
 
 
 def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
-    """Return the length most files have, the longer one of two equally common; None without bytes."""
-    seen = Counter(status.size_bytes for _, status in statuses if status.size_bytes)
+    """Return the length most files have, the longer one of two equally common; None without one.
+
+    Lengths that no segment can have do not count.
+    """
+    seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 
 
@@ -269,7 +272,8 @@ def _delay_levels(files: Files, config: StoreConfig) -> str:
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
     """Return how long after its store time the first message of a level's queue is due, None if that is no delay."""
     for path, status in _statuses_in(files, queue):
-        file = RawSegment(path, 0, files.map(path, status.size_bytes))
+        size_bytes = min(status.size_bytes, config.mapped_file_size_consume_queue)
+        file = RawSegment(path, 0, files.map(path, size_bytes))
         for at in range(0, file.size_bytes - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES):
             entry = decode_entry(file.bytes_at(at, QUEUE_ENTRY_BYTES), 0)
             if is_valid(entry):

@@ -1,12 +1,14 @@
 """Rebuild: makes a new store directory from the log of another, with queues, index and checkpoint anew.
 
 The log's segments are copied, mtimes included, never linked: recovery, and the life after it, write to the last ones.
-Side files below `config/` are copied as they are. Of the other directory nothing else is read but its marker of an
-unclean exit and its checkpoint, which say how far the log is to be trusted, and nothing is changed.
+Side files below `config/` are copied as they are, but for those that are too long to be one. Of the other directory
+nothing else is read but its marker of an unclean exit and its checkpoint, which say how far the log is to be trusted,
+and nothing is changed.
 
 What the new directory holds is what the store's own recovery makes of the log: damage is passed over where a clean exit
 or the checkpoint vouches for the log, and ends it elsewhere. Until everything in it is durable it has an `abort` file.
-In a log whose head has expired, a queue begins with its first message there is; blank entries fill its file up to it.
+The new checkpoint says what is there; where the old one said more than the log holds, that is damage. In a log whose
+head has expired, a queue begins with its first message there is; blank entries fill its file up to it.
 
 JSON contract, `tornlog-rebuild/1`:
 
@@ -28,11 +30,14 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
+from ..formats.checkpoint import CheckpointValues, claims_beyond, encode_checkpoint_file
+from ..formats.side_json import SIDE_JSON_BYTES_MAX
 from ..log.checkpoint import read_checkpoint
 from ..log.segment import first_nonzero
 from ..log.segment_queue import directory_of, name_of
 from ..message_store import MessageStore
 from ..world import Files, World
+from .dump import read_segment
 from .geometry import log_statuses
 from .inspect import finding_fields
 
@@ -84,10 +89,16 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
     store.mark_running()
     files.sync_directory(directory_of(root) or "/")
     log_bytes = _copy_log(source, config, files, own.commit_log_directory, advance)
-    _copy_tree(source, config.config_directory, files, own.config_directory)
-    findings = _copy_checkpoint(source, config, files, own)
+    odd_side_files = _copy_tree(source, config.config_directory, files, own.config_directory)
+    claims, findings = _copy_checkpoint(source, config, files, own)
     try:
-        report = store.load(clean_exit=source.status(config.abort_path) is None)
+        clean_exit = source.status(config.abort_path) is None
+        report = store.load(clean_exit=clean_exit)
+        findings += report.findings
+        findings += _claims_beyond_log(claims, store, report.last_store_timestamp_ms, unclean_exit=not clean_exit)
+        findings += odd_side_files
+        store.checkpoint.log_ends_at(report.last_store_timestamp_ms)
+        store.checkpoint.index_begins_again_at(report.last_store_timestamp_ms)
         store.checkpoint.log_is_durable_to(report.last_store_timestamp_ms)
         store.flush_queues.flush_thoroughly()
         files.unlink(own.abort_path)
@@ -103,16 +114,23 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
             if queue.queue.segments
         ]
         bounds = store.min_phy_offset, store.max_phy_offset
-        return Rebuilt(root, log_bytes, report.records, *bounds, queues, findings + report.findings)
+        return Rebuilt(root, log_bytes, report.records, *bounds, queues, findings)
     finally:
         store.close()
 
 
 def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, advance: Advance) -> int:
-    """Copy every segment, durably; return how many bytes that were. Zeros stay holes."""
+    """Copy every segment, durably; return how many bytes that were. Zeros stay holes.
+
+    Raises CorruptFileError, before anything is copied, if one is too long: no store can open such a log.
+    """
+    segments, size_bytes = list(log_statuses(source, config)), config.mapped_file_size_commit_log
+    for path, status in segments:
+        if status.size_bytes > size_bytes:
+            raise CorruptFileError(path, 0, "file size", size_bytes, status.size_bytes)
     files.make_directories(directory)
     log_bytes = 0
-    for path, status in log_statuses(source, config):
+    for path, status in segments:
         _copy(source, path, status.size_bytes, files, f"{directory}/{name_of(path)}", advance)
         files.set_mtime_ms(f"{directory}/{name_of(path)}", status.mtime_ms)
         log_bytes += status.size_bytes
@@ -137,27 +155,62 @@ def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, adva
     files.sync(new)
 
 
-def _copy_tree(source: Files, old: str, files: Files, new: str) -> None:
+def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptFileError]:
+    """Copy what is below a directory; return what is wrong with the files that are left out."""
     if source.status(old) is None:
-        return
+        return []
+    found = list[CorruptFileError]()
     files.make_directories(new)
     for name in source.list_directory(old):
         status = source.status(f"{old}/{name}")
         if status is not None and status.is_directory:
-            _copy_tree(source, f"{old}/{name}", files, f"{new}/{name}")
+            found += _copy_tree(source, f"{old}/{name}", files, f"{new}/{name}")
+        elif status is not None and status.size_bytes > SIDE_JSON_BYTES_MAX:
+            found.append(too_long_side_file(f"{new}/{name}", status.size_bytes))
         elif status is not None:
             files.write(f"{new}/{name}", source.read(f"{old}/{name}"))
             files.sync(f"{new}/{name}")
     files.sync_directory(new)
     files.sync_directory(directory_of(new))
+    return found
 
 
-def _copy_checkpoint(source: Files, config: StoreConfig, files: Files, own: StoreConfig) -> list[CorruptFileError]:
-    """Copy the checkpoint, if it is one; return what is wrong with it."""
+def too_long_side_file(path: str, size_bytes: int) -> CorruptFileError:
+    """Return what is wrong with a side file that no store reads."""
+    return CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", size_bytes)
+
+
+def _copy_checkpoint(
+    source: Files, config: StoreConfig, files: Files, own: StoreConfig
+) -> tuple[CheckpointValues, list[CorruptFileError]]:
+    """Have recovery trust what the old checkpoint vouches for; return its times, and what is wrong with it."""
     try:
-        read_checkpoint(source, config.checkpoint_path)
+        values = read_checkpoint(source, config.checkpoint_path)
     except CorruptFileError as error:
-        return [CorruptFileError(own.checkpoint_path, error.offset, error.field, error.expected, error.found)]
+        found = CorruptFileError(own.checkpoint_path, error.offset, error.field, error.expected, error.found)
+        return CheckpointValues(0, 0, 0), [found]
     if source.status(config.checkpoint_path) is not None:
-        files.write(own.checkpoint_path, source.read(config.checkpoint_path))
-    return []
+        files.write(own.checkpoint_path, encode_checkpoint_file(values))
+    return values, []
+
+
+def _claims_beyond_log(
+    claims: CheckpointValues, store: MessageStore, last_ms: int, *, unclean_exit: bool
+) -> list[CorruptFileError]:
+    """Return what the old checkpoint says of records that are not in the log; last_ms: its last one's store time."""
+    path = store.config.checkpoint_path
+    if not any(claims_beyond(claims, last_ms, unclean_exit=unclean_exit, file=path)):
+        return []
+    newest_ms = max(last_ms, _newest_ms(store))
+    return list(claims_beyond(claims, newest_ms, unclean_exit=unclean_exit, file=path))
+
+
+def _newest_ms(store: MessageStore) -> int:
+    """Return the latest store time in the log, 0 without any: after a step of the clock it is not the last record's."""
+    newest_ms = 0
+    for segment in store.log.segments:
+        view = segment.file.view(0, segment.size_bytes)
+        for found in read_segment(view, segment.file.path, segment.base_offset, segment.size_bytes):
+            if not isinstance(found, CorruptFileError):
+                newest_ms = max(newest_ms, found.store_timestamp_ms)
+    return newest_ms

@@ -235,8 +235,8 @@ class _Checkpoint:
         if status is None:
             self._is_missing = True
             return CheckpointValues(0, 0, 0)
-        file = files.map(self._path, status.size_bytes)  # which refuses what is no file
-        raw = bytes(file.view(0, status.size_bytes)[:CHECKPOINT_BYTES])
+        size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)
+        raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))  # a map, which refuses what is no file
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
             violation = self._found.violation(DirectoryPromise.CKPT, self._path, len(raw), "size", expected, found)

@@ -21,10 +21,13 @@ _NEAR_BYTES = 64 << 10
 class RawSegment:
     """A segment's file, mapped; shorter than its queue's size if it was cut."""
 
-    def __init__(self, path: str, base_offset: int, file: MappedFile) -> None:
+    def __init__(self, path: str, base_offset: int, file: MappedFile, file_bytes: int | None = None) -> None:
         self.path = path
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
+        """How much of the file is mapped: all, but of one that is too long what is in its place in the row."""
+        self.file_bytes = file.size_bytes if file_bytes is None else file_bytes
+        """How long the file is."""
         self.file = file
         self._near = memoryview(b"")
         self._near_at = 0
@@ -91,10 +94,9 @@ class RowReader:
             if not is_segment_name(name) or int(name) % self.segment_bytes:
                 self._violated(path, "file name", f"20 digits, a multiple of {self.segment_bytes}", name)
                 continue
-            file = self._map(path)
-            if file is None:
+            segment = self._segment(path, int(name))
+            if segment is None:
                 continue
-            segment = RawSegment(path, int(name), file)
             if segments and segments[-1].base_offset == segment.base_offset:
                 segment = self._keep_one(segments.pop(), segment)
             segments.append(segment)
@@ -128,24 +130,28 @@ class RowReader:
 
     def _keep_one(self, first: RawSegment, second: RawSegment) -> RawSegment:
         """Report two files of one name; return the one that has something in it."""
-        twin, kept = (first, second) if first.zeros_from(0) else (second, first)
+        twin, kept = (first, second) if self._holds_nothing(first) else (second, first)
         expected = "a name that no other directory has"
         found = f"{relative_to(self.findings.root, kept.path)} too"
         violation = self._violation(twin.path, "file name", expected, found)
-        if twin.zeros_from(0):
+        if self._holds_nothing(twin):
             self.findings.explained(violation, "remove the one that is all zero")
         else:
             self.findings.violations.append(violation)
         return kept
 
-    def _map(self, path: str) -> MappedFile | None:
+    def _holds_nothing(self, segment: RawSegment) -> bool:
+        return segment.file_bytes <= self.segment_bytes and segment.zeros_from(0)
+
+    def _segment(self, path: str, base_offset: int) -> RawSegment | None:
         status = self.files.status(path)
         if status is None or status.is_directory:
             found = "nothing behind the name" if status is None else "a directory"
             self._violated(path, "file", "a file", found)
             return None
         try:
-            return self.files.map(path, status.size_bytes)
+            file = self.files.map(path, min(status.size_bytes, self.segment_bytes))
+            return RawSegment(path, base_offset, file, status.size_bytes)
         except OSError as error:
             self.findings.unreadable(self.promise, path, error)
             return None
@@ -153,9 +159,9 @@ class RowReader:
     def _drop_unborn(self, segments: list[RawSegment]) -> None:
         while segments:
             last = segments[-1]
-            size_bytes, expected = last.size_bytes, self.segment_bytes
+            size_bytes, expected = last.file_bytes, self.segment_bytes
             behind_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + expected
-            if (size_bytes >= expected and not behind_gap) or not last.zeros_from(0):
+            if (size_bytes >= expected and not behind_gap) or not self._holds_nothing(last):
                 return
             segments.pop()
             found = f"{size_bytes}, all zero"
@@ -165,7 +171,7 @@ class RowReader:
     def _check_row(self, segments: list[RawSegment]) -> None:
         expected = segments[0].base_offset if segments else 0
         for segment in segments:
-            path, base_offset, size_bytes = segment.path, segment.base_offset, segment.size_bytes
+            path, base_offset, size_bytes = segment.path, segment.base_offset, segment.file_bytes
             if self._is_rebuilt and size_bytes < self.segment_bytes:
                 violation = self._violation(path, "file size", self.segment_bytes, size_bytes)
                 self.findings.explained(violation, "make it anew from the log")

@@ -45,7 +45,7 @@ class LogPart(NamedTuple):
     base_offset: int
     """Of the segment."""
     segment_bytes: int
-    """How long its file is."""
+    """How much of its file there is to read."""
     start: int
     end: int
     next_offset: int | None

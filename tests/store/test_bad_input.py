@@ -346,3 +346,40 @@ def test_a_wrong_command_line_ends_with_2(
     monkeypatch.chdir(tmp_path)
 
     assert run(*arguments)[0] == 2
+
+
+@pytest.mark.parametrize("file", ["store/commitlog/00000000000000000000", "store/x", "link/x", "here"])
+@pytest.mark.parametrize("command", ["inspect", "verify", "dump", "rebuild"])
+def test_results_are_not_written_among_the_stores_files(
+    root: Path,
+    fingerprint: Callable[[Path], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    file: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.rename(root, "store")
+    os.rename("store/config", "elsewhere")
+    os.symlink("../elsewhere", "store/config")
+    os.symlink("elsewhere", "link")
+    os.symlink("store/checkpoint", "here")
+    before = fingerprint(tmp_path / "store"), os.listdir("elsewhere")
+    arguments = ["store", *(["--to", "rebuilt"] if command == "rebuild" else []), "--json", file]
+
+    assert run(command, *arguments)[0] == 2
+    assert (fingerprint(tmp_path / "store"), os.listdir("elsewhere")) == before
+    assert not Path("rebuilt").exists()
+
+
+def test_neither_is_anything_written_into_a_log_that_is_elsewhere(root: Path, tmp_path: Path) -> None:
+    os.rename(root / "commitlog", tmp_path / "log")
+    (tmp_path / "conf").write_text(f"storePathCommitLog={tmp_path / 'log'}\n")
+    options = "--config", str(tmp_path / "conf")
+    new = str(tmp_path / "log" / "new")
+
+    assert run("verify", str(root), *options)[0] == 0
+    assert run("verify", str(root), *options, "--json", new)[0] == 2
+    assert run("rebuild", str(root), *options, "--to", new)[0] == 2
+    assert run("rebuild", str(root), *options, "--to", str(tmp_path / "r"), "--json", str(tmp_path / "r" / "j"))[0] == 2
+    assert not (tmp_path / "r").exists()

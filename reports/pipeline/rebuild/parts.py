@@ -86,6 +86,8 @@ class SegmentFacts:
     records: int = 0
     first_store_timestamp_ms: int | None = None
     last_store_timestamp_ms: int = 0
+    newest_store_timestamp_ms: int = 0
+    """The latest there is: after a step of the clock it is not the last record's."""
     keys: int = 0
     runs: dict[QueueKey, list[QueueStretch]] = field(default_factory=dict)
 
@@ -211,7 +213,9 @@ class _SegmentScan:
             if not facts.records:
                 facts.first_store_timestamp_ms = plain.column("store_timestamp_ms")[0]
             facts.records += plain.count
-            facts.last_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
+            times_ms = plain.column("store_timestamp_ms")
+            facts.last_store_timestamp_ms = times_ms[-1]
+            facts.newest_store_timestamp_ms = max(facts.newest_store_timestamp_ms, max(times_ms))
             segment.file.advise_dont_need(facts.end, plain.end)
             facts.end = plain.end
 
@@ -231,6 +235,7 @@ class _SegmentScan:
             facts.first_store_timestamp_ms = stored_ms
         facts.records += 1
         facts.last_store_timestamp_ms = stored_ms
+        facts.newest_store_timestamp_ms = max(facts.newest_store_timestamp_ms, stored_ms)
         facts.end = offset - self._segment.base_offset + record.size_bytes
 
     def _add(self, queue: QueueKey, first: int, entries: bytes) -> None:

@@ -16,17 +16,18 @@ from datetime import datetime
 from pyarrow import fs
 
 from ....store.errors import CorruptFileError
-from ....store.formats.checkpoint import CHECKPOINT_BYTES, CHECKPOINT_FILE_BYTES, CheckpointValues, encode_checkpoint
+from ....store.formats.checkpoint import CheckpointValues, claims_beyond, encode_checkpoint_file
 from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.formats.index import index_file_bytes, index_file_name
 from ....store.formats.message import records_in
+from ....store.formats.side_json import SIDE_JSON_BYTES_MAX
 from ....store.log.checkpoint import read_checkpoint, vouched_timestamp_ms
 from ....store.log.recovery import trusted_after_clean_exit, trusted_by_checkpoint
 from ....store.log.segment import segment_name
 from ....store.log.segment_queue import name_of
 from ....store.queues.consume_queue import GAP_ENTRIES_MAX
 from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
-from ....store.tools.rebuild import Rebuilt
+from ....store.tools.rebuild import Rebuilt, too_long_side_file
 from ....store.world import Files
 from ..audit.engine_spread import EngineSpread
 from ..audit.place_files import files_at
@@ -89,9 +90,10 @@ class _Rebuilding:
         self._config = new.config
         self._runs: dict[QueueKey, list[QueueStretch]] = {}
         self._rebuilt = Rebuilt(new.place, 0, 0, 0, 0, [])
-        self._checkpoint, self._old_checkpoint = CheckpointValues(0, 0, 0), b""
-        """Its times and bytes; zeros and none, as for the local command, if it is damaged or not there."""
-        self._last_ms = 0
+        self._checkpoint = CheckpointValues(0, 0, 0)
+        """What the old one says; zeros, as for the local command, if it is damaged or not there."""
+        self._is_unclean = files.status(new.config.abort_path) is not None
+        self._last_ms = self._newest_ms = 0
 
     def run(self, local_ms: int) -> Rebuilt:
         """Do all of it."""
@@ -100,6 +102,9 @@ class _Rebuilding:
         self._read_checkpoint()
         facts = list(self._spread(SegmentCopy(self._new), segments))
         facts = facts[: self._cut_log(segments, facts)]
+        path = self._config.checkpoint_path
+        for error in claims_beyond(self._checkpoint, self._newest_ms, unclean_exit=self._is_unclean, file=path):
+            self._find(error)
         for of_segment in facts:
             self._join_queues(of_segment)
         self._require_rising_numbers()
@@ -123,13 +128,10 @@ class _Rebuilding:
         return self._rebuilt
 
     def _read_checkpoint(self) -> None:
-        path = self._config.checkpoint_path
         try:
-            self._checkpoint = read_checkpoint(self._files, path)
+            self._checkpoint = read_checkpoint(self._files, self._config.checkpoint_path)
         except CorruptFileError as error:
             self._find(error)
-        else:
-            self._old_checkpoint = b"" if self._files.status(path) is None else self._files.read(path)
 
     def _segments(self) -> list[LogSegment]:
         found = list(log_statuses(self._files, self._config))
@@ -171,6 +173,7 @@ class _Rebuilding:
             rebuilt.max_phy_offset = segment.base_offset + found.end
             rebuilt.records += found.records
             self._last_ms = found.last_store_timestamp_ms or self._last_ms
+            self._newest_ms = max(self._newest_ms, found.newest_store_timestamp_ms)
             if found.stopped_by is None:
                 continue
             if number < trusted:
@@ -186,7 +189,7 @@ class _Rebuilding:
 
     def _trusted_segments(self, facts: list[SegmentFacts]) -> int:
         """Return what recovery says of the copy: how many segments at the front are vouched for."""
-        if self._files.status(self._config.abort_path) is None:
+        if not self._is_unclean:
             return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
         physic_ms, logics_ms, _ = self._checkpoint
         vouched_ms = vouched_timestamp_ms(physic_ms, logics_ms)
@@ -258,14 +261,13 @@ class _Rebuilding:
 
     def _write_checkpoint(self, keys: int, ends_ms: list[int]) -> None:
         """Say that log, queues and full index files are durable."""
-        physic_ms, logics_ms, index_ms = self._checkpoint
+        index_ms = min(self._checkpoint.index_msg_timestamp_ms, self._last_ms)
         if self._config.message_index_enable:
-            if self._files.status(self._config.abort_path) is not None:
+            if self._is_unclean:
                 index_ms = 0
             index_ms = max(index_ms, self._index_durable_ms(keys, ends_ms))
-        values = CheckpointValues(max(physic_ms, self._last_ms), max(logics_ms, self._last_ms), index_ms)
-        behind = self._old_checkpoint.ljust(CHECKPOINT_FILE_BYTES, b"\0")[CHECKPOINT_BYTES:]
-        self._write(name_of(self._config.checkpoint_path), encode_checkpoint(values) + behind)
+        values = CheckpointValues(self._last_ms, self._last_ms, index_ms)
+        self._write(name_of(self._config.checkpoint_path), encode_checkpoint_file(values))
 
     def _index_durable_ms(self, keys: int, ends_ms: list[int]) -> int:
         """Return what `IndexFiles.durable_timestamp_ms` says of files that end with these times."""
@@ -282,6 +284,8 @@ class _Rebuilding:
             status = self._files.status(f"{old}/{name}")
             if status is not None and status.is_directory:
                 self._copy_tree(f"{old}/{name}", f"{new}/{name}")
+            elif status is not None and status.size_bytes > SIDE_JSON_BYTES_MAX:
+                self._find(too_long_side_file(name, status.size_bytes), new)
             elif status is not None:
                 self._write(f"{new}/{name}", self._files.read(f"{old}/{name}"))
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
+from tornlog.sim.process import cpu_limit
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.message import Message
@@ -238,19 +239,97 @@ def test_what_is_torn_behind_the_last_record_is_damage_unless_the_exit_explains_
     assert (result.stderr == "") == unclean
 
 
-def test_an_empty_segment_is_passed_over(root: Path, records: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("unclean", [True, False])
+def test_an_empty_segment_is_passed_over_and_is_damage_unless_the_exit_explains_it(
+    root: Path, records: list[dict[str, Any]], unclean: bool
+) -> None:
     (root / "commitlog" / f"{SEGMENT_BYTES * 100:020d}").touch()
-    assert len(lines(run(root))) == len(records)
+    if unclean:
+        (root / "abort").touch()
+    result = run(root)
+
+    assert len(lines(result)) == len(records)
+    assert result.exit_code == (0 if unclean else 1)
+    found = f"commitlog/{SEGMENT_BYTES * 100:020d} @ 0: file size: expected {SEGMENT_BYTES}, found 0\n"
+    assert result.stderr == ("" if unclean else found)
 
 
-def test_a_segment_that_cannot_be_read_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size_bytes", [5000, SEGMENT_BYTES + 1, 1 << 32])
+def test_a_segment_of_a_wrong_length_is_damage_and_read_no_further_than_a_segment_goes(
+    root: Path, records: list[dict[str, Any]], size_bytes: int
+) -> None:
+    path = root / "commitlog" / f"{SEGMENT_BYTES:020d}"
+    os.truncate(path, size_bytes)
+    with cpu_limit(30.0):
+        result = run(root)
+
+    wrong = f"commitlog/{path.name} @ 0: file size: expected {SEGMENT_BYTES}, found {size_bytes}"
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0] == wrong
+    if size_bytes > SEGMENT_BYTES:
+        assert offsets(result) == [record["offset"] for record in records]
+
+
+@pytest.mark.parametrize("size_bytes", [1, 4, 7])
+def test_an_only_segment_too_short_for_any_record_is_damage(
+    golden: Callable[[str], Any], tmp_path: Path, size_bytes: int
+) -> None:
+    root = golden("01-simple").before
+    (only,) = (root / "commitlog").iterdir()
+    os.truncate(only, size_bytes)
+    line = f"commitlog/{only.name} @ 0: file size: expected {1 << 30}, found {size_bytes}"
+    for command in (["dump"], ["inspect"], ["verify"]):
+        result = CliRunner().invoke(application(), [*command, str(root)])
+        assert (result.exit_code, line in result.output) == (1, True), result.output
+    rebuilt = CliRunner().invoke(application(), ["rebuild", str(root), "--to", str(tmp_path / "new")])
+    assert rebuilt.exit_code == 1
+    assert isinstance(rebuilt.exception, SystemExit)
+
+
+def test_a_log_that_is_gone_is_damage_if_the_checkpoint_speaks_of_it(root: Path) -> None:
+    for path in (root / "commitlog").iterdir():
+        path.unlink()
+    result = run(root)
+
+    assert result.exit_code == 1
+    assert "MsgTimestamp: expected at most 0, the last record's store time, found" in result.stderr
+    (root / "checkpoint").write_bytes(b"half")
+    assert run(root).stderr == "checkpoint @ 4: size: expected at least 24 bytes, found 4 bytes\n"
+    (root / "checkpoint").unlink()
+    assert run(root).exit_code == 0
+
+
+def test_a_segment_that_may_not_be_read_is_no_damage_and_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: OverlayFiles, path: str, size_bytes: int) -> Any:
         raise OSError(5, "Input/output error", path)
 
     monkeypatch.setattr(OverlayFiles, "map", fail)
     result = run(root, "--commit-log-size", SEGMENT_BYTES)
+    assert result.exit_code == 3
+    assert result.stderr.startswith(str(root))
+    assert result.stderr.endswith(": Input/output error\n")
+
+
+def test_a_segment_that_is_no_file_is_damage(root: Path) -> None:
+    path = root / "commitlog" / f"{SEGMENT_BYTES:020d}"
+    path.unlink()
+    os.mkfifo(path)
+    result = run(root)
+
     assert result.exit_code == 1
-    assert result.stderr.endswith(": file: expected a readable file, found Input/output error\n")
+    assert f"commitlog/{path.name} @ 0: file" in result.stderr
+
+
+@pytest.mark.parametrize("to_file", [True, False])
+@pytest.mark.parametrize("limit", ["1", "279"])
+def test_an_output_that_is_full_is_no_damage_and_named(root: Path, to_file: bool, limit: str) -> None:
+    command = [sys.executable, "-m", "tornlog", "dump", str(root), "--limit", limit]
+    command += ["--json", "/dev/full"] if to_file else []
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert result.returncode == 3
+    assert result.stderr == f"{'/dev/full' if to_file else 'standard output'}: No space left on device\n"
 
 
 CASES = sorted(path.name for path in (Path(__file__).parents[2] / "golden").glob("14-*"))

@@ -79,7 +79,7 @@ def test_segments_longer_than_any_store_has_them_are_damage(tmp_path: Path) -> N
     result = CliRunner().invoke(application(), ["inspect", str(tmp_path)])
 
     assert result.exit_code == 1
-    assert result.stdout == ". @ 0: mapped_file_size_commit_log: expected 2147483647 or less, found 2147483648\n"
+    assert result.stdout == f"commitlog/{0:020} @ 0: file size: expected 1073741824, found 2147483648\n"
 
 
 def test_a_log_that_is_told_to_be_read_only_everywhere_is_damage(root: str) -> None:

@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +13,14 @@ from typer.testing import CliRunner, Result
 from tornlog.__main__ import application
 from tornlog.reports.cli import directories as commands
 from tornlog.store.config import StoreConfig
+from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint_file
+from tornlog.store.formats.message import PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT
+from tornlog.store.log.checkpoint import read_checkpoint
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.real.overlay import OverlayFiles
 from tornlog.store.real.world import overlay_world, real_world
+from tornlog.store.tools import rebuild as rebuild_module
 from tornlog.store.tools.rebuild import rebuild_directory
 from tornlog.store.world import World
 
@@ -185,6 +191,129 @@ def test_a_checkpoint_that_is_none_is_reported_and_left_behind(golden: Callable[
     assert result.exit_code == 1
     assert "\ncheckpoint @ " in result.stdout
     assert CliRunner().invoke(application(), ["verify", str(tmp_path / "new")]).exit_code == 0
+
+
+def last_segment(root: Path) -> Path:
+    return sorted((root / "commitlog").iterdir())[-1]
+
+
+def set_times(root: Path, *times_ms: int) -> None:
+    (root / "checkpoint").write_bytes(encode_checkpoint_file(CheckpointValues(*times_ms)))
+
+
+FUTURE_MS = 1 << 45
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda root: set_times(root, 1, FUTURE_MS, 1), id="a time that is not there yet"),
+        pytest.param(lambda root: set_times(root, 1, 1, FUTURE_MS), id="of the index"),
+        pytest.param(lambda root: [path.unlink() for path in (root / "commitlog").iterdir()], id="no log"),
+        pytest.param(lambda root: os.truncate(last_segment(root), 0), id="no last segment"),
+    ],
+)
+def test_a_checkpoint_that_vouches_for_more_than_the_log_has_is_damage_and_the_new_one_does_not(
+    golden: Callable[[str], Any], tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    root = golden("08-clean-shutdown").before
+    damage(root)
+    result = run(root, "--to", tmp_path / "new")
+
+    assert result.exit_code == 1
+    assert "\ncheckpoint @ " in result.stdout
+    verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "new")])
+    assert verified.exit_code == 0, verified.output
+
+
+def test_an_unclean_exit_excuses_one_time_alone_and_the_new_checkpoint_has_it_right(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    root = golden("08-clean-shutdown").before
+    set_times(root, FUTURE_MS, 1, FUTURE_MS)
+    (root / "abort").touch()
+    assert run(root, "--to", tmp_path / "new").exit_code == 0
+    assert CliRunner().invoke(application(), ["verify", str(tmp_path / "new")]).exit_code == 0
+
+
+def test_a_clock_that_stepped_back_leaves_a_checkpoint_that_is_no_damage(
+    lab: Callable[..., Any], small: Callable[..., Any]
+) -> None:
+    config, bench = small(), lab()
+
+    def body(world: World) -> None:
+        store = MessageStore(world, config)
+        store.load()
+        store.start()
+        result = store.put_message(Message.of("T", b"x")).append
+        assert result is not None
+        assert store.shutdown()
+        later_ms = store.checkpoint.physic_msg_timestamp_ms
+        put_earlier_one(world, config, result.wrote_bytes)
+        rebuilt = rebuild_directory(world.files, config, world, "/new", lambda _: None)
+        assert (rebuilt.records, rebuilt.findings) == (2, [])
+        times = read_checkpoint(world.files, "/new/checkpoint")
+        assert times[:2] == (later_ms - 5000, later_ms - 5000)
+
+    bench.run(body)
+
+
+def put_earlier_one(world: World, config: StoreConfig, size_bytes: int) -> None:
+    """Put the log's only record behind itself, 5 s earlier."""
+    path = f"{config.commit_log_directory}/{0:020d}"
+    raw = bytearray(world.files.read(path))
+    again = raw[:size_bytes]
+    stored_ms = int.from_bytes(again[56:64], "big") - 5000
+    for at, value in ((QUEUE_OFFSET_AT, 1), (PHYSICAL_OFFSET_AT, size_bytes), (56, stored_ms)):
+        again[at : at + 8] = value.to_bytes(8, "big")
+    raw[size_bytes : 2 * size_bytes] = again
+    world.files.write(path, bytes(raw))
+
+
+def test_of_a_checkpoint_that_is_too_long_no_more_is_read_than_means_something(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: OverlayFiles, path: str) -> bytes:
+        assert not path.endswith("/checkpoint"), path
+        return read(self, path)
+
+    root, read = golden("08-clean-shutdown").before, OverlayFiles.read
+    os.truncate(root / "checkpoint", 1 << 33)
+    monkeypatch.setattr(OverlayFiles, "read", refuse)
+    for command in ("inspect", "verify"):
+        assert CliRunner().invoke(application(), [command, str(root)]).exit_code == 0
+    assert run(root, "--to", tmp_path / "new").exit_code == 0
+    assert (tmp_path / "new" / "checkpoint").stat().st_size == 4096
+
+
+def test_a_segment_that_is_too_long_is_found_before_anything_is_copied(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = golden("08-clean-shutdown").before
+    victim = sorted((root / "commitlog").iterdir())[2]
+    os.truncate(victim, 1 << 32)
+    monkeypatch.setattr(rebuild_module, "_copy", None)
+    result = run(root, "--to", tmp_path / "new")
+
+    assert result.exit_code == 1
+    assert result.stderr == f"commitlog/{victim.name} @ 0: file size: expected 16384, found {1 << 32}\n"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--master", "in-process"]])
+def test_side_files_that_are_too_long_to_be_one_are_reported_and_left_behind(
+    golden: Callable[[str], Any], tmp_path: Path, options: list[str]
+) -> None:
+    root = golden("08-clean-shutdown").before
+    (root / "config" / "groups").mkdir()
+    (root / "config" / "groups" / "one.json").touch()
+    os.truncate(root / "config" / "groups" / "one.json", (64 << 20) + 1)
+    result = run(root, "--to", tmp_path / "new", *options)
+
+    assert result.exit_code == 1
+    line = f"config/groups/one.json @ 0: file size: expected {64 << 20} or less, found {(64 << 20) + 1}\n"
+    assert line in result.stdout
+    assert not (tmp_path / "new" / "config" / "groups" / "one.json").exists()
 
 
 def test_a_log_that_no_store_can_open_leaves_nothing_behind(golden: Callable[[str], Any], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Files are verified where they are mapped, and what was read leaves the memory again."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,27 @@ def test_giving_pages_back_changes_nothing_that_is_found(
     assert fields() == expected
     first, *_ = sorted((root / "commitlog").iterdir())
     assert given_back[str(first)] > first.stat().st_size // 2
+
+
+@pytest.mark.parametrize("file", [f"consumequeue/Mix1/1/{0:020d}", f"commitlog/{32768:020d}"])
+def test_of_a_file_that_is_too_long_no_more_is_read_than_has_a_place_in_its_row(
+    golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    root = golden("08-clean-shutdown").before
+    size_bytes = (root / file).stat().st_size
+    os.truncate(root / file, 1 << 33)
+    view = OverlayMappedFile.view
+
+    def noted(mapped: OverlayMappedFile, start: int, end: int) -> memoryview:
+        assert end <= size_bytes or not mapped.path.endswith(file)
+        return view(mapped, start, end)
+
+    monkeypatch.setattr(OverlayMappedFile, "view", noted)
+    found = verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None).findings.violations
+
+    assert [(one.file, one.field, one.expected, one.found) for one in found] == [
+        (file, "file size", str(size_bytes), str(1 << 33))
+    ]
 
 
 def resident_bytes(directory: Path) -> int:

@@ -17,6 +17,7 @@ from tornlog.reports.pipeline.spark.engine import Engine, InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint
 from tornlog.store.formats.scan import scan_records
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
@@ -160,6 +161,22 @@ def test_a_log_that_a_crash_has_torn_is_cut_as_the_local_command_cuts_it(
     assert done.exit_code == 1, done.output
     assert f"commitlog/{segments[2].name} @ " in done.stderr + done.stdout
     verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "new")])
+    assert verified.exit_code == 0, verified.output
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("times_ms", [(1 << 45, 1 << 45, 1 << 45), (1, 1 << 45, 1 << 45), (1, 1, 1)])
+def test_a_checkpoint_that_says_another_time_is_judged_and_made_anew_as_by_the_local_command(
+    store_at: Path, tmp_path: Path, times_ms: tuple[int, int, int], is_clean: bool
+) -> None:
+    behind = bytes(8) + b"RocketMQ 5 keeps offsets here"
+    (store_at / "checkpoint").write_bytes(encode_checkpoint(CheckpointValues(*times_ms)) + behind)
+    if not is_clean:
+        (store_at / "abort").touch()
+
+    require_same(store_at, tmp_path, InProcess())
+    assert (tmp_path / "there/checkpoint").read_bytes()[24:] == bytes(4096 - 24)
+    verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "there")])
     assert verified.exit_code == 0, verified.output
 
 
