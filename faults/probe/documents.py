@@ -53,6 +53,7 @@ def probed_json(
         "never_injected": found.never_injected,
         "refused": [],
         "allowed": allowed,
+        "notes": found.notes(record),
         "seconds": round(found.seconds, 3),
         "states_per_second": round(found.judged / found.seconds, 1) if found.seconds else 0.0,
     }

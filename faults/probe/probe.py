@@ -30,6 +30,9 @@ from .story import where
 _BATCH = 64
 """So many points, or states, are put before the checks together, that all of those have something to do."""
 
+_QUOTED_MAX = 60
+"""So much of a line is quoted."""
+
 
 @dataclass(slots=True)
 class DiskCount:
@@ -132,6 +135,18 @@ class ProbeReport:
     def states(self) -> int:
         """Return how many states were built."""
         return sum(count.states for count in self.counts.values())
+
+    def notes(self, record: ProgramRecord) -> list[str]:
+        """Return why it says little that nothing is broken, if there is a reason."""
+        found = []
+        if not self.operations:
+            found.append("no operation was recorded: nothing in the program's directory was changed")
+        if not record.acknowledged:
+            found.append("nothing was promised: the program has ended no line of output")
+        if record.unended:
+            text = record.unended[-_QUOTED_MAX:]
+            found.append(f"the last line of output is no promise, for it was not ended: {text!r}")
+        return found
 
     @property
     def in_order(self) -> list[tuple[str, ViolationGroup]]:

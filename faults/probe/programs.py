@@ -47,9 +47,10 @@ class RecorderChoice:
         Raises ProgramError if there is no such program, or it does not end well; what it prints on standard error is
         there to read.
         """
+        command = runnable(program)
         if self._kind_for(program) == PYTHON:
             return record_program(program, start, self.seconds_max)
-        return record_traced(runnable(program), start, self.seconds_max, self.stores, takes_stacks=self.takes_stacks)
+        return record_traced(command, start, self.seconds_max, self.stores, takes_stacks=self.takes_stacks)
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
         """Run a program under a control, which only the recorder of the system's calls has; it may end as it likes."""
@@ -102,9 +103,9 @@ def runnable(program: Sequence[str]) -> list[str]:
     if first == "-m":
         code = _MODULE_CODE.format(path=f"sys.path.insert(0, {str(Path.cwd())!r})", name=arguments[0])
         return [sys.executable, "-c", code, *arguments[1:]]
-    if first.endswith(".py"):
+    if first.endswith(".py") and Path(first).is_file():
         return [sys.executable, str(Path(first).resolve()), *arguments]
-    found = shutil.which(first)
+    found = None if first.endswith(".py") else shutil.which(first)
     if found is None:
         raise ProgramError(f"{first}: expected a program, found none that can be run by that name")
     return [str(Path(found).absolute()), *arguments]

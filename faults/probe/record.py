@@ -35,10 +35,10 @@ a crash" (sync_file_range(2)).
 
 JSON: `{"format": "tornlog-record/2", "program": [arguments], "exit": code, "steps": [{"do": kind, "path", "target",
 "file", "at", "size", "data": base64, "from": stack, "by": task, "call": system call}], "stacks": [[[file, line,
-function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}]}`, in steps what a kind
-does not use left out. Stacks are innermost first. The recorder of Python's own calls leaves `call` out; that of the
-system's calls has empty stacks, unless it is asked for them. In `tornlog-record/1`, which is still read, `allocate` had
-the size in `at`, and there were no tasks.
+function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text}`, in
+steps what a kind does not use left out, and `unended` where it is empty. Stacks are innermost first. The recorder of
+Python's own calls leaves `call` out; that of the system's calls has empty stacks, unless it is asked for them. In
+`tornlog-record/1`, which is still read, `allocate` had the size in `at`, and there were no tasks.
 """
 
 import json
@@ -134,6 +134,8 @@ class ProgramRecord:
     unseen: tuple[Unseen, ...] = ()
     exit: int = 0
     tasks: tuple[ProgramTask, ...] = (ProgramTask(0, 0, ""),)
+    unended: str = ""
+    """What of a line was printed, or promised, of which the end never came: it is no promise."""
 
     @property
     def acknowledged(self) -> list[str]:
@@ -147,13 +149,15 @@ class ProgramRecord:
 
     def upto(self, steps: int) -> "ProgramRecord":
         """Return the first steps only, with all stacks."""
-        return replace(self, steps=self.steps[:steps], unseen=())
+        return replace(self, steps=self.steps[:steps], unseen=(), unended="")
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a document."""
         document: dict[str, Any] = {"format": FORMAT, **msgspec.to_builtins(self)}
         for named, step in zip(document["steps"], self.steps, strict=True):
             named["from"] = step.stack  # also where it is 0, which readers do not take for granted
+        if not self.unended:
+            del document["unended"]
         return document
 
     @classmethod
@@ -202,7 +206,12 @@ def _check(record: ProgramRecord) -> None:
             raise RecordError(f"record: step {number}: {name}: expected {expected}, found {found}")
 
 
+def has_promised(steps: Sequence[Step], printed: Collection[int]) -> bool:
+    """Return whether a program has promised anything by itself: the lines that it has printed are no promises then."""
+    return any(step.kind == ACKNOWLEDGE and number not in printed for number, step in enumerate(steps))
+
+
 def only_promises(steps: Sequence[Step], printed: Collection[int]) -> list[Step]:
     """Return steps without printed lines, which have these numbers, if the program has promised anything by itself."""
-    made = [number for number, step in enumerate(steps) if step.kind == ACKNOWLEDGE and number not in printed]
+    made = has_promised(steps, printed)
     return [step for number, step in enumerate(steps) if not (made and number in printed)]

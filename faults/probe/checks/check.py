@@ -77,6 +77,8 @@ class Check(ABC):
 
 CHECK = "check"
 _MODULE = "tornlog_probe_check"
+NO_TEXT = "the check has given a text that is empty"
+"""Stands for such a one: a breach has to say something."""
 VIOLATIONS_MAX = 20
 """How many lines of one check are kept."""
 Function = Callable[[Path, list[str]], Iterable[str] | None]
@@ -143,7 +145,7 @@ def _few(found: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate([found] if isinstance(found, str) else found):
         if number == VIOLATIONS_MAX:
             return
-        yield str(line)
+        yield str(line) or NO_TEXT
 
 
 def _error_lines(error: BaseException) -> Iterator[str]:

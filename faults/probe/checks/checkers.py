@@ -16,14 +16,16 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from types import FrameType, TracebackType
-from typing import NamedTuple, NoReturn
+from types import TracebackType
+from typing import NamedTuple
 
 from ....sim.process import NoEndInSight, cpu_limit
 from ...disk.export import export
 from ...disk.image import Image
+from ..endings import exit_text
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, PythonCheck, no_verdict
 from .command import CommandCheck
+from .reaper import end_others, fork_below_reaper
 
 Question = tuple[Image, list[str]]
 """A state, and what had been acknowledged."""
@@ -120,9 +122,9 @@ class Checkers:
         except EOFError:
             worker.process.join()
             code = worker.process.exitcode
-            why = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+            assert code is not None, "joined"
             _end(worker)
-            return CheckOutcome(DIED, (f"the check's process has ended: {why}",))
+            return CheckOutcome(DIED, (f"the check's process has ended: {exit_text(code)}",))
         self._idle.append(worker)
         return verdict
 
@@ -168,20 +170,17 @@ def _work(
     for other in others:
         other.close()
 
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        check.close()
-        os._exit(0)
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's
-    if not check.runs_here:  # what runs here may be anywhere, even where no handler is called
-        signal.signal(signal.SIGTERM, end)
+    fork_below_reaper(connection)
     while True:
         try:
             image, acknowledged = connection.recv()
         except EOFError:
-            check.close()
             os._exit(0)
-        connection.send(judge(check, image, acknowledged, seconds_max, scratch))
+        verdict = judge(check, image, acknowledged, seconds_max, scratch)
+        if not (check.runs_here or check.is_server):  # whose processes may be of use for the next state
+            end_others()
+        connection.send(verdict)
 
 
 def _end(worker: _CheckWorker) -> None:

@@ -23,8 +23,9 @@ from typing import IO
 
 import msgspec
 
+from ..endings import exit_text
 from ..record import FILES, TEMPORARY
-from .check import BROKEN, DIED, HELD, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
+from .check import BROKEN, DIED, HELD, NO_TEXT, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
 
 _KEPT_BYTES_MAX = 64 << 10
 """Of what a command writes, of each of its outputs."""
@@ -87,8 +88,8 @@ def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcom
     text = said.decode(errors="replace").replace(str(root), "")
     lines = tuple(line for line in text.splitlines() if line.strip())[:VIOLATIONS_MAX]
     if code < 0:
-        return CheckOutcome(DIED, (f"the check has ended: {_how(code)}", *lines))
-    return CheckOutcome(BROKEN, lines or (f"the check has ended: {_how(code)}",))
+        return CheckOutcome(DIED, (f"the check has ended: {exit_text(code)}", *lines))
+    return CheckOutcome(BROKEN, lines or (f"the check has ended: {exit_text(code)}",))
 
 
 def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
@@ -175,7 +176,7 @@ class CheckServer(Check):
             return CheckOutcome(
                 RAISED, (f'the check\'s server: expected {{"broken": [...]}}, found {text}', str(error))
             )
-        lines = tuple(one.replace(str(root), "") for one in broken[:VIOLATIONS_MAX])
+        lines = tuple(one.replace(str(root), "") or NO_TEXT for one in broken[:VIOLATIONS_MAX])
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
 
     def _up(self) -> subprocess.Popen[bytes]:
@@ -193,7 +194,7 @@ class CheckServer(Check):
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(_ENDING_SECONDS)  # it has closed its output, and how it ends is of interest
         self.close()
-        return CheckOutcome(DIED, (f"the check's server has ended: {_how(server.returncode)}",))
+        return CheckOutcome(DIED, (f"the check's server has ended: {exit_text(server.returncode)}",))
 
     def dismiss(self) -> None:
         """Have the server end by itself, as there are no more questions; end it if it does not."""
@@ -225,11 +226,6 @@ def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
                 break
             line += chunk
     return line
-
-
-def _how(code: int) -> str:
-    """Return how a process ended, in words."""
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -35,11 +35,10 @@ class NotedOutput(io.TextIOWrapper):
     """Standard output, whose lines are noted when they are printed, whenever they leave the process."""
 
     recorder: ProgramRecorder
-    _line = ""
 
     def write(self, text: str, /) -> int:
         """Write, and note each line that is complete."""
-        *lines, self._line = (self._line + text).split("\n")
+        *lines, self.recorder.begun = (self.recorder.begun + text).split("\n")
         for line in lines:
             self.recorder.acknowledged(line, printed=True)
         return super().write(text)

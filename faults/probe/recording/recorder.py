@@ -31,6 +31,7 @@ from ..record import (
     SourceLine,
     Step,
     Unseen,
+    has_promised,
     only_promises,
 )
 
@@ -110,6 +111,8 @@ class ProgramRecorder:
         self._present = local()
         """Of each thread that did something, the number of its task."""
         self._printed: set[int] = set()
+        self.begun = ""
+        """What was printed of a line that is not at its end yet."""
         self._stacks = Stacks(bottom)
         self._unseen: dict[tuple[str, str, int], Unseen] = {}
         self._files: dict[tuple[int, int], int] = {}
@@ -309,10 +312,12 @@ class ProgramRecorder:
 
     def record(self, program: list[str], code: int) -> ProgramRecord:
         """Return all that was noted."""
-        steps = only_promises([Step(*step) for step in self._steps], self._printed)
+        noted = [Step(*step) for step in self._steps]
+        steps = only_promises(noted, self._printed)
         unseen = tuple(self._unseen.values())
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
-        return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code, tasks)
+        unended = "" if has_promised(noted, self._printed) else self.begun
+        return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code, tasks, unended)
 
 
 _fstat, _abspath, _realpath, _readlink = os.fstat, os.path.abspath, os.path.realpath, os.readlink

@@ -4,15 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from stat import S_ISDIR, S_ISLNK, S_ISREG
+from stat import S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG, S_ISSOCK
 from tempfile import TemporaryDirectory
 
 from ...disk.content import Content, first_difference
 from ...disk.export import export, load
 from ...disk.image import Image
-from ..record import FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
+from ..endings import ended_with
+from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
 from ..replay import Replayer
 
 EMPTY = Image({}, (FILES, TEMPORARY))
@@ -47,7 +48,7 @@ def record_program(program: Sequence[str], start: Image, seconds_max: float) -> 
         except FileNotFoundError as error:
             raise ProgramError("the program has ended its process past Python: there is no record") from error
         if record.exit:
-            raise ProgramError(f"the program has ended with {record.exit}")
+            raise ProgramError(f"the program has ended with {ended_with(record.exit)}")
         return record, list(unlike(record, start, root))
 
 
@@ -60,11 +61,15 @@ def _run(arguments: list[str], seconds_max: float) -> None:
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error
     if done.returncode:
-        raise ProgramError(f"the program's process has ended with {done.returncode}")
+        raise ProgramError(f"the program's process has ended with {ended_with(done.returncode)}")
 
 
 def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
-    """Yield where a disk, as a program has left it at root, is not what its record comes to."""
+    """Yield where a disk, as a program has left it at root, is not what its record comes to.
+
+    Raises ProgramError if there was a name that no simulated disk can hold.
+    """
+    _require_utf8(name for step in record.steps if step.kind != ACKNOWLEDGE for name in (step.path, step.target))
     odd = list(_oddities(root))
     if odd:
         yield from odd
@@ -114,6 +119,22 @@ def _byte(content: Content, offset: int) -> str:
     return f"{content[offset : offset + 1][0]:#04x}" if offset < len(content) else "the file's end"
 
 
+def _kind_of(mode: int) -> str:
+    """Return what something is that cannot be recorded, by its mode."""
+    if S_ISFIFO(mode):
+        return "a FIFO"
+    return "a socket" if S_ISSOCK(mode) else "a device"
+
+
+def _require_utf8(names: Iterable[str]) -> None:
+    """Raise ProgramError at a name, or a symbolic link's text, that is not UTF-8: no document could hold it."""
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise ProgramError(f"expected names in UTF-8, found {os.fsencode(name)!r}") from error
+
+
 def _oddities(directory: Path) -> Iterator[str]:
     """Yield what of a directory cannot be held in memory, or is neither file, directory nor symbolic link."""
     data_bytes = 0
@@ -121,8 +142,9 @@ def _oddities(directory: Path) -> Iterator[str]:
         for name in sorted([*names, *files]):
             path = Path(above, name)
             status = path.lstat()
+            _require_utf8([name, os.readlink(path)] if S_ISLNK(status.st_mode) else [name])
             if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode) or S_ISLNK(status.st_mode)):
-                yield f"{path.relative_to(directory)}: expected a file or a directory, found mode {status.st_mode:o}"
+                yield f"{path.relative_to(directory)}: expected a file or a directory, found {_kind_of(status.st_mode)}"
             elif status.st_size > FILE_BYTES_MAX:
                 yield f"{path.relative_to(directory)}: expected at most {FILE_BYTES_MAX} bytes, found {status.st_size}"
             elif S_ISREG(status.st_mode):

@@ -35,8 +35,6 @@ class ContentCalls:
         self._files = files
         self._notes = notes
         self._maps = maps
-        self._begun: dict[str, bytes] = {}
-        """Of each output, the line that is not at its end yet."""
 
     # -- writes --------------------------------------------------------------------------------------
 
@@ -110,12 +108,13 @@ class ContentCalls:
         self._maps.changed(file, at, count)
 
     def _says(self, output: str, data: Callable[[int], bytes]) -> Finish:
+        printed, begun = output == PRINTED, self._notes.begun
+
         def finish(count: int) -> None:
             if count > 0:
-                *lines, self._begun[output] = (self._begun.get(output, b"") + data(count)).split(b"\n")
+                *lines, begun[printed] = (begun[printed] + data(count)).split(b"\n")
                 for line in lines:
-                    text = line.decode(errors="replace").rstrip("\r")
-                    self._notes.acknowledged(text, printed=output == PRINTED)
+                    self._notes.acknowledged(line.decode(errors="replace").rstrip("\r"), printed=printed)
 
         return finish
 

@@ -12,6 +12,7 @@ from ..record import (
     ProgramTask,
     Step,
     Unseen,
+    has_promised,
     only_promises,
 )
 
@@ -29,6 +30,8 @@ class ProgramNotes:
         self._printed: set[int] = set()
         self._stepped: set[int] = set()
         """Threads that have taken a step."""
+        self.begun = {True: b"", False: b""}
+        """Of what is printed, and of what is promised, the line that is not at its end yet."""
         self._data_bytes = 0
         self._is_full = False
         self.task = 0
@@ -101,4 +104,5 @@ class ProgramNotes:
         steps = only_promises(self.steps, self._printed)
         unseen = tuple(Unseen(event, detail, 0) for event, detail in self._unseen)
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
-        return ProgramRecord(tuple(program), tuple(steps), ((),), unseen, code, tasks)
+        begun = self.begun[False] or self.begun[not has_promised(self.steps, self._printed)]
+        return ProgramRecord(tuple(program), tuple(steps), ((),), unseen, code, tasks, begun.decode(errors="replace"))

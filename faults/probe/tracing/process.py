@@ -150,5 +150,6 @@ def _part_from_parent(kept: int, *, is_quiet: bool) -> None:
         if descriptor > 2 and descriptor != kept:
             with suppress(OSError):  # the one that has listed them is closed already
                 os.close(descriptor)
-    if callable(signal.getsignal(signal.SIGINT)):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...disk.export import export
 from ...disk.image import Image
+from ..endings import ended_with
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, unlike
 from .control import AS_IT_IS, RunControl
@@ -49,7 +50,7 @@ def record_traced(
     """
     run = run_traced(program, start, seconds_max, stores, takes_stacks=takes_stacks)
     if run.record.exit:
-        raise ProgramError(f"the program has ended with {run.record.exit}")
+        raise ProgramError(f"the program has ended with {ended_with(run.record.exit)}")
     return run.record, run.unlike
 
 
@@ -115,7 +116,8 @@ def _trace(asked: TraceRequest) -> TracedProgram:
         found: TracedProgram | str = ours.recv()
     except EOFError as error:
         process.join()
-        raise ProgramError(f"the recorder's process has ended with {process.exitcode}") from error
+        assert process.exitcode is not None, "joined"
+        raise ProgramError(f"the recorder's process has ended with {ended_with(process.exitcode)}") from error
     finally:
         ours.close()
         process.kill()  # it has nothing more to do, and if it has, its program ends with it

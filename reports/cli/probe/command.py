@@ -4,14 +4,15 @@ JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check",
 "exhausted", "cut", "states", "broken"}], "limit", "steps", "operations", "points", "acknowledged", "states", "images",
 "judged", "breaches": [{"signature", "outcome", "violations", "example", "disks": {disk: states}, "states", "points",
 "smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file",
-"directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "seconds", "states_per_second"}`.
+"directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences], "seconds",
+"states_per_second"}`.
 With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
 times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: those recoveries that changed anything.
 
 breaches: one for each message; smallest, file and directory are of its example: the smallest of all messages whose
 smallest case is of the same disk and the same last operation. states: that were built; images: different ones; judged:
-different pairs of one and what had been acknowledged. A program that the recorder did not see wholly is refused: then
-there is no more than program, steps and reasons.
+different pairs of one and what had been acknowledged. notes: why it says little that nothing is broken. A program that
+the recorder did not see wholly is refused: then there is no more than program, steps and reasons.
 
 With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
 "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},
@@ -21,7 +22,8 @@ picked; hurried: how often while another one ran.
 
 With --out "report": path. JSON of `--replay` is at the head of `replay`.
 
-Exit codes: 0 nothing that was acknowledged is lost, 1 something is, 2 usage, 3 the recorder could not see it all.
+Exit codes: 0 nothing that was acknowledged is lost, 1 something is, 2 usage, 3 the recorder could not see it all; 143
+SIGTERM has ended it.
 """
 
 from pathlib import Path
@@ -44,8 +46,13 @@ from ..options import (
     TimelineFile,
     command_line,
     disks_named,
+    was_given,
 )
 from .recording import ProbeOptions, RefusedError, check_given, record_program
+from .termination import ended_by_sigterm
+
+_OF_REPLAY = ("replay", "check", "check_server", "seconds", "timeline", "json_file", "program")
+"""Parameters that a replay heeds, or refuses by a sentence of its own."""
 
 
 def probe(
@@ -124,9 +131,13 @@ def probe(
     if replay is not None:
         if program:
             raise typer.BadParameter("expected --replay or a program, found both")
+        _require_of_use(context)
         from .replay import replay_probe
 
-        replay_probe(replay, check=check, server=check_server, seconds=seconds, timeline=timeline, json_file=json_file)
+        with ended_by_sigterm():
+            replay_probe(
+                replay, check=check, server=check_server, seconds=seconds, timeline=timeline, json_file=json_file
+            )
     if timeline is not None:
         raise typer.BadParameter("goes with --replay; --out leaves those of all failures", param_hint="--timeline")
     if not program or (program[0] == "-m" and len(program) < 2):
@@ -150,19 +161,27 @@ def probe(
         fault_runs,
         seeds,
     )
-    try:
-        recorded = record_program(asked)
-    except RefusedError as error:
-        from .results import leave_refusal
+    with ended_by_sigterm():
+        try:
+            recorded = record_program(asked)
+        except RefusedError as error:
+            from .results import leave_refusal
 
-        leave_refusal(error, json_file)
-        raise typer.Exit(EXIT_HARNESS) from error
-    from .probing import probe_recorded  # disks, consoles, documents: the program has run before they are needed
-    from .results import leave_results
+            leave_refusal(error, json_file)
+            raise typer.Exit(EXIT_HARNESS) from error
+        from .probing import probe_recorded  # disks, consoles, documents: the program has run before they are needed
+        from .results import leave_results
 
-    results = probe_recorded(asked, recorded, command_line(context, behind="program"))
-    leave_results(results, out, junit, summary, json_file)
+        results = probe_recorded(asked, recorded, command_line(context, behind="program"))
+        leave_results(results, out, junit, summary, json_file)
     raise typer.Exit(EXIT_BROKEN if results.all_findings else EXIT_HELD)
+
+
+def _require_of_use(context: typer.Context) -> None:
+    """Raise BadParameter if there are options beside --replay that it does nothing with."""
+    given = [one for one in context.command.params if one.name not in _OF_REPLAY and was_given(context, one.name or "")]
+    if given:
+        raise typer.BadParameter("of no use with --replay", param_hint=[one.opts[0] for one in given])
 
 
 def _kinds(names: list[str]) -> list[FaultKind]:

@@ -1,5 +1,6 @@
 """What `tornlog probe` prints: counts by disk, each breach with its moment and its losses, what was refused."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from pathlib import Path
@@ -32,6 +33,8 @@ def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) ->
         f"{found.operations:,} operations, {acknowledged:,} promises, {found.points:,} crash points: {verdict}",
         soft_wrap=True,
     )
+    for note in found.notes(record):
+        prose(console, 0, f"note: {note}")
     console.print(_disks_table(found))
     console.print(
         f"{found.states:,} states, {len(found.images):,} different ones, "
@@ -143,7 +146,7 @@ def print_breach(
         prose(console, 2, line, style="dim")
     again = "the same again, with --out DIR"
     if place is not None:
-        again = f"tornlog probe --replay {place}/failure.json"
+        again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
         console.print(f"  what is left: [bold]{escape(str(place / 'files'))}[/bold]", soft_wrap=True)
     console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
 

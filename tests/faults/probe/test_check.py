@@ -1,5 +1,6 @@
 """Checks of states: what they say is passed on, whatever they do to their process."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,3 +156,38 @@ def test_a_file_without_a_check_is_refused(check_file: CheckFile, lines: str, me
 def test_a_check_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckError, match="expected a Python file"):
         PythonCheck(tmp_path / "none.py")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has reapers")
+@pytest.mark.parametrize("end", ["return []", "os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(60)"])
+def test_a_process_that_a_check_has_forked_ends_with_the_checks_own(
+    check_file: CheckFile, tmp_path: Path, end: str
+) -> None:
+    pid = tmp_path / "pid"
+    path = check_file(
+        f"""
+        import os, signal, time
+        def check(directory, acknowledged):
+            if os.fork() == 0:
+                os.setsid()
+                with open({str(pid)!r}, "w") as file:
+                    file.write(str(os.getpid()))
+                time.sleep(60)
+            while not os.path.exists({str(pid)!r}) or not open({str(pid)!r}).read():
+                time.sleep(0.01)
+            {end}
+        """
+    )
+    with Checkers(PythonCheck(path), 1, 1.0) as checkers:
+        checkers.verdicts([(image(b"a"), [])])
+
+    assert not Path(f"/proc/{pid.read_text()}/exe").exists()
+
+
+@pytest.mark.parametrize("body", ["return ''", "yield ''"])
+def test_a_breach_without_a_word_is_said_to_be_one(check_file: CheckFile, body: str) -> None:
+    path = check_file(f"def check(directory, acknowledged):\n    {body}")
+    with Checkers(PythonCheck(path), 0, 20.0) as checkers:
+        (found,) = checkers.verdicts([(image(b"a"), [])])
+
+    assert found == CheckOutcome(BROKEN, ("the check has given a text that is empty",))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -97,6 +98,21 @@ def test_nothing_that_a_command_has_started_is_left(script: Script, tmp_path: Pa
         sleep(0.01)
 
     assert not Path(f"/proc/{pid.read_text().strip()}/exe").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has reapers")
+@pytest.mark.parametrize("state", ["first", "last"])
+def test_what_a_command_has_started_ends_before_the_next_state_even_if_it_has_left_its_group(
+    script: Script, tmp_path: Path, state: str
+) -> None:
+    pid = tmp_path / "pid"
+    check = script(f"read promise; [ $promise = {state} ] && (setsid sleep 60 & echo $! > {pid}); exit 0")
+    with Checkers(CommandCheck(check), 1, 20.0) as checkers:
+        for promise in ("first", "last"):
+            checkers.verdicts([(image(b"a"), [promise])])
+            assert not pid.exists() or not Path(f"/proc/{pid.read_text().strip()}/exe").exists()
+
+    assert pid.exists()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -441,8 +441,20 @@ def test_the_directory_is_compared_with_the_record_in_the_end(recorded: Recorded
 def test_what_is_neither_file_nor_directory_is_a_difference(recorded: Recorded) -> None:
     _, unlike = recorded("import os; os.mkfifo('pipe')")
 
-    assert len(unlike) == 1
-    assert unlike[0].startswith("files/pipe: expected a file or a directory")
+    assert unlike == ["files/pipe: expected a file or a directory, found a FIFO"]
+
+
+@pytest.mark.parametrize("then", ["", "; os.unlink(name)"])
+def test_a_name_that_is_not_utf_8_is_refused_even_if_it_is_gone_again(recorded: Recorded, then: str) -> None:
+    with pytest.raises(ProgramError, match=r"expected names in UTF-8, found b'/files/\\xff'"):
+        recorded(f"import os; name = os.fsdecode(b'\\xff'); open(name, 'w').close(){then}")
+
+
+def test_a_line_that_was_not_ended_is_kept_apart_from_promises(recorded: Recorded) -> None:
+    record, _ = recorded("print('one'); print('tw', end=''); print('o', end='')")
+
+    assert (record.acknowledged, record.unended) == (["one"], "two")
+    assert ProgramRecord.from_json(record.to_json()).unended == "two"
 
 
 @pytest.mark.parametrize(
@@ -452,7 +464,7 @@ def test_what_is_neither_file_nor_directory_is_a_difference(recorded: Recorded) 
         ("import sys; sys.exit(3)", "ended with 3"),
         ("import sys; sys.exit('because')", "ended with 1"),
         ("import os; os._exit(5)", "ended with 5"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with -9"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with SIGKILL"),
         ("import (", "ended with 1"),
     ],
 )

@@ -283,7 +283,7 @@ def test_a_process_that_is_killed_while_it_stores_is_recorded_up_to_then() -> No
 
 
 def test_a_store_to_what_may_not_be_stored_to_is_the_programs_own_fault() -> None:
-    with pytest.raises(ProgramError, match="has ended with -11"):
+    with pytest.raises(ProgramError, match="has ended with SIGSEGV"):
         traced("f = file(); m = mmap.mmap(f, 4096); ctypes.memset(libc.mmap(None, long(4096), 1, 1, f, long(0)), 1, 1)")
 
 
@@ -337,7 +337,7 @@ def test_what_cannot_be_recorded_is_refused_by_name(
 def test_a_socket_that_is_left_in_the_directory_is_refused() -> None:
     _, unlike = traced('s = socket.socket(socket.AF_UNIX); s.bind("s")')
 
-    assert [line.split(":")[0] for line in unlike] == ["files/s"]
+    assert unlike == ["files/s: expected a file or a directory, found a socket"]
 
 
 def test_bytes_that_another_program_writes_are_found_in_the_end(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_a_check_has_to_accept_what_is_left_without_a_crash(save: list[str], wri
         (["--", "save.py"], "expected a check"),
         (["--check", "none.py", "--", "save.py"], "expected a Python file"),
         (["--check", "CHECK", "--disk", "floppy", "--", "save.py"], "no disk floppy"),
-        (["--check", "CHECK", "--", "none.py"], "the program has ended with 1"),
+        (["--check", "CHECK", "--", "none.py"], "found none that can be run by that name"),
         (["--replay", "CHECK"], "not JSON"),
         (["--replay", "CHECK", "--", "save.py"], "found both"),
     ],

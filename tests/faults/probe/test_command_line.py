@@ -1,0 +1,103 @@
+"""The command `tornlog probe` as users meet it: what it refuses and notes, and that nothing outlives a SIGTERM."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tornlog.__main__ import application
+
+CheckFile = Callable[[str], Path]
+SAYS_WHERE_IT_IS = 'echo "$$ $PWD" > {said}.new; mv {said}.new {said}; sleep 60'
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(application(), ["probe", *map(str, arguments)], env={"COLUMNS": "120"})
+
+
+@pytest.fixture
+def accepting(check_file: CheckFile) -> Path:
+    return check_file("def check(directory, acknowledged): pass")
+
+
+@pytest.mark.parametrize("busy", ["program", "check"])
+def test_sigterm_leaves_neither_processes_nor_directories(tmp_path: Path, busy: str) -> None:
+    said = tmp_path / "said"
+    for name in ("program", "check"):
+        script = tmp_path / name
+        script.write_text(f"#!/bin/sh\n{SAYS_WHERE_IT_IS.format(said=said) if name == busy else 'exit 0'}\n")
+        script.chmod(0o755)
+    command = [sys.executable, "-m", "tornlog", "probe", "--seconds", "60", "--check", str(tmp_path / "check")]
+    running = subprocess.Popen([*command, "--", str(tmp_path / "program")], stderr=subprocess.PIPE, text=True)
+    end = monotonic() + 60
+    while not said.exists() and running.poll() is None and monotonic() < end:
+        sleep(0.01)
+    running.terminate()
+    _, errors = running.communicate(timeout=60)
+
+    assert (running.returncode, errors) == (143, "")
+    process, directory = said.read_text().split()
+    assert not Path(f"/proc/{process}/exe").exists()
+    assert not Path(directory).parent.parent.exists()
+
+
+def test_a_script_that_is_not_there_is_named(accepting: Path) -> None:
+    for way in ((), ("--record", "calls")):
+        result = invoke("--check", accepting, *way, "--", "nosuch.py")
+
+        assert result.exit_code == 2
+        assert "nosuch.py: expected a program, found none that can be run by that name" in result.stderr
+
+
+def test_what_is_shown_again_can_be_pasted_and_takes_no_options_of_a_probe(
+    check_file: CheckFile, tmp_path: Path
+) -> None:
+    check = check_file("def check(directory, acknowledged): return [] if any(directory.iterdir()) else ['no file']")
+    script, out = tmp_path / "save.py", tmp_path / "o u t"
+    script.write_text("open('file', 'w').close(); print('kept')")
+    result = invoke("--check", check, "--out", out, "--", script)
+    failure = out / "failures" / "no-file" / "failure.json"
+
+    assert f"again: tornlog probe --replay '{failure}'" in result.stdout
+    assert invoke("--replay", failure, "--check", check, "--seconds", "20").exit_code == 1
+    given = ("--junit", tmp_path / "j.xml", "--seeds", "2", "--limit", "3")
+    refused = invoke("--replay", failure, *given)
+    assert refused.exit_code == 2
+    assert "of no use with --replay" in refused.stderr
+    assert all(option in refused.stderr for option in given[::2])
+
+
+@pytest.mark.parametrize("recorder", ["python", "calls"])
+@pytest.mark.parametrize(
+    ("lines", "notes"),
+    [
+        ("pass", ["no operation was recorded", "nothing was promised"]),
+        ("open('a', 'w').close(); print('kept')", []),
+        ("open('a', 'w').close(); print('one'); print('two', end='')", ["the last line of output is no promise"]),
+    ],
+)
+def test_a_run_that_can_say_little_says_so(
+    accepting: Path, tmp_path: Path, recorder: str, lines: str, notes: list[str]
+) -> None:
+    script, kept = tmp_path / "save.py", tmp_path / "probe.json"
+    script.write_text(lines)
+    result = invoke("--check", accepting, "--jobs", "0", "--record", recorder, "--json", kept, "--", script)
+
+    assert result.exit_code == 0, result.output
+    found = json.loads(kept.read_text())["notes"]
+    assert [note.startswith(begin) for note, begin in zip(found, notes, strict=True)] == [True] * len(notes)
+    assert result.stdout.count("note: ") == len(notes)
+
+
+def test_lines_for_people_need_no_end_where_a_program_promises_by_itself(accepting: Path, tmp_path: Path) -> None:
+    script, kept = tmp_path / "save.sh", tmp_path / "probe.json"
+    script.write_text('#!/bin/sh\n: > a; eval "echo kept >&$TORNLOG_PROMISES"; printf done')
+    script.chmod(0o755)
+    invoke("--check", accepting, "--jobs", "0", "--json", kept, "--", script)
+
+    assert json.loads(kept.read_text())["notes"] == []
