@@ -124,7 +124,12 @@ def test_what_is_no_option_is_said_to_be_none(
         SourceOptions.of({})
 
 
-def test_a_place_without_a_store_has_no_rows(table: Callable[..., DataFrame], tmp_path: Path) -> None:
+def test_a_place_without_a_store_is_an_error_and_a_store_without_messages_has_no_rows(
+    table: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    with pytest.raises(AnalysisException, match="no store: neither a log nor a queue"):
+        table(tmp_path).count()
+    (tmp_path / "commitlog").mkdir()
     for name in ("messages", "queue_entries", "index_entries", "checkpoint"):
         assert table(tmp_path, name).count() == 0
     with pytest.raises(AnalysisException, match="nowhere: no such directory"):
