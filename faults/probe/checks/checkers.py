@@ -16,8 +16,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from types import TracebackType
-from typing import NamedTuple
+from types import FrameType, TracebackType
+from typing import NamedTuple, NoReturn
 
 from ....sim.process import NoEndInSight, cpu_limit
 from ...disk.export import export
@@ -172,10 +172,18 @@ def _work(
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's
     fork_below_reaper(connection)
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        check.close()
+        os._exit(0)
+
+    if not check.runs_here:  # what runs here may be anywhere, even where no handler is called
+        signal.signal(signal.SIGTERM, end)
     while True:
         try:
             image, acknowledged = connection.recv()
         except EOFError:
+            check.close()
             os._exit(0)
         verdict = judge(check, image, acknowledged, seconds_max, scratch)
         if not (check.runs_here or check.is_server):  # whose processes may be of use for the next state

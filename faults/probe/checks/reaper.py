@@ -28,7 +28,12 @@ def fork_below_reaper(connection: Connection) -> None:
     if prctl is not None:
         prctl(_TAKE_ORPHANS, 1, 0, 0, 0)
 
+    child = 0
+
     def end(number: int, frame: FrameType | None) -> NoReturn:
+        if child:  # it ends its own group, where no children are listed
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
         end_children(os.getpid())
         os._exit(0)
 

@@ -1,5 +1,6 @@
 """Sockets in particular: thousands of them, too many of them, and TLS with those who mean no good."""
 
+import errno
 import os
 import resource
 import socket
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.network import Connection, Listener
+from tornlog.store.real import network as real_network
 from tornlog.store.real.network import RealNetwork, SocketPoller
-from tornlog.store.real.sockets import join_address, split_address
+from tornlog.store.real.sockets import Deadline, find_addresses, join_address, split_address
 from tornlog.store.real.tls import TlsSettings, TlsTrust
 
 PATIENCE_MS = 30_000  # for what comes at once on an idle machine
@@ -177,6 +179,25 @@ def test_a_port_that_would_connect_to_itself_counts_as_refused() -> None:
     for _ in range(50):
         with pytest.raises(ConnectionRefusedError):
             RealNetwork().connect(f"127.0.0.1:{port}", PATIENCE_MS)
+
+
+def test_an_address_that_the_system_gives_up_on_leaves_the_next_one_to_be_tried(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = RealNetwork().listen("127.0.0.1:0")
+    opened.callback(listener.close)
+    (good,) = find_addresses(listener.address)
+    dead = (good[0], ("127.0.0.1", 1))
+    monkeypatch.setattr(real_network, "find_addresses", lambda address: [dead, good])
+    connect = real_network._connect
+
+    def gives_up(opened: socket.socket, place: tuple[object, ...], address: str, deadline: Deadline) -> None:
+        if place == dead[1]:
+            raise OSError(errno.ETIMEDOUT, "the system's own time is up")
+        connect(opened, place, address, deadline)
+
+    monkeypatch.setattr(real_network, "_connect", gives_up)
+    opened.callback(RealNetwork().connect(listener.address, PATIENCE_MS).close)
 
 
 def test_a_host_that_does_not_answer_is_given_as_long_as_was_said() -> None:

@@ -1,0 +1,22 @@
+"""Lines of a story on a terminal, and in a pipe."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from tornlog.faults.simulation.prose import prose
+
+
+def printed(line: str) -> str:
+    text = StringIO()
+    prose(Console(file=text, width=80), 2, line)
+    return text.getvalue()
+
+
+def test_control_characters_are_dots() -> None:
+    assert printed("a\x1b[2Jb") == "  a·[2Jb\n"
+
+
+def test_of_a_very_long_line_the_beginning_is_printed_and_how_long_it_is() -> None:
+    assert printed("ab" * 1_500) == f"  {'ab' * 1_500}\n"
+    assert printed("ab" * 2_000) == f"  {'ab' * 1_500}… (4,000 characters)\n"
