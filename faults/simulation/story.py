@@ -1,7 +1,7 @@
 """The story of a failure: the events before it that concern it most, and how many others there were.
 
-An event concerns a failure that touched the bytes it is about; less so one of the same file, the end of a machine, or
-one of a task that it is about. Of equals the last are shown; the rest is counted.
+An event that touched the bytes of a failure concerns it most. Then come events of the same file and ends of machines,
+then events of the tasks and machines of the failure. Among equals the last are shown; the others are counted.
 """
 
 import re
@@ -18,13 +18,14 @@ _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
 
 @dataclass(slots=True)
 class Concern:
-    """What a failure is about: bytes of files, files, directories, and tasks."""
+    """Subject of a failure: bytes of files, files, directories, tasks and machines."""
 
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
     """Path of a file, first byte, and the one behind the last; of the log and of a queue the directory, and offsets."""
     paths: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
-    """Names without their machines."""
+    """Names, with or without their machines."""
+    machines: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
     """What the first line says that the lines concern."""
 
@@ -39,7 +40,16 @@ class Concern:
             return _FILE
         if any(known.rpartition("/")[0] == path for known in self.paths):
             return _TASK  # a name in its directory may be a file's
-        return _TASK if event.task.rpartition("/")[2] in self.tasks else _OTHER
+        machine, _, task = event.task.rpartition("/")
+        return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
+
+    def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
+        """Add each path of the events that one of the texts names."""
+        text = "\n".join(texts)
+        for path in {_place(event.text)[0] for event in events}:
+            # A directory is not named by a text that names a file in it, nor a file by one with a longer name.
+            if len(path) > 1 and re.search(rf"{re.escape(path)}(?!\w|[./-]\w)", text):
+                self.paths.add(path)
 
     def _covers(self, span: tuple[str, int, int], path: str, start: int, stop: int) -> bool:
         known, first, end = span

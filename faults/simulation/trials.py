@@ -24,7 +24,7 @@ from . import record as records
 from .explore import ExplorationCounts, WholeRuns, explore_chunk, situation_of
 from .finding import Finding, TrialRecord
 from .record import Program, RecordReplay, execute, record_of, verify
-from .simulation import STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
+from .simulation import DISK_STREAM, STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
 from .story import Concern, story_of
 
 EXPLORE_LIMIT = 64
@@ -209,10 +209,22 @@ def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
 
 
 def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
-    paths = {event.text for event in trace if len(event.text) > 1 and event.text in outcome.error}
-    concern = Concern(paths=paths, names=sorted(paths))
-    story = tuple(story_of(trace, concern, _STORY_LINES, verdict=type(outcome.failure).__name__))
+    verdict = type(outcome.failure).__name__
+    story = tuple(story_of(trace, _concern_of(record, outcome, trace), _STORY_LINES, verdict=verdict))
     return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised)
+
+
+def _concern_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Concern:
+    """Return the files that the error, the crashes and the draws of disks name, the switched tasks, the crashed lives.
+
+    Without the lives the last machine, which often only judges, would fill the story with its own operations.
+    """
+    concern = Concern(machines={crash.life for crash in record.crashes})
+    concern.tasks = {task for switch in record.schedule for task in (switch.task, switch.chosen)}
+    draws = [decision.label for decision in record.decisions if decision.stream.startswith(DISK_STREAM)]
+    concern.add_paths(trace, [outcome.error, *draws, *(crash.point for crash in record.crashes)])
+    concern.names = [*sorted(concern.paths), *sorted(concern.tasks), *sorted(concern.machines)]
+    return concern
 
 
 @dataclass(frozen=True, slots=True)

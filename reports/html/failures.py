@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
-from ...scenarios.campaigns.failures.print_failure import STORY_LINES_MAX, VIOLATIONS_MAX
+from ...scenarios.campaigns.failures.print_failure import VIOLATIONS_MAX
 from ...scenarios.oracle.evidence import Violation
 from ...scenarios.oracle.invariants import INVARIANTS
 from .render import counted, some_of
@@ -46,8 +46,7 @@ def failure_text(left: FailureLinks, title: str, about: str) -> FailureText:
     """Return a failure as it is shown under a title."""
     failure, breach = left.failure, left.failure.smallest
     shown, more = breach.violations[:VIOLATIONS_MAX], len(breach.violations[VIOLATIONS_MAX:])
-    story = breach.story[-STORY_LINES_MAX:]
-    return FailureText(left.name, title, about, failure.claim, shown, more, story, left)
+    return FailureText(left.name, title, about, failure.claim, shown, more, breach.story, left)
 
 
 def kinds_of(rows: Iterable[ViolationKind], failures: Mapping[str, FailureLinks]) -> list[FailureKind]:

@@ -32,8 +32,6 @@ def run_scenario(
     facts: Facts,
 ) -> str | None:
     """Run seeds of the scenario, then the function; return what to say of a broken promise, None if all held."""
-    if campaign.replay is not None:
-        return f"a failure of a scenario is replayed by: tornlog replay {campaign.replay}"
     tally = Tally(scenario)
     with guard():  # inside of it, the guards of the runs cost next to nothing
         for seed in facts.seeds_of(campaign):

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ...faults.simulation.artefact import ArtefactError, envelope_of
+from ...faults.simulation.artefact import envelope_of
 from .mark_arguments import CRASH, MarkArguments, SeedBudget
 
 FORMAT = "tornlog-pytest/1"
@@ -125,10 +125,7 @@ def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
 
 def test_of(file: Path) -> str | None:
     """Return the test that a failure is of, by pytest's root directory; None if its file does not say."""
-    try:
-        test = envelope_of(file.read_text()).get("test")
-    except (OSError, ArtefactError):
-        return None  # whoever reads the whole of it says what is wrong
+    test = envelope_of(file.read_text()).get("test")
     return test if isinstance(test, str) else None
 
 

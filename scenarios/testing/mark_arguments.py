@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from ...faults.kinds import FAULTS
+from ...faults.simulation.finding import Finding
 from ..campaigns.amounts import seconds_in, seeds_in
 from ..claims.ranges import Ranges
 
@@ -81,6 +82,8 @@ class SeedBudget:
     out: Path | None
     """As it was given: the command to see a failure again names a file in it."""
     replay: Path | None
+    draw: Callable[..., Path | None]
+    """The hook `pytest_tornlog_failure`."""
 
 
 def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
@@ -99,18 +102,25 @@ def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
         None if time is None else seconds_in(time),
         None if out is None else Path(out),
         None if replay is None else config.invocation_params.dir / replay,
+        config.hook.pytest_tornlog_failure,
     )
 
 
 def check_options(config: pytest.Config) -> None:
     """Raise pytest.UsageError for an option that cannot be followed."""
     try:
-        campaign_of(config, MarkArguments())
+        replay = campaign_of(config, MarkArguments()).replay
     except typer.BadParameter as error:
         where = str(error.param_hint).replace("--", "--tornlog-")
         raise pytest.UsageError(f"{where}: {error.message}") from error
+    try:
+        if replay is not None:
+            Finding.from_json(replay.read_text())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise pytest.UsageError(f"--tornlog-replay: {replay}: {reason}") from error
     out = config.getoption("--tornlog-out")
-    if out is not None:  # before all seeds have run, not behind them
+    if out is not None:  # before all seeds have run, not after them
         place = config.invocation_params.dir / Path(out)
         try:
             place.mkdir(parents=True, exist_ok=True)

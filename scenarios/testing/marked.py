@@ -21,7 +21,6 @@ from ...sim.errors import LeakError, ReplayDivergedError
 from .facts import Facts, facts_of, test_of
 from .mark_arguments import CRASH, MarkArguments, SeedBudget, WrongMark, campaign_of, wanted_by
 
-_STORY_SHOWN = 10
 _UNREPEATABLE = (
     "the run cannot be repeated, so that nothing is known about it: the test keeps something from one run to the next "
     "(in a fixture, a module or a class), or depends on what is not its world's (`hash`, `id`, the order of a set)"
@@ -54,9 +53,10 @@ def through_seeds(
 
     def run(**arguments: Any) -> None:
         facts = facts_of(item, wanted)
-        whose = None if campaign.replay is None else test_of(campaign.replay)
-        if whose is not None and whose != facts.node:
-            pytest.skip(f"{campaign.replay} is a failure of {whose}")
+        if campaign.replay is not None:
+            owner = test_of(campaign.replay)
+            if wanted.scenario is not None or owner not in (None, facts.node):
+                pytest.skip(f"{campaign.replay} is a failure of {owner or 'own code'}")
         try:
             broken = run_seeds(function, arguments, wanted, campaign, facts)
             if broken is not None:
@@ -125,9 +125,15 @@ def run_simulated(
     except ReplayDivergedError as error:
         return f"seed {facts.last_seed}: {_UNREPEATABLE}: {error}"
     path = facts.leave_failure(campaign.out, smallest.to_json(test=facts.node))
-    option = ("--tornlog-seed", str(finding.seed)) if path is None else ("--tornlog-replay", str(path))
+    text = _finding_text(smallest)
+    if campaign.out is None or path is None:
+        option = ("--tornlog-seed", str(finding.seed))
+    else:
+        option = ("--tornlog-replay", str(path))
+        page = campaign.draw(scenario=scenario, finding=smallest, out=campaign.out, name=path.stem)
+        text += f"\n  timeline  {page}" if page is not None else ""
     facts.again, facts.signature = facts.replay_command(*option), smallest.signature
-    return finding_text(smallest, facts.again)
+    return f"{text}\n  again     {facts.again}"
 
 
 def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: Facts) -> Scenario:
@@ -142,6 +148,7 @@ def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: 
             facts.enable(run.enabled)
             facts.enable([CRASH] if run.operations else [])
 
+    scenario.__name__ = facts.node  # the title of a timeline
     return scenario
 
 
@@ -154,10 +161,7 @@ def _find(scenario: Scenario, campaign: SeedBudget, facts: Facts) -> Finding | N
 
 def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
     """Run the failure in a file again; None if nothing breaks any more."""
-    try:
-        finding = Finding.from_json(file.read_text())
-    except (OSError, ValueError) as error:
-        return f"{file}: {error}"
+    finding = Finding.from_json(file.read_text())
     replayed = replay(scenario, finding.record)
     outcome = replayed.result
     facts.add(outcome.injected, len(outcome.crashes))
@@ -165,17 +169,11 @@ def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
         return None
     facts.signature = outcome.signature
     if replayed.is_same(finding):
-        return finding_text(replace(finding, raised=outcome.raised), "")
+        return _finding_text(replace(finding, raised=outcome.raised))
     gone = "".join(f"\n  gone      {what}" for what in replayed.gone)
     return f"seed {finding.seed}, but not the run that was kept: {outcome.error}{gone}"
 
 
-def finding_text(finding: Finding, again: str) -> str:
-    """Return a finding as a test fails with it: where it was raised, the end of its story, how to see it again."""
-    text = replace(finding, story=finding.story[-_STORY_SHOWN:]).text(_place(finding.raised))
-    return text if not again else f"{text}\n  again     {again}"
-
-
-def _place(raised: str) -> str:
-    """Return a place with its file as seen from the working directory, if it is below that."""
-    return raised.removeprefix(f"{Path.cwd()}/")
+def _finding_text(finding: Finding) -> str:
+    """Return a finding as text, with its file as seen from the working directory if it is below that."""
+    return finding.text(finding.raised.removeprefix(f"{Path.cwd()}/"))

@@ -11,16 +11,20 @@ test asks for it. What a test came to travels in its report, also between proces
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+
+if TYPE_CHECKING:
+    from ...faults.simulation.finding import Finding
+    from ...faults.simulation.simulation import Scenario
 
 MARK = "tornlog"
 _OPTIONS = (
     ("--tornlog-seeds", "N", "Run seeds 0 to N - 1, or A:B for A to B - 1, of each test, whatever its mark says."),
     ("--tornlog-seed", "S", "Run one seed only."),
     ("--tornlog-time", "TIME", "Let no test begin another seed after so long, as in 60s or 5m."),
-    ("--tornlog-out", "DIR", "Leave failures in DIR/failures, and a report in DIR/report.json."),
+    ("--tornlog-out", "DIR", "Leave failures and timelines in folders of DIR, and a report in DIR/report.json."),
     ("--tornlog-replay", "FILE", "Run the failure in FILE again, which --tornlog-out has left; others are skipped."),
 )  # fmt: skip
 _MARK_LINE = (
@@ -46,6 +50,19 @@ def simulation() -> Any:
 def tornlog_tally() -> Any:
     """What the seeds of the mark's scenario came to, a `tornlog.scenarios.campaigns.runner.Tally`; for marked tests."""
     return None
+
+
+class HookSpecifications:
+    """The hook that `tornlog.reports` implements."""
+
+    @pytest.hookspec(firstresult=True)
+    def pytest_tornlog_failure(self, scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
+        """Draw a failure of a user's own code below `out`, and return the file."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Specify the hook of this plugin."""
+    pluginmanager.add_hookspecs(HookSpecifications)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

@@ -77,7 +77,7 @@ def test_the_failure_that_the_readme_shows_is_what_comes_out(tmp_path: Path, she
 def test_what_is_shown_and_not_so_is_noticed(
     there: str, spoilt: str, tmp_path: Path, shell: Callable[..., Done]
 ) -> None:
-    page = (DOCS / "pytest.md").read_text().partition("`again` shows it again")[0]
+    page = (DOCS / "pytest.md").read_text().partition("`again` is the command")[0]
 
     assert there in page
     assert len(follow(page.replace(there, spoilt), tmp_path, shell)) == 1

@@ -1,4 +1,4 @@
-"""A failure on the terminal: the claim, what broke, the end of the story, how to see it again.
+"""A failure on the terminal: the claim, the violations, the story, and the command that shows it again.
 
 Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for grep.
 """
@@ -13,11 +13,10 @@ from ...oracle.evidence import Violation
 from .failure import Failure
 
 VIOLATIONS_MAX = 3
-STORY_LINES_MAX = 10
 
 
 def print_failure(console: Console, failure: Failure, again: str = "", *, original: bool = False) -> None:
-    """Print one failure: the claim, what was promised and found, the end of the story, how to see it again.
+    """Print one failure: the claim, the violations, the story and the command that shows it again.
 
     It is printed as the shrunk run had it, if there is one; original: as the run that was found did.
     """
@@ -31,7 +30,7 @@ def print_failure(console: Console, failure: Failure, again: str = "", *, origin
     if more > 0:
         prose(console, 2, f"and {more} more like it")
     prose(console, 2, "before it:")
-    for line in breach.story[-STORY_LINES_MAX:]:
+    for line in breach.story:
         prose(console, 2, line, style="dim")
     if again:
         console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)

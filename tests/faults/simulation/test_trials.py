@@ -1,3 +1,4 @@
+import re
 import time
 
 import pytest
@@ -6,6 +7,7 @@ from tornlog.faults.simulation import record as records
 from tornlog.faults.simulation.finding import Finding
 from tornlog.faults.simulation.record import Record, record_of
 from tornlog.faults.simulation.simulation import CRASHES, Crash, PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.story import Concern
 from tornlog.faults.simulation.trials import (
     TrialOutcome,
     explore,
@@ -19,7 +21,7 @@ from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.errors import LeakError, ReplayDivergedError
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.schedule import Switch
-from tornlog.sim.trace import Trace
+from tornlog.sim.trace import Trace, TraceEvent
 
 LOST = "what was written is there"
 
@@ -58,6 +60,26 @@ def racy(run: Simulation) -> None:
     run.live("only", use)
 
 
+def lossy_with_a_busy_judge(run: Simulation) -> None:
+    """Do as lossy does, and let the judge do more file operations than a story has lines."""
+    written = []
+
+    def write(world: SimWorld) -> None:
+        for number, _ in run.steps("files", 3):
+            world.files.write(f"/{number}", b"x")
+            written.append(str(number))
+
+    def judge(world: SimWorld) -> None:
+        missing = set(written) - set(world.files.list_directory("/"))
+        for number in range(40):
+            world.files.write(f"/judged-{number}", b"x")
+        if missing:
+            raise PromiseBroken(LOST, f"{len(missing)} missing")
+
+    run.live("first", write, crash_within=12)
+    run.live("second", judge)
+
+
 def found_in(scenario: Scenario) -> Finding:
     finding = find(scenario, range(200))
     assert finding is not None
@@ -83,6 +105,26 @@ def test_the_first_seed_that_fails_is_found_and_every_run_told_of() -> None:
     assert finding.signature == LOST
     assert finding.error.startswith(f"{LOST}: ['")
     assert finding.story[-1].split()[2:4] == ["first/main:", "kill"] or finding.record.crashes[0].point == ""
+
+
+def test_a_story_shows_the_life_that_crashed_and_counts_the_events_of_the_judge() -> None:
+    finding = found_in(lossy_with_a_busy_judge)
+    head, *lines = finding.story
+    told = [line.partition(" ms  ")[2] for line in lines]
+
+    assert re.fullmatch(r"\d+ of \d+ events are left out, these concern .*first", head)
+    lost = {decision.label.split()[1] for decision in finding.record.decisions if decision.label.startswith("create ")}
+    assert lost
+    assert {f"first/main: {kind} {path}" for kind in ("create", "write") for path in lost} <= set(told)
+    assert [line for line in told if line.startswith("second/")]  # the last events fill the remaining lines
+
+
+def test_a_path_in_a_text_is_not_the_directory_nor_a_shorter_name() -> None:
+    events = [TraceEvent(0, 0, "first/main", "create", path) for path in ("/kv", "/kv/log-1", "/kv/log-10", "/kv/new")]
+    concern = Concern()
+    concern.add_paths(events, ["create /kv/log-10 lost", "no such file: /kv/new."])
+
+    assert concern.paths == {"/kv/log-10", "/kv/new"}
 
 
 def test_nothing_is_found_where_nothing_fails() -> None:

@@ -67,6 +67,8 @@ def test_options_say_which_seeds(options: str, seeds: str, tests_of: Callable[..
         ("--tornlog-seed 1 --tornlog-seeds 2", "--tornlog-seed: expected --seed or --seeds, found both"),
         ("--tornlog-time soon", "--tornlog-time: expected a time such as 30s or 5m, found soon"),
         ("--tornlog-out test_it.py", "test_it.py: File exists"),
+        ("--tornlog-replay gone.json", "gone.json: No such file or directory"),
+        ("--tornlog-replay test_it.py", "test_it.py: not JSON: "),
     ],
 )
 def test_an_option_that_cannot_be_followed_is_a_usage_error(
@@ -76,6 +78,8 @@ def test_an_option_that_cannot_be_followed_is_a_usage_error(
 
     assert done.returncode == 4
     assert reason in done.stderr
+    assert done.stderr.count("ERROR") == 1
+    assert "test_saved" not in done.stdout
 
 
 def test_an_async_test_which_no_seed_would_run_fails(tests_of: Callable[..., Done]) -> None:
@@ -114,6 +118,9 @@ def test_each_parameter_of_a_class_fails_with_a_place_and_a_file_of_its_own(
         envelope = json.loads((tmp_path / "project" / one["failure"]).read_text())
         assert (envelope["kind"], envelope["test"]) == ("own code", one["id"])
         assert shell(one["again"], tmp_path / "project").returncode == 1
+        timeline = f"out/timelines/{Path(one['failure']).stem}.html"
+        assert f"  timeline  {timeline}\n" in done.stdout
+        assert "test_it.py::TestFile::test_written" in (tmp_path / "project" / timeline).read_text()
     cases = list(ElementTree.parse(tmp_path / "project" / "junit.xml").iter("testcase"))
     assert ["gone" in str(case.find("failure").get("message")) for case in cases] == [True, True]  # type: ignore[union-attr]
 
@@ -268,9 +275,9 @@ UNTOUCHED = """
 import sys
 def test_nothing_of_tornlog_is_there():
     ours = sorted(name for name in sys.modules if name.split(".")[0] == "tornlog")
-    # One test, not two: what the second half imports would be there for the first, were they run in that order.
-    plugin = ["tornlog", "tornlog.scenarios", "tornlog.scenarios.testing", "tornlog.scenarios.testing.plugin"]
-    assert ours == plugin
+    # One test, not two: the imports of the second half would be visible to the first in the other order.
+    plugins = ["tornlog.reports.timeline.pytest_hook", "tornlog.scenarios.testing.plugin"]
+    assert ours == sorted({name.rsplit(".", n)[0] for name in plugins for n in range(4)})
     assert "greenlet" not in sys.modules
     assert "hypothesis.strategies" not in sys.modules
     import tornlog.sim.choices  # the asserts of tornlog are left as they are
