@@ -10,11 +10,12 @@ from .failure import RECOVERY, ProbeFailure, ProbeFinding, losses_json
 from .probe import ProbeReport, ViolationGroup
 from .record import ProgramRecord
 from .recovery import Recoveries
-from .reruns import Reruns
-from .shrink import CrashCaseView
+from .reruns import Reruns, rerun_text
 from .story import story
 
 FORMAT = "tornlog-probe/1"
+Places = Mapping[tuple[str, str], Path]
+"""The directories of failures, by kind and signature of the finding."""
 
 
 def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
@@ -27,11 +28,12 @@ def probed_json(
     check: Check,
     limit: int,
     found: ProbeReport,
-    shown: dict[str, CrashCaseView],
-    places: Mapping[tuple[str, str], Path],
+    findings: Sequence[ProbeFinding],
+    places: Places,
     allowed: list[str],
 ) -> dict[str, Any]:
     """Return what probing came to, as a document."""
+    stories = {one.signature: one for one in findings}
     return {
         "format": FORMAT,
         "program": list(record.program),
@@ -46,9 +48,8 @@ def probed_json(
         "images": len(found.images),
         "judged": found.judged,
         "breaches": [
-            _breach_json(record, signature, breach, shown[example.signature], places.get(("", example.signature)))
-            for example in found.examples(record)
-            for signature, breach in example.breaches.items()
+            _breach_json(signature, group, stories.get(signature), places.get(("", signature)))
+            for signature, group in found.in_order
         ],
         "never_injected": found.never_injected,
         "refused": [],
@@ -59,10 +60,9 @@ def probed_json(
     }
 
 
-def recoveries_json(
-    recoveries: Recoveries, shown: Sequence[ProbeFinding], places: Mapping[tuple[str, str], Path]
-) -> dict[str, Any]:
+def recoveries_json(recoveries: Recoveries, findings: Sequence[ProbeFinding], places: Places) -> dict[str, Any]:
     """Return what crashes in recoveries came to, as a document."""
+    stories = {one.signature: one for one in findings}
     return {
         "recorded": recoveries.recorded,
         "writing": recoveries.writing,
@@ -72,24 +72,17 @@ def recoveries_json(
         "refused": dict(recoveries.refused),
         "breaches": [
             {
-                **_breach_json(
-                    one.record,
-                    one.signature,
-                    recoveries.breaches[one.signature].group,
-                    one.shown,
-                    places.get((RECOVERY, one.signature)),
-                ),
-                "recovers_from": list(one.recovery),
+                **_breach_json(signature, breach.group, stories.get(signature), places.get((RECOVERY, signature))),
+                "recovers_from": list(stories[signature].recovery) if signature in stories else [],
             }
-            for one in shown
+            for signature, breach in recoveries.in_order
         ],
     }
 
 
-def reruns_json(
-    reruns: Reruns, shown: Sequence[ProbeFinding], places: Mapping[tuple[str, str], Path]
-) -> dict[str, Any]:
+def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places) -> dict[str, Any]:
     """Return what runs with faults, and in other orders, came to, as a document."""
+    stories = {(one.kind, one.signature): one for one in findings}
     return {
         "runs": reruns.runs,
         "failed": reruns.failed,
@@ -106,44 +99,41 @@ def reruns_json(
         "refused": dict(reruns.refused),
         "breaches": [
             {
-                **_breach_json(
-                    one.record,
-                    one.signature,
-                    reruns.breaches[one.kind, one.signature].group,
-                    one.shown,
-                    places.get((one.kind, one.signature)),
-                ),
-                "kind": one.kind,
-                "rerun": one.rerun,
+                **_breach_json(signature, breach.group, stories.get((kind, signature)), places.get((kind, signature))),
+                "kind": kind,
+                "rerun": rerun_text(breach.control, breach.record),
             }
-            for one in shown
+            for (kind, signature), breach in reruns.in_order
         ],
     }
 
 
 def _breach_json(
-    record: ProgramRecord, signature: str, breach: ViolationGroup, shown: CrashCaseView, place: Path | None
+    signature: str, group: ViolationGroup, finding: ProbeFinding | None, place: Path | None
 ) -> dict[str, Any]:
-    case = shown.case
     return {
         "signature": signature,
-        "outcome": breach.smallest.verdict.outcome,
-        "violations": list(breach.smallest.verdict.lines),
-        "example": case.verdict.signature,
-        "disks": breach.disks,
-        "states": breach.states,
-        "points": len(breach.points),
-        "smallest": {
-            "disk": case.disk,
-            "step": case.point.step,
-            "operations": case.point.operations,
-            "inside": case.point.is_inside,
-            "acknowledged": case.point.acknowledged,
-            "losses": losses_json(record, shown),
-            "story": list(story(record, case.point.step)),
-        },
+        "outcome": group.smallest.verdict.outcome,
+        "violations": list(group.smallest.verdict.lines),
+        "disks": group.disks,
+        "states": group.states,
+        "points": len(group.points),
+        "smallest": None if finding is None else _smallest_json(finding),
         "file": "" if place is None else str(place / "failure.json"),
         "directory": "" if place is None else str(place / "files"),
+    }
+
+
+def _smallest_json(finding: ProbeFinding) -> dict[str, Any]:
+    case = finding.shown.case
+    return {
+        "disk": case.disk,
+        "step": case.point.step,
+        "operations": case.point.operations,
+        "inside": case.point.is_inside,
+        "acknowledged": case.point.acknowledged,
+        "losses": losses_json(finding.record, finding.shown),
+        "story": list(story(finding.record, case.point.step)),
     }
 
 

@@ -25,7 +25,6 @@ from .checks.checkers import Checkers
 from .defaults import DISKS, LIMIT
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
-from .story import where
 
 _BATCH = 64
 """So many points, or states, are put before the checks together, that all of those have something to do."""
@@ -59,17 +58,29 @@ class CrashCase:
     losses: int
 
     @property
-    def size(self) -> tuple[int, int, int, bool, bool]:
-        """Return what makes one case smaller: fewer losses, less that was done and promised, then a milder disk."""
+    def severity(self) -> tuple[bool, bool, bool]:
+        """Return a key that is less for a more severe case.
+
+        First comes a case after a promise. Then comes a kill before a power cut, and a file system that exists before
+        the metadata model that POSIX alone allows.
+        """
         profile = PROFILES[self.disk]
-        loses_any = profile.metadata is Metadata.ANY
-        outlives = profile.page_cache_survives
-        return (self.losses, self.point.operations, self.point.acknowledged, not outlives, loses_any)
+        return not self.point.acknowledged, not profile.page_cache_survives, profile.metadata is Metadata.ANY
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Return a key that is less for a smaller case: fewer losses, then fewer operations and promises."""
+        return self.losses, self.point.operations, self.point.acknowledged
+
+    @property
+    def rank(self) -> tuple[tuple[bool, bool, bool], tuple[int, int, int]]:
+        """Return the key by which the case to show is chosen: severity before size."""
+        return self.severity, self.size
 
 
 @dataclass(slots=True)
 class ViolationGroup:
-    """All broken states with one signature."""
+    """All broken states with one signature. smallest: the first of them by rank."""
 
     smallest: CrashCase
     states: int = 0
@@ -77,37 +88,6 @@ class ViolationGroup:
     """The operations after which it was met."""
     disks: dict[str, int] = field(default_factory=dict)
     """In how many states on each disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """Breaches whose smallest cases are of one disk and one last operation of the program, reported by the smallest."""
-
-    signature: str
-    """Of the smallest."""
-    breaches: dict[str, ViolationGroup]
-    """All of them by signature, the smallest first."""
-
-    @property
-    def smallest(self) -> CrashCase:
-        """Return the case that stands for all."""
-        return self.breaches[self.signature].smallest
-
-    @property
-    def disks(self) -> list[str]:
-        """Return the disks that any of them was met on, that of the smallest case first."""
-        met = (disk for breach in self.breaches.values() for disk in breach.disks)
-        return list(dict.fromkeys([self.smallest.disk, *met]))
-
-    @property
-    def states(self) -> int:
-        """Return how many states are broken in one of these ways."""
-        return sum(breach.states for breach in self.breaches.values())
-
-    @property
-    def points(self) -> set[int]:
-        """Return the operations after which one was met."""
-        return set().union(*(breach.points for breach in self.breaches.values()))
 
 
 @dataclass(slots=True)
@@ -150,21 +130,8 @@ class ProbeReport:
 
     @property
     def in_order(self) -> list[tuple[str, ViolationGroup]]:
-        """Return the breaches, the smallest first."""
-        return sorted(self.breaches.items(), key=lambda one: (one[1].smallest.size, one[0]))
-
-    def examples(self, record: ProgramRecord) -> list[Example]:
-        """Return one example for each disk and last operation, the smallest first: messages may be as many as states.
-
-        The last operation is a kind of step and the line of the program that it comes from.
-        """
-        groups: dict[tuple[str, str, str], dict[str, ViolationGroup]] = {}
-        for signature, breach in self.in_order:
-            case = breach.smallest
-            step = record.steps[case.point.step] if case.point.step >= 0 else None
-            last = ("", "") if step is None else (step.kind, where(record.stacks[step.stack]))
-            groups.setdefault((case.disk, *last), {})[signature] = breach
-        return [Example(next(iter(breaches)), breaches) for breaches in groups.values()]
+        """Return the breaches, the most severe first, then the smallest."""
+        return sorted(self.breaches.items(), key=lambda one: (one[1].smallest.rank, one[0]))
 
 
 Verdicts = dict[tuple[str, int], CheckOutcome]
@@ -315,7 +282,7 @@ class Prober:
     def _keep(self, point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> None:
         case = CrashCase(point, disk, (), state.digest, verdict, state.losses)
         breach = self.found.breaches.get(verdict.signature)
-        if breach is None or case.size < breach.smallest.size:
+        if breach is None or case.rank < breach.smallest.rank:
             case = _case(point, disk, states, state, verdict)
             if breach is None:
                 breach = self.found.breaches[verdict.signature] = ViolationGroup(case)

@@ -37,6 +37,12 @@ class RecoveryBreach:
     recovery: RecordedRecovery
     group: ViolationGroup
 
+    @property
+    def rank(self) -> tuple[tuple[bool, bool, bool], int, tuple[int, int, int]]:
+        """Return the rank of the smallest case, in which the losses of both crashes count."""
+        case = self.group.smallest
+        return case.severity, case.losses + self.recovery.first_crash.losses, case.size
+
 
 @dataclass(slots=True)
 class Recoveries:
@@ -55,6 +61,11 @@ class Recoveries:
     refused: Counter[str] = field(default_factory=Counter)
     """Why recoveries could not be recorded, and how many each time."""
     breaches: dict[str, RecoveryBreach] = field(default_factory=dict)
+
+    @property
+    def in_order(self) -> list[tuple[str, RecoveryBreach]]:
+        """Return the breaches, the most severe first, then the smallest."""
+        return sorted(self.breaches.items(), key=lambda one: (one[1].rank, one[0]))
 
     def explore(self, image: Image, acknowledged: list[str], first_crash: CrashCase, verdicts: Verdicts) -> None:
         """Record the recovery of a state that holds, and check what crashes inside of it may leave.
@@ -89,17 +100,12 @@ class Recoveries:
             self._keep(signature, group, RecordedRecovery(whole, image, first_crash))
 
     def _keep(self, signature: str, group: ViolationGroup, recovery: RecordedRecovery) -> None:
-        known = self.breaches.get(signature)
-        if known is None:
-            self.breaches[signature] = RecoveryBreach(recovery, group)
+        found = RecoveryBreach(recovery, group)
+        known = self.breaches.setdefault(signature, found)
+        if known is found:
             return
         total, points = known.group.states + group.states, known.group.points | group.points
-        disks = Counter(known.group.disks) + Counter(group.disks)
-        is_smaller = _size(group.smallest, recovery) < _size(known.group.smallest, known.recovery)
-        smallest, of_smallest = (group.smallest, recovery) if is_smaller else (known.group.smallest, known.recovery)
-        self.breaches[signature] = RecoveryBreach(of_smallest, ViolationGroup(smallest, total, points, dict(disks)))
-
-
-def _size(case: CrashCase, recovery: RecordedRecovery) -> tuple[int, tuple[int, int, int, bool, bool]]:
-    """Return what makes one case smaller: fewer losses in both crashes together, then as of one crash."""
-    return case.losses + recovery.first_crash.losses, case.size
+        disks = dict(Counter(known.group.disks) + Counter(group.disks))
+        smallest = min(known, found, key=lambda one: one.rank)
+        merged = ViolationGroup(smallest.group.smallest, total, points, disks)
+        self.breaches[signature] = RecoveryBreach(smallest.recovery, merged)

@@ -74,6 +74,11 @@ class Reruns:
         """Return the faults that were asked for, and happened in no run."""
         return [kind for kind in self.enabled if not self.injected[kind]]
 
+    @property
+    def in_order(self) -> list[tuple[tuple[str, str], RerunBreach]]:
+        """Return the breaches, the most severe first, then the smallest."""
+        return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
+
     def strike(self, kinds: Sequence[FaultKind], runs_max: int) -> None:
         """Run again with each of these faults at one call after another, at runs_max of them at most."""
         self.enabled = list(kinds)
@@ -145,7 +150,7 @@ class Reruns:
         known = self.breaches.setdefault(key, breach)
         if known is breach:
             return
-        smaller = min(known, breach, key=lambda one: one.group.smallest.size)
+        smaller = min(known, breach, key=lambda one: one.group.smallest.rank)
         group = ViolationGroup(
             smaller.group.smallest,
             known.group.states + breach.group.states,

@@ -38,7 +38,6 @@ class ProbeFailureText(NamedTuple):
     about: str
     breach: ProbeBreach
     lines: list[str]
-    others: tuple[str, ...]
     recovery: tuple[str, ...]
     crash: str
     note: str
@@ -81,6 +80,7 @@ def probe_page(results: ProbeResults) -> str:
         check=results.check.name,
         failures=failures,
         opened=_OPENED,
+        more_failures=results.kinds - len(failures),
         disks=disks,
         more_crashes=list(_more_crashes(results)),
         recorded=_recorded(results),
@@ -93,7 +93,7 @@ def _verdict(results: ProbeResults, failures: list[ProbeFailureText]) -> PageVer
     found = results.found
     broken = sum(count.broken for count in found.counts.values())
     if failures:
-        text = failures[0].signature if len(failures) == 1 else f"Broken in {len(failures)} ways"
+        text = failures[0].signature if results.kinds == 1 else f"Broken in {results.kinds} ways"
         more = f"{figure(broken)} of {figure(found.states)} states that crashes may leave are broken"
         return PageVerdict("broken", text, (more,) if broken else ())
     if not results.record.acknowledged:
@@ -157,7 +157,6 @@ def _failure(number: int, breach: ProbeBreach, results: ProbeResults) -> ProbeFa
         f"on {case.disk}, {crash}",
         breach,
         list(case.verdict.lines),
-        breach.others,
         finding.recovery,
         f"{crash}, on {case.disk}",
         loss_note(record, case, losses),

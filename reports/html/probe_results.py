@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from ...faults.disk.image import Image
 from ...faults.probe.checks.check import Check
 from ...faults.probe.failure import RECOVERY, ProbeFinding
-from ...faults.probe.probe import Example, ProbeReport, ViolationGroup
+from ...faults.probe.probe import ProbeReport, ViolationGroup
 from ...faults.probe.record import ProgramRecord
 from ...faults.probe.recovery import Recoveries
 from ...faults.probe.reruns import Reruns
-
-Places = Mapping[tuple[str, str], Path]
-"""Where failures are kept, by their kind and signature."""
 
 
 class ProbeLinks(NamedTuple):
@@ -37,8 +33,6 @@ class ProbeBreach:
     points: int
     disks: tuple[str, ...]
     """That of the finding first."""
-    others: tuple[str, ...] = ()
-    """Signatures of other messages that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +44,8 @@ class ProbeResults:
     check: Check
     limit: int
     found: ProbeReport
-    examples: Sequence[Example]
     findings: Sequence[ProbeFinding]
-    """Of crashes of the program, one for each example."""
+    """Of crashes of the program: the first STORIES_MAX of `found`. So it is with `recovered` and `differing`."""
     recoveries: Recoveries | None = None
     recovered: Sequence[ProbeFinding] = ()
     reruns: Reruns | None = None
@@ -71,15 +64,19 @@ class ProbeResults:
         """Return those of all kinds."""
         return [*self.findings, *self.recovered, *self.differing]
 
+    @property
+    def kinds(self) -> int:
+        """Return the number of kinds of breach, those without a finding included."""
+        others = (one.breaches for one in (self.recoveries, self.reruns) if one is not None)
+        return len(self.found.breaches) + sum(map(len, others))
+
     def breaches(self) -> list[ProbeBreach]:
         """Return all findings with how often each was met."""
-        pairs = zip(self.findings, self.examples, strict=True)
-        return [
-            *(_of_example(finding, example) for finding, example in pairs),
-            *(_of_group(finding, self._group(finding)) for finding in (*self.recovered, *self.differing)),
-        ]
+        return [_breach(finding, self._group(finding)) for finding in self.all_findings]
 
     def _group(self, finding: ProbeFinding) -> ViolationGroup:
+        if not finding.kind:
+            return self.found.breaches[finding.signature]
         if finding.kind == RECOVERY:
             assert self.recoveries is not None, "who finds something has looked"
             return self.recoveries.breaches[finding.signature].group
@@ -87,12 +84,7 @@ class ProbeResults:
         return self.reruns.breaches[finding.kind, finding.signature].group
 
 
-def _of_example(finding: ProbeFinding, example: Example) -> ProbeBreach:
-    others = tuple(signature for signature in example.breaches if signature != example.signature)
-    return ProbeBreach(finding, example.states, len(example.points), tuple(example.disks), others)
-
-
-def _of_group(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
+def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
     disks = dict.fromkeys([finding.shown.case.disk, *group.disks])
     return ProbeBreach(finding, group.states, len(group.points), tuple(disks))
 

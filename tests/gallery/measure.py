@@ -129,7 +129,7 @@ def _story(
     record: ProgramRecord, start: Image, same: list[ViolationGroup], checkers: Checkers, check: Check, out: Path | None
 ) -> Story:
     """Return the smallest case of breaches of one kind and disk, with the losses that it does not take undone."""
-    best = min(same, key=lambda group: group.smallest.size).smallest
+    best = min(same, key=lambda group: group.smallest.rank).smallest
     kind = _kind(best.verdict)
     finding = ProbeFinding(best.verdict.signature, record, start, shrink(record, start, best, checkers))
     places = write_cases([finding], check, None if out is None else out / kind / best.disk)

@@ -21,8 +21,14 @@ from typing import ClassVar, NamedTuple
 
 from ..record import FILES, TEMPORARY
 
-_QUOTED = re.compile(r"""b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
-_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_QUOTED = re.compile(r"""(?<!\w)b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
+_PATH = re.compile(r"(?<![\w./])/(?!/)[\w.@+~-]+(?:/+[\w.@+~-]+)*")
+"""An absolute path. Relative ones stay: `read/write` may be no path."""
+_UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # a digit has to be in it: `dead` and `added` are words
+_NUMBER = re.compile(rf"0x[0-9a-fA-F]+|(?<![0-9A-Za-z])(?:{_UUID}|{_HEX})(?![0-9A-Za-z])|[0-9]+")
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""A terminal's escape sequence, as for a colour (ECMA-48)."""
 _LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
 """One or more of a kind in brackets: how many there are makes no other breach of it."""
 HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out", "died"
@@ -42,10 +48,20 @@ class CheckOutcome(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """Return what breaches of one kind have in common: their first line but for numbers and quoted texts."""
+        """Return what breaches of one kind have in common: their first line.
+
+        Numbers, hexadecimal ids, absolute paths and quoted texts are left out of it.
+        """
         first = self.lines[0] if self.lines else self.outcome
-        plain = _NUMBER.sub("#", _QUOTED.sub("'…'", first))
+        plain = _NUMBER.sub("#", _PATH.sub("…", _QUOTED.sub("'…'", first)))
         return _LIST.sub(r"\g<one>, …", plain)
+
+    @property
+    def uncoloured(self) -> "CheckOutcome":
+        """Return the same without the escape sequences of a terminal."""
+        lines = [_ESCAPE.sub("", line) for line in self.lines]
+        kept = tuple(line for line in lines if line.strip())
+        return self._replace(lines=kept or (NO_TEXT,) if lines else ())
 
 
 def no_verdict(seconds_max: float) -> CheckOutcome:

@@ -46,7 +46,7 @@ def judge(check: Check, image: Image, acknowledged: list[str], seconds_max: floa
     with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as place:
         root = Path(place)
         export(image, "/", root)
-        return check.judge(root, acknowledged, seconds_max)
+        return check.judge(root, acknowledged, seconds_max).uncoloured
 
 
 class _CheckWorker(NamedTuple):

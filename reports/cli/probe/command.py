@@ -2,17 +2,17 @@
 
 JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
 "exhausted", "cut", "states", "broken"}], "limit", "steps", "operations", "points", "acknowledged", "states", "images",
-"judged", "breaches": [{"signature", "outcome", "violations", "example", "disks": {disk: states}, "states", "points",
+"judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states}, "states", "points",
 "smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file",
 "directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences], "seconds",
 "states_per_second"}`.
 With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
 times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: those recoveries that changed anything.
 
-breaches: one for each message; smallest, file and directory are of its example: the smallest of all messages whose
-smallest case is of the same disk and the same last operation. states: that were built; images: different ones; judged:
-different pairs of one and what had been acknowledged. notes: why it says little that nothing is broken. A program that
-the recorder did not see wholly is refused: then there is no more than program, steps and reasons.
+breaches: one for each kind of message, the most severe first. smallest: null for kinds after the first 10, which are
+not shrunk. states: that were built; images: different ones; judged: different pairs of one and what had been
+acknowledged. notes: why it says little that nothing is broken. A program that the recorder did not see wholly is
+refused: then there is no more than program, steps and reasons.
 
 With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
 "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement
 
-from ...html.probe_results import Places, ProbeBreach, ProbeResults, kinds_of_breach
+from ....faults.probe.documents import Places
+from ...html.probe_results import ProbeBreach, ProbeResults, kinds_of_breach
 from ..ci_formats import add_outcome, case_element, document_element, fenced, printable_text, suite_element
 from .printing import breach_text
 
@@ -52,7 +53,7 @@ def append_probe_summary(file: Path, results: ProbeResults, places: Places) -> N
 
 def _summary_lines(results: ProbeResults, places: Places) -> Iterator[str]:
     breaches = results.breaches()
-    verdict = kinds_of_breach(len(breaches)) if breaches else "every promise held"
+    verdict = kinds_of_breach(results.kinds) if breaches else "every promise held"
     yield f"### tornlog probe: {results.found.points:,} crash points in {results.seconds:.1f} s, {verdict}"
     yield from fenced(shlex.join(results.record.program))
     yield "| tried | crash points | states | kinds of breach |"
@@ -66,6 +67,9 @@ def _summary_lines(results: ProbeResults, places: Places) -> Iterator[str]:
         yield "<details><summary>What happened</summary>"
         yield from fenced(breach_text(breach, _place(breach, places)))
         yield "</details>"
+        yield ""
+    if results.kinds > len(breaches):
+        yield f"And {kinds_of_breach(results.kinds - len(breaches))} more."
         yield ""
     if results.found.never_injected:
         yield f"Never: {', '.join(results.found.never_injected)}."

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ....faults.probe.failure import ProbeFinding
-from ....faults.probe.probe import Example, ProbeReport
+from ....faults.probe.probe import ProbeReport
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
@@ -21,6 +21,7 @@ from ...html.probe_results import ProbeBreach, kinds_of_breach
 from ..console import plain_table
 
 _TEXT_WIDTH = 120
+_ROWS_MAX = 20
 _VIOLATIONS_SHOWN_MAX, _LOSSES_SHOWN_MAX, _ACKNOWLEDGED_SHOWN_MAX = 3, 8, 3
 
 
@@ -45,7 +46,10 @@ def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) ->
     if never:
         prose(console, 0, f"never happened on these disks: {', '.join(never)}")
     if found.breaches:
-        console.print(_breaches_table(found.examples(record)))
+        console.print(_breaches_table(found))
+        more = len(found.breaches) - _ROWS_MAX
+        if more > 0:
+            console.print(f"and {kinds_of_breach(more)} more", soft_wrap=True)
 
 
 def print_recoveries(console: Console, recoveries: Recoveries) -> None:
@@ -91,30 +95,19 @@ def _disks_table(found: ProbeReport) -> Table:
     return table
 
 
-def _breaches_table(examples: Iterable[Example]) -> Table:
-    table = plain_table("", ("what", "disks"), ("states", "crash\npoints", "least\nlosses"))
-    for example in examples:
-        table.add_row(
-            escape(example.signature) + _others(example),
-            "\n".join(example.disks),
-            f"{example.states:,}",
-            f"{len(example.points):,}",
-            f"{example.smallest.losses:,}",
-        )
+def _breaches_table(found: ProbeReport) -> Table:
+    table = plain_table("", ("what", "disks"), ("states", "crash\npoints", "losses"))
+    for signature, group in found.in_order[:_ROWS_MAX]:
+        disks = dict.fromkeys([group.smallest.disk, *group.disks])
+        figures = (group.states, len(group.points), group.smallest.losses)
+        table.add_row(escape(signature), "\n".join(disks), *(f"{figure:,}" for figure in figures))
     return table
 
 
-def _others(example: Example) -> str:
-    others = len(example.breaches) - 1
-    return f" (and {others:,} other message{'' if others == 1 else 's'})" if others else ""
-
-
-def print_breach(
-    console: Console, found: ProbeFinding, place: Path | None, disks: Sequence[str] = (), others: Sequence[str] = ()
-) -> None:
+def print_breach(console: Console, found: ProbeFinding, place: Path | None, disks: Sequence[str] = ()) -> None:
     """Print one case: what is broken, on which disk and when, what is lost, how it came to that.
 
-    place: where it is kept, if it is; disks: on which it was met; others: messages that it stands for, too.
+    place: where it is kept, if it is; disks: on which it was met.
     """
     record, shown, case = found.record, found.shown, found.shown.case
     heading = "broken by a crash in recovery" if found.recovery else "broken"
@@ -126,8 +119,6 @@ def print_breach(
     more = len(case.verdict.lines) - _VIOLATIONS_SHOWN_MAX
     if more > 0 and case.verdict.outcome == "broken":
         prose(console, 2, f"and {more} more like it")
-    if others:
-        prose(console, 2, f"stands for other messages, too: {'; '.join(others[:2])}")
     also = [disk for disk in disks if disk != case.disk]
     prose(console, 2, f"on {case.disk}{'; also on ' if also else ''}{', '.join(also)}")
     if found.recovery:
@@ -170,7 +161,7 @@ def breach_text(breach: ProbeBreach, place: Path | None) -> str:
     """Return a breach as it is printed, as plain text."""
     text = StringIO()
     console = Console(file=text, width=_TEXT_WIDTH, color_system=None)
-    print_breach(console, breach.finding, place, breach.disks, breach.others)
+    print_breach(console, breach.finding, place, breach.disks)
     return text.getvalue().strip()
 
 

@@ -21,6 +21,9 @@ from ...html.probe_results import ProbeResults, kinds_of_breach
 from ..console import progress_shown
 from .recording import ProbeOptions, Recorded
 
+STORIES_MAX = 10
+"""Kinds of breach with a story, of crashes, recoveries and reruns each. To shrink one takes up to 200 checks."""
+
 
 def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> ProbeResults:
     """Probe a program, as a command line asks. BadParameter: its check refuses what it leaves without any crash."""
@@ -37,31 +40,29 @@ def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> Pro
             rerun = partial(asked.recorder.rerun, asked.program, start)
             reruns = Reruns(checkers, rerun, start, record, found, verdicts, asked.limit)
             _run_again(reruns, asked)
-        examples = found.examples(record)
         return ProbeResults(
             record,
             start,
             asked.check,
             asked.limit,
             found,
-            examples,
             [
-                ProbeFinding(one.signature, record, start, shrink(record, start, one.smallest, checkers))
-                for one in examples
+                ProbeFinding(signature, record, start, shrink(record, start, group.smallest, checkers))
+                for signature, group in found.in_order[:STORIES_MAX]
             ],
             recoveries,
             []
             if recoveries is None
             else [
                 _recovery_finding(record, start, signature, breach, checkers)
-                for signature, breach in sorted(recoveries.breaches.items())
+                for signature, breach in recoveries.in_order[:STORIES_MAX]
             ],
             reruns,
             []
             if reruns is None
             else [
                 _rerun_finding(start, kind, signature, breach, checkers)
-                for (kind, signature), breach in sorted(reruns.breaches.items())
+                for (kind, signature), breach in reruns.in_order[:STORIES_MAX]
             ],
             allowed,
             checkers.said(),

@@ -4,8 +4,9 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+from ....faults.probe.documents import Places
 from ...html.probe_report import probe_page
-from ...html.probe_results import Places, ProbeLinks, ProbeResults
+from ...html.probe_results import ProbeLinks, ProbeResults
 from ...timeline.recording.probed import record_probe
 from ..pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run, write_page
 

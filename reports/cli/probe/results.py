@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ....faults.probe.documents import probed_json, recoveries_json, refused_json, reruns_json
+from ....faults.probe.documents import Places, probed_json, recoveries_json, refused_json, reruns_json
 from ....faults.probe.failure import write_cases
-from ...html.probe_results import Places, ProbeResults
+from ...html.probe_results import ProbeResults, kinds_of_breach
 from ..ci_formats import write_junit
 from ..console import ERR, OUT, findings_console, print_paths
 from ..options import results_written, write_json
@@ -43,9 +43,8 @@ def _leave_report(results: ProbeResults, places: Places, out: Path) -> Path:
 
 
 def _write_documents(results: ProbeResults, places: Places, report: Path | None, json_file: str | None) -> None:
-    shown = {one.signature: one.shown for one in results.findings}
     document = probed_json(
-        results.record, results.check, results.limit, results.found, shown, places, list(results.allowed)
+        results.record, results.check, results.limit, results.found, results.findings, places, list(results.allowed)
     )
     if results.recoveries is not None:
         document["recoveries"] = recoveries_json(results.recoveries, results.recovered, places)
@@ -68,7 +67,10 @@ def _show(results: ProbeResults, places: Places, report: Path | None, json_file:
     console = findings_console(json_file)
     for one in results.breaches():
         place = places.get((one.finding.kind, one.finding.signature))
-        print_breach(console, one.finding, place, one.disks, one.others)
+        print_breach(console, one.finding, place, one.disks)
+    more = results.kinds - len(results.all_findings)
+    if more:
+        console.print(f"\nand {kinds_of_breach(more)} more, which --json lists", soft_wrap=True)
     print_output(ERR, results.said)
     if report is not None and is_shown:
         print_paths([report])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, CheckOutcome
+from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, NO_TEXT, CheckOutcome
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,24 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, CheckOutcome
         ("lost: [1, 2, 30]", "lost: [#, …]"),
         ("lost: {'a', 'b'} of (1, 2)", "lost: {'…', …} of (#, …)"),
         ("it's gone", "it's gone"),
+        ("can't open 'a': isn't there", "can't open '…': isn't there"),
+        ("can't open /dev/shm/a/log: gone", "can't open …: gone"),
+        ("read/write error, see http://host/a", "read/write error, see http://host/a"),
+        ("sst_00ffab12.sst: bad", "sst_#.sst: bad"),
+        ("id 6e0ac3c6-02a6-4d57-a34b-c2a1c7a25ad4 is lost", "id # is lost"),
+        ("object 3f2a9c1be0 is dead", "object # is dead"),
     ],
 )
 def test_numbers_and_quoted_texts_make_no_other_kind(line: str, signature: str) -> None:
     assert CheckOutcome(BROKEN, (line, "more")).signature == signature
+
+
+def test_colours_are_no_part_of_a_message() -> None:
+    coloured = CheckOutcome(BROKEN, ("\x1b[1m", "\x1b[31mlost:\x1b[0m \x1b]8;;file:///a\x1b\\a\x1b]8;;\x1b\\"))
+
+    assert coloured.uncoloured == CheckOutcome(BROKEN, ("lost: a",))
+    assert CheckOutcome(BROKEN, ("\x1b[m",)).uncoloured.lines == (NO_TEXT,)
+    assert CheckOutcome(HELD).uncoloured == CheckOutcome(HELD)
 
 
 def test_all_but_what_held_is_broken() -> None:

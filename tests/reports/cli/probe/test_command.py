@@ -291,21 +291,83 @@ def test_a_short_record_without_a_checksum_is_torn_on_the_default_disks_and_one_
     assert checked["breaches"] == []
 
 
-def test_messages_that_differ_share_an_example_for_each_disk_and_last_operation(
-    write_file: WriteFile, tmp_path: Path
-) -> None:
-    wordy = READ.replace("was never written: {body!r}", "is {'abcdefgh'[sum(body) % 8] * 3} today")
-    script, check = write_file("append.py", APPEND), write_file("check.py", wordy)
-    out = tmp_path / "out"
-    result = invoke("--check", str(check), "--out", str(out), "--json", str(tmp_path / "json"), "--", str(script))
-    breaches = json.loads((tmp_path / "json").read_text())["breaches"]
+TWO_BUGS = """
+    import os
+    log = os.open("log", os.O_RDWR | os.O_CREAT)
+    os.write(log, b"HE")
+    os.write(log, b"AD")
+    for number in range(3):
+        os.write(log, b"%d" % number)
+        os.fsync(log)
+        print(number, flush=True)
+    os.pwrite(log, b"---", 4)
+    os.pwrite(log, b"012", 4)
+    os.fsync(log)
+    """
+HEAD_AND_NUMBERS = """
+    def check(directory, acknowledged):
+        log = (directory / "log").read_bytes() if (directory / "log").exists() else b"HEAD"
+        if log and not log.startswith(b"HEAD"):
+            yield "\\x1b[31mthe log does not open: no header\\x1b[0m"
+            return
+        for number in acknowledged:
+            if number.encode() not in log:
+                yield f"{number} was promised and is lost"
+    """
 
-    assert len(breaches) > 1
-    assert len({breach["example"] for breach in breaches}) == len(list((out / "failures").iterdir())) == 1
-    assert len({breach["file"] for breach in breaches}) == 1
-    assert result.stdout.count("broken: ") == 1
-    assert "other message" in result.stdout
-    assert "stands for other messages, too: " in result.stdout
+
+@pytest.mark.parametrize("record", ["python", "calls"])
+def test_each_kind_of_message_has_a_row_and_a_story_and_a_lost_promise_comes_first(
+    write_file: WriteFile, tmp_path: Path, record: str
+) -> None:
+    script, check = write_file("store.py", TWO_BUGS), write_file("check.py", HEAD_AND_NUMBERS)
+    out, kept = tmp_path / "out", tmp_path / "json"
+    options = ("--record", record, "--jobs", "0", "--out", str(out), "--json", str(kept))
+    result = invoke("--check", str(check), *options, "--", str(script))
+    severe, mild = json.loads(kept.read_text())["breaches"]
+
+    assert result.exit_code == 1, result.output
+    assert (severe["signature"], mild["signature"]) == (
+        "# was promised and is lost",
+        "the log does not open: no header",
+    )
+    assert (severe["smallest"]["disk"], severe["smallest"]["acknowledged"]) == ("process-kill", 3)
+    assert (mild["smallest"]["disk"], mild["smallest"]["acknowledged"]) == ("process-kill", 0)
+    assert severe["file"] != mild["file"]
+    assert result.stdout.index("\nbroken: # was promised") < result.stdout.index("\nbroken: the log does not open")
+    assert "\x1b" not in result.stdout
+    for breach in (severe, mild):
+        assert invoke("--replay", breach["file"]).exit_code == 1
+
+
+def test_kinds_of_breach_past_the_bound_are_counted(write_file: WriteFile, tmp_path: Path) -> None:
+    wordy = """
+        def check(directory, acknowledged):
+            log = (directory / "log").read_bytes() if (directory / "log").exists() else b""
+            if acknowledged and not (directory / "done").exists():
+                yield f"{chr(ord('a') + len(log)) * 3} today"
+        """
+    lines = """
+        import os
+        log = os.open("log", os.O_RDWR | os.O_CREAT)
+        print("begun", flush=True)
+        for number in range(25):
+            os.write(log, b"x")
+        os.close(os.open("done", os.O_WRONLY | os.O_CREAT))
+        """
+    script, check = write_file("many.py", lines), write_file("check.py", wordy)
+    kept, out = tmp_path / "json", tmp_path / "out"
+    options = ("--disk", "process-kill", "--jobs", "0", "--json", str(kept), "--out", str(out))
+    result = invoke("--check", str(check), *options, "--", str(script))
+    breaches = json.loads(kept.read_text())["breaches"]
+
+    assert result.exit_code == 1, result.output
+    assert len(breaches) == 26
+    assert result.stdout.count("\nbroken: ") == len(list((out / "failures").iterdir())) == 10
+    assert "and 6 kinds of breach more" in result.stdout
+    assert "and 16 kinds of breach more, which --json lists" in result.stdout
+    assert [one["smallest"] is None for one in breaches] == [False] * 10 + [True] * 16
+    assert "Broken in 26 ways" in (out / "report.html").read_text()
 
 
 def test_what_the_check_writes_stands_behind_all_findings(write_file: WriteFile) -> None:
