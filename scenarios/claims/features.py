@@ -210,5 +210,7 @@ class BrokerPlan:
     """Whether a consumer that is far behind is sent to a slave, and may pull from one while no route has the master."""
     resumes_checks: bool = knob(False, plain=False, weight=2)
     """Whether operators have half messages that were given up asked about again: some, and in the end all of them."""
+    cpp_clients: bool = knob(False, plain=False, weight=1)
+    """Whether clients write headers as RocketMQ's C++ client does: with numbers and booleans in place of texts."""
     slave_takes_over: bool = knob(False, plain=False, weight=3)
     """Whether in the end, when all is well, the first master is lost, and a slave is restarted as master."""

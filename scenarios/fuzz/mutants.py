@@ -71,7 +71,7 @@ _FUZZED = (
     Mutant(
         "json-depth-unbounded",
         "a side file is parsed however deep it is nested",
-        (Patch(side_json_format, "_DEPTH_MAX", 1 << 62),),
+        (Patch(side_json_format, "DEPTH_MAX", 1 << 62),),
         ("crash",),
     ),
 )

@@ -23,6 +23,8 @@ _OPAQUE_MASK = 0x7FFFFFFF
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
 """Returns a command with what proves who sent it."""
+Encode = Callable[[RemotingCommand], bytes]
+"""Returns a command's frame."""
 OnRequest = Callable[[RemotingCommand], None]
 """Called with what the server sends unasked, in the receiving task."""
 
@@ -55,16 +57,23 @@ class Invocation:
 class RemotingClient:
     """Requests to one server. Any task may use it.
 
-    sign: adds a signature to each command.
+    sign: adds a signature to each command. encode: writes frames, as another client would.
     """
 
     def __init__(
-        self, world: World, address: str, *, sign: Sign | None = None, on_request: OnRequest | None = None
+        self,
+        world: World,
+        address: str,
+        *,
+        sign: Sign | None = None,
+        on_request: OnRequest | None = None,
+        encode: Encode = encode_frame,
     ) -> None:
         self.address = address
         self._world = world
         self._sign = sign
         self._on_request = on_request
+        self._encode = encode
         self._lock = world.tasks.lock(f"client of {address}")
         self._opaques = world.tasks.cell(f"opaques of {address}")
         self._link: _Link | None = None
@@ -109,7 +118,7 @@ class RemotingClient:
 
     def _frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
         signed = command if self._sign is None else self._sign(command)
-        return encode_frame(replace(signed, opaque=opaque, flag=signed.flag | flag))
+        return self._encode(replace(signed, opaque=opaque, flag=signed.flag | flag))
 
     def _connected(self) -> "_Link":
         with self._lock:

@@ -1,6 +1,6 @@
 """Requests and responses: RocketMQ's codes, a request's fields as what they stand for, and how an answer is made.
 
-All fields travel as texts. A field that is missing or has no such value refuses the request with SYSTEM_ERROR and a
+All fields are texts here. A field that is missing or has no such value refuses the request with SYSTEM_ERROR and a
 remark that names field, expected and found. Unknown fields are ignored: newer clients send more of them.
 Source: RocketMQ RequestCode, ResponseCode, RemotingSysResponseCode, RemotingCommand.decodeCommandCustomHeader and
 createResponseCommand, NettyRemotingAbstract.processRequestCommand.
@@ -20,7 +20,6 @@ LONG_MAX = (1 << 63) - 1
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _PLAIN_DIGITS_MAX = 9
 """So many of them are an integer of 32 bits, whichever they are."""
-_BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
 
 BROKER_VERSION = 409
@@ -195,12 +194,13 @@ class ExtFields:
         return self._integer(name, default, LONG_MAX, "an integer of 64 bits")
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return a field that is true or false."""
+        """Return a field that is true or false. As in RocketMQ, only "true" is true: C++ clients send 0 for false."""
         text = self._fields.get(name)
-        value = default if text is None else _BOOLEANS.get(text.lower())
-        if value is None:
-            refuse_field(name, "true or false", text)
-        return value
+        if text is not None:
+            return text.lower() == "true"
+        if default is None:
+            refuse_field(name, "true or false", None)
+        return default
 
     def _integer(self, name: str, default: int | None, most: int, expected: str) -> int:
         text = self._fields.get(name)

@@ -19,6 +19,18 @@ SQL92 = "SQL92"
 _ALL = "*"
 _EVERYTHING = TagFilter.parse(None)
 
+# By number, as clients in C++ write them: RocketMQ ConsumeType, MessageModel, ConsumeFromWhere.
+_CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
+_MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
+_FROM_WHERE = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+
 TEXT_CHARACTERS_MAX = 255
 """Of a client's id and of a group's name: what RocketMQ's clients let a group have, and more than their ids have."""
 GROUPS_MAX = 256
@@ -132,9 +144,9 @@ class ConsumerData:
         """Read it from an object."""
         return cls(
             _name(members, "groupName"),
-            members.text("consumeType", "CONSUME_PASSIVELY"),
-            members.text("messageModel", "CLUSTERING"),
-            members.text("consumeFromWhere", "CONSUME_FROM_LAST_OFFSET"),
+            members.choice("consumeType", _CONSUME_TYPES, "CONSUME_PASSIVELY"),
+            members.choice("messageModel", _MESSAGE_MODELS, "CLUSTERING"),
+            members.choice("consumeFromWhere", _FROM_WHERE, "CONSUME_FROM_LAST_OFFSET"),
             members.boolean("unitMode", False),
             tuple(map(SubscriptionData.of, members.objects("subscriptionDataSet", TOPICS_MAX))),
         )

@@ -16,12 +16,13 @@ Source: RocketMQ RemotingSerializable.toJson and fastjson's pretty format, seen 
 import json
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ..errors import CorruptFileError
 
 SIDE_JSON_BYTES_MAX = 64 << 20
-_DEPTH_MAX = 32
+DEPTH_MAX = 32
 _INTEGER_DIGITS_MAX = 19
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -143,7 +144,7 @@ def _check_surrogates(text: str, file: str, file_offset: int) -> None:
 
 def _with_quoted_keys(text: str, file: str, file_offset: int) -> tuple[str, list[int]]:
     """Return text as JSON, and where in it quotes were put. Raises CorruptFileError if it is nested too deep."""
-    if text.count("{") + text.count("[") <= _DEPTH_MAX and _MAY_HAVE_BARE_KEY.search(text) is None:
+    if text.count("{") + text.count("[") <= DEPTH_MAX and _MAY_HAVE_BARE_KEY.search(text) is None:
         return text, []  # which spares most texts the walk below
     pieces: list[str] = []
     quotes_at: list[int] = []
@@ -153,9 +154,9 @@ def _with_quoted_keys(text: str, file: str, file_offset: int) -> tuple[str, list
             break
         if token[0][0] in "{[":
             depth += 1
-            if depth > _DEPTH_MAX:
+            if depth > DEPTH_MAX:
                 offset = file_offset + len(text[: token.start()].encode())
-                raise CorruptFileError(file, offset, "JSON", f"{_DEPTH_MAX} levels or fewer", "more")
+                raise CorruptFileError(file, offset, "JSON", f"{DEPTH_MAX} levels or fewer", "more")
         elif token[0] in ("}", "]"):
             depth -= 1
         if token["key"] is None:
@@ -177,11 +178,19 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
+def decimal_of(digits: str) -> Decimal:
+    """Return a number that is no integer, with all its digits. ValueError if its exponent has about 20 digits."""
+    try:
+        return Decimal(digits)
+    except InvalidOperation:
+        raise ValueError(f"{digits[:24]} is beyond any") from None
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is none")
 
 
-_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=decimal_of, parse_constant=_no_constant)
 
 
 def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, Any]:

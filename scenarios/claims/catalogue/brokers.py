@@ -83,7 +83,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             consumers=(1, 2),
             heals=(True,),
             network=TROUBLED,
-            broker={"consumer_restart_chance": (0.0, 0.5, 1.0)},
+            broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
         ),
     ),
     # Consumers cannot deal with what they are given yet, send it back, and the broker's machine dies.

@@ -18,6 +18,7 @@ from ....store.delivery.transaction_service import (
     TransactionalMessageService,
 )
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import Members
 from ....store.formats.scan import ScannedRecord
 from ....store.message import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
 from ....store.queues.dispatch import ArrivalNotifier, MessageArrival
@@ -72,6 +73,24 @@ GONE_GROUP_LOSES_PROGRESS = Mutant(
     (Patch(BrokerParts, "_unregister_filters", _forget_group),),
     ("META", "QUIET"),
     _LIVELY.replace(broker={"client_death_chance": (0.05,)}),
+)
+
+
+# header-fields-are-texts: a header with a number or a boolean among its fields is damage, and the connection ends.
+# Clients in C++ write such headers, so none of their sends is answered.
+def _texts_only(self: Members) -> dict[str, str]:
+    for name in self.names:
+        if bit(not isinstance(self._members[name], str | None)):
+            raise self._error(name, "a text", self._members[name])
+    return dict(self._members)
+
+
+HEADER_FIELDS_ARE_TEXTS = Mutant(
+    "header-fields-are-texts",
+    "a header whose fields are not all texts ends its connection, as every header of the C++ client does",
+    (Patch(Members, "texts", _texts_only),),
+    ("LIVE", "QUIET"),
+    _LIVELY.replace(broker={"cpp_clients": (True,)}),
 )
 
 

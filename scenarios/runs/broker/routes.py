@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ....store.broker.broker_config import MASTER_ID
-from ....store.broker.remoting_client import OnRequest, RemotingClient
+from ....store.broker.remoting_client import Encode, OnRequest, RemotingClient
 from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC, PERM_WRITE
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.frame import encode_frame
 from ....store.world import World
 from .commands import route_command
 
@@ -54,11 +55,13 @@ class Routes:
         hits: Counter[str],
         *,
         lone: BrokerAddress | None = None,
+        encode: Encode = encode_frame,
     ) -> None:
-        """lone: the only broker, of which no name server is asked. hits: where marks are counted."""
+        """lone: the only broker, of which no name server is asked. hits: where marks are counted. encode: of frames."""
         self.lone = lone
         self.on_request: OnRequest | None = None
         """Of connections that are made from now on: called with what a broker sends unasked."""
+        self._encode = encode
         self._world = world
         self._hits = hits
         self._name_servers = name_servers
@@ -172,5 +175,7 @@ class Routes:
 
     def _client(self, address: str) -> RemotingClient:
         if address not in self._clients:
-            self._clients[address] = RemotingClient(self._world, address, on_request=self.on_request)
+            self._clients[address] = RemotingClient(
+                self._world, address, on_request=self.on_request, encode=self._encode
+            )
         return self._clients[address]

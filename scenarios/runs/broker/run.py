@@ -21,6 +21,7 @@ from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.broker.remoting_client import CONNECT_MS
 from ....store.formats.host import Host
+from ....store.formats.remoting.frame import encode_frame
 from ....store.log.transient_pool import BufferedSegmentQueue
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
@@ -38,6 +39,7 @@ from .broker_node import REGISTER_MS, TRANSACTION_MS, BrokerNode, identities_of
 from .client_ledger import ClientLedger
 from .client_machine import ClientMachine
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
+from .cpp_client import cpp_frame
 from .group_commits import GroupCommits
 from .message_options import draw_subscription
 from .producer import Producer
@@ -180,7 +182,8 @@ class BrokerRun(Execution):
         addresses = [identity.address for identity in self._identities]
         lone = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._ledgers.values())).hits
-        return Routes(world, [each.address for each in addresses], hits, lone=lone)
+        encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
+        return Routes(world, [each.address for each in addresses], hits, lone=lone, encode=encode)
 
     def _client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(

@@ -30,8 +30,7 @@ from typing import NamedTuple
 
 from ...errors import AccessDeniedError
 from ...formats.remoting.command import RemotingCommand
-from ...formats.remoting.json_body import Members
-from ...formats.side_json import decode_side_json
+from ...formats.remoting.json_body import decode_json_body
 from ..requests import RequestCode, ResponseCode
 from ..subscriptions import GROUPS_MAX, TOPICS_MAX
 from ..topic_names import RETRY_GROUP_PREFIX, TRACE_TOPIC
@@ -158,8 +157,7 @@ def _to_send(topic: str | None) -> list[Need]:
 
 
 def _to_subscribe(heartbeat: RemotingCommand) -> Iterator[Need]:
-    members = Members(decode_side_json(heartbeat.body, file="heartbeat"), "", "heartbeat")
-    for consumer in members.objects("consumerDataSet", GROUPS_MAX):
+    for consumer in decode_json_body(heartbeat.body).objects("consumerDataSet", GROUPS_MAX):
         yield Need(group_resource(consumer.text("groupName")), Permission.SUB)
         for subscription in consumer.objects("subscriptionDataSet", TOPICS_MAX):
             yield Need(subscription.text("topic"), Permission.SUB)

@@ -23,13 +23,16 @@ from ..topics import SubscriptionGroupConfig, unit_flag
 _LOCKED_QUEUES_MAX = 65_536
 
 
-class _LockRequest(NamedTuple):
+class LockRequest(NamedTuple):
+    """The body of a request to lock or unlock queues."""
+
     group: str
     client_id: str
     queues: list[MessageQueue]
 
     @classmethod
-    def of(cls, request: RemotingCommand) -> "_LockRequest":
+    def of(cls, request: RemotingCommand) -> "LockRequest":
+        """Read a request's body. Raises CorruptFileError."""
         body = decode_json_body(request.body)
         queues = [
             MessageQueue(each.text("topic"), each.text("brokerName"), each.integer("queueId", bits=32))
@@ -140,13 +143,13 @@ class ClientManageProcessor:
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Lock queues, and say which of them the client now has."""
-        wish = _LockRequest.of(request)
+        wish = LockRequest.of(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)
         return success(request, {"lockOKMQSet": locked})
 
     def unlock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Give queues back."""
-        wish = _LockRequest.of(request)
+        wish = LockRequest.of(request)
         self._parts.locks.unlock(wish.group, wish.queues, wish.client_id)
         return success(request)

@@ -24,9 +24,9 @@ passes over, are errors. An empty remark is none.
      "serializeTypeCurrentRPC":"JSON","version":409}
 
 Members are written in order of their names, without blanks, those without a value not at all, as RocketMQ does. Read
-are any order and layout; unknown members are passed over, missing numbers are 0, and a missing language is JAVA, but
-code and opaque must be there. extFields holds texts only; one that is null is none. So bytes that are read need not be
-those that would be written: what a header says is kept, not how.
+is whatever `fastjson` reads: any order and layout, numbers and booleans where texts belong, as clients in C++ write
+them. Unknown members are passed over, missing numbers are 0, and a missing language is JAVA, but code and opaque must
+be there. A field of extFields that is null is none. So bytes that are read need not be those that would be written.
 Source: RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializable; RemotingCommand.headerEncode,
 RemotingSerializable, fastjson's order of members.
 """
@@ -41,7 +41,8 @@ from typing import Any
 import msgspec
 
 from ...errors import CorruptFileError
-from ..side_json import decode_side_json
+from .fastjson import decode_fastjson
+from .json_body import Members
 
 RESPONSE_FLAG = 0x1
 ONE_WAY_FLAG = 0x2
@@ -82,7 +83,7 @@ class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     """A header as clients write it, in fastjson's order: by name. None: it is not there."""
 
     code: int
-    extFields: dict[str, str] | None = None  # noqa: N815
+    extFields: dict[str, str | int | bool | None] | None = None  # noqa: N815
     flag: int | None = None
     language: str | None = None
     opaque: int
@@ -91,6 +92,7 @@ class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     version: int | None = None
 
 
+_TEXTS = frozenset((str,))
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_JsonHeader).decode
 
@@ -257,7 +259,13 @@ def _plain_command(raw: bytes, body: bytes) -> RemotingCommand | None:
         return None
     try:
         header = _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        fields: Mapping[str, Any] = header.extFields or {}
+        if not _TEXTS.issuperset(map(type, fields.values())):
+            fields = Members(fields, "").texts()
+    except (msgspec.DecodeError, ValueError):  # not UTF-8, or an integer of more digits than Python writes
+        return None
+    language = LANGUAGES[0] if header.language is None else header.language
+    if language not in _LANGUAGE_CODES:
         return None
     numbers = header.code, header.opaque, header.flag or 0, header.version or 0
     if min(numbers) < _INT_MIN or max(numbers) > _INT_MAX:
@@ -266,57 +274,25 @@ def _plain_command(raw: bytes, body: bytes) -> RemotingCommand | None:
         header.code,
         header.opaque,
         header.flag or 0,
-        _LANGUAGE_CODES.get(LANGUAGES[0] if header.language is None else header.language, OTHER_LANGUAGE),
+        _LANGUAGE_CODES[language],
         header.version or 0,
         header.remark,
-        header.extFields or {},
+        fields,
         body,
         HeaderForm.JSON,
     )
 
 
 def _careful_command(raw: bytes, body: bytes, file: str, offset: int) -> RemotingCommand:
-    members = decode_side_json(raw, file=file, file_offset=offset)
-    language = _member(members, "language", (str,), LANGUAGES[0], file, offset)
+    members = Members(decode_fastjson(raw, file=file, offset=offset), "", file, offset)
     return RemotingCommand(
-        _number(members, "code", None, file, offset),
-        _number(members, "opaque", None, file, offset),
-        _number(members, "flag", 0, file, offset),
-        _LANGUAGE_CODES.get(language, OTHER_LANGUAGE),
-        _number(members, "version", 0, file, offset),
-        _member(members, "remark", (str,), None, file, offset),
-        _ext_fields(members, file, offset),
+        members.integer("code", bits=32),
+        members.integer("opaque", bits=32),
+        members.integer("flag", 0, bits=32),
+        _LANGUAGE_CODES[members.choice("language", LANGUAGES, LANGUAGES[0], LANGUAGES[OTHER_LANGUAGE])],
+        members.integer("version", 0, bits=32),
+        members.optional_text("remark"),
+        members.inner("extFields").texts(),
         body,
         HeaderForm.JSON,
     )
-
-
-def _member(
-    members: Mapping[str, Any], name: str, kinds: tuple[type, ...], default: Any, file: str, offset: int
-) -> Any:
-    """Return a member of one of these kinds, default where it is missing or null."""
-    value = members.get(name)
-    if value is None:
-        return default
-    if type(value) not in kinds:
-        expected = " or ".join(kind.__name__ for kind in kinds)
-        raise CorruptFileError(file, offset, name, expected, type(value).__name__)
-    return value
-
-
-def _number(members: Mapping[str, Any], name: str, default: int | None, file: str, offset: int) -> int:
-    value = _member(members, name, (int,), default, file, offset)
-    if value is None or not _INT_MIN <= value <= _INT_MAX:
-        raise CorruptFileError(file, offset, name, "an integer of 32 bits", value)
-    return int(value)
-
-
-def _ext_fields(members: Mapping[str, Any], file: str, offset: int) -> dict[str, str]:
-    fields = {}
-    for name, value in _member(members, "extFields", (dict,), {}, file, offset).items():
-        if value is None:
-            continue
-        if type(value) is not str:
-            raise CorruptFileError(file, offset, f"extFields.{name[:80]}", "a text", type(value).__name__)
-        fields[name] = value
-    return fields

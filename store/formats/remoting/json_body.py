@@ -4,23 +4,31 @@ r"""JSON bodies of requests and responses, as fastjson writes and reads them: wi
     {"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:{"maxOffset":3,"minOffset":0}}}
 
 Keys of maps are texts, or, which is not JSON, integers without quotes and message queues as objects; only
-`decode_queue_offsets` reads the last, as no request holds one. Members without a value are left out.
+`decode_queue_offsets` reads the last, as no request holds one. Members without a value are left out. `fastjson` has the
+rest of the dialect that is read.
 Source: RocketMQ RemotingSerializable, fastjson's JSON.toJSONString; seen in what a 4.9 broker answers.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeVar
 
 from ...errors import CorruptFileError
-from ..side_json import decode_side_json, encode_scalar
+from ..side_json import encode_scalar
+from .fastjson import boolean_of, decode_fastjson, integer_of
 
 BODY = "body"
 """What errors call a body: it is no file."""
 _SHOWN_CHARACTERS = 80
+_MEMBERS_MAX = 64
+"""The limit of an object whose members are also found by another spelling of their name. Every class has fewer."""
 _QUEUE_KEY = re.compile(r"([{,]\s*+)(\{[^{}]*+\})(?=\s*+:)")
 """A queue as the key of a map; no topic or broker has braces in its name."""
+
+
+_Value = TypeVar("_Value", str, int, bool)
 
 
 class MessageQueue(NamedTuple):
@@ -48,6 +56,8 @@ def encode_json_body(value: Any) -> bytes:
 def _encode(value: Any) -> str:
     if value is None or isinstance(value, str | int | float):  # most of what there is
         return encode_scalar(value)
+    if isinstance(value, Decimal):
+        return str(value)
     if isinstance(value, MessageQueue):
         return _encode(value.members)
     if isinstance(value, Mapping):
@@ -60,7 +70,7 @@ def _encode(value: Any) -> str:
 
 def decode_json_body(raw: bytes) -> "Members":
     """Read an object. Raises CorruptFileError, placed at the byte that is wrong."""
-    return Members(decode_side_json(raw, file=BODY), "")
+    return Members(decode_fastjson(raw, file=BODY), "")
 
 
 def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
@@ -80,14 +90,19 @@ def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
 
 
 class Members:
-    """The members of one object. Errors are CorruptFileErrors that name the member by its path."""
+    """The members of one object, converted as fastjson does. Errors are CorruptFileErrors that name a member's path.
 
-    __slots__ = ("_file", "_members", "_path")
+    A member has its name in any case, and with or without `_` and `-`. The exact name goes first.
+    """
 
-    def __init__(self, members: Mapping[str, Any], path: str, file: str = BODY) -> None:
+    __slots__ = ("_file", "_members", "_offset", "_path")
+
+    def __init__(self, members: Mapping[str, Any], path: str, file: str = BODY, offset: int = 0) -> None:
+        """offset: of the outermost object in file."""
         self._members = members
         self._path = path
         self._file = file
+        self._offset = offset
 
     @property
     def names(self) -> list[str]:
@@ -95,30 +110,55 @@ class Members:
         return list(self._members)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a text."""
-        return str(self._of_type(name, str, "a text", default))
+        """Return a text: numbers and booleans as they are written, objects and lists as JSON."""
+        return self._converted(name, _text_of, "a text", default)
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a text, None for a missing one."""
+        return _text_of(self._found(name))
+
+    def texts(self) -> dict[str, str]:
+        """Return all members as texts. Those without a value are left out."""
+        texts = {name: _text_of(value) for name, value in self._members.items()}
+        return {name: text for name, text in texts.items() if text is not None}
 
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
-        """Return an integer of so many bits."""
+        """Return an integer of so many bits. Fractions are cut off, true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
-        value = self._of_type(name, int, expected, default)
+        value = self._converted(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise self._error(name, expected, value)
-        return int(value)
+        return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return true or false."""
-        return bool(self._of_type(name, bool, "true or false", default))
+        """Return true or false. Of the numbers, 1 is true."""
+        return self._converted(name, boolean_of, "true or false", default)
+
+    def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
+        """Return one of some names. The member may be its number: clients in C++ write that.
+
+        default: for a missing member. other: for an unknown name; default unless given.
+        """
+        found = self._found(name)
+        if found is None:
+            return default
+        if type(found) is int and 0 <= found < len(choices):
+            return choices[found]
+        if not isinstance(found, str | int):
+            raise self._error(name, "a name or its number", found)
+        named = str(found).upper()
+        return named if named in choices else default if other is None else other
 
     def inner(self, name: str) -> "Members":
         """Return an object, an empty one where there is none."""
         return self._sub(name, self._of_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["Members"]:
-        """Yield the objects of a list of at most so many, none where there is no list."""
-        values = self._of_type(name, list, "a list", [])
+        """Yield the objects of a list of at most so many, none where there is no list. One object is a list of one."""
+        found = self._found(name)
+        values = [found] if isinstance(found, dict) else self._of_type(name, list, "a list", [])
         if len(values) > most:
-            raise CorruptFileError(self._file, 0, self._named(name), f"{most} or fewer", len(values))
+            raise self._error(name, f"{most} or fewer", len(values))
         for at, value in enumerate(values):
             if not isinstance(value, dict):
                 raise self._error(f"{name}[{at}]", "an object", value)
@@ -131,22 +171,49 @@ class Members:
                 raise self._error(name, "an object", value)
             yield name, self._sub(name, value)
 
-    def _of_type(self, name: str, kind: type, expected: str, default: Any) -> Any:
+    def _found(self, name: str) -> Any:
         value = self._members.get(name)
+        if value is None and name not in self._members and len(self._members) <= _MEMBERS_MAX:
+            wanted = _spelling(name)
+            value = next((each for key, each in self._members.items() if _spelling(key) == wanted), None)
+        return value
+
+    def _converted(
+        self, name: str, convert: Callable[[Any], _Value | None], expected: str, default: _Value | None
+    ) -> _Value:
+        found = self._found(name)
+        try:
+            value = convert(found)
+        except ValueError:
+            raise self._error(name, expected, found) from None
         if value is None:
             if default is None:
                 raise self._error(name, expected, None)
+            return default
+        return value
+
+    def _of_type(self, name: str, kind: type, expected: str, default: Any) -> Any:
+        value = self._found(name)
+        if value is None:
             return default
         if type(value) is not kind:
             raise self._error(name, expected, value)
         return value
 
     def _sub(self, name: str, value: Mapping[str, Any]) -> "Members":
-        return Members(value, self._named(name), self._file)
+        return Members(value, self._named(name), self._file, self._offset)
 
     def _named(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 
     def _error(self, name: str, expected: str, found: object) -> CorruptFileError:
         shown = "nothing" if found is None else repr(found)[:_SHOWN_CHARACTERS]
-        return CorruptFileError(self._file, 0, self._named(name[:_SHOWN_CHARACTERS]), expected, shown)
+        return CorruptFileError(self._file, self._offset, self._named(name[:_SHOWN_CHARACTERS]), expected, shown)
+
+
+def _text_of(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else _encode(value)
+
+
+def _spelling(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")

@@ -12,6 +12,7 @@ def test_fields_are_read_as_java_reads_them() -> None:
     assert FIELDS.int32("one") == 1
     assert FIELDS.int64("least") == -LONG_MAX - 1
     assert (FIELDS.boolean("yes"), FIELDS.boolean("no")) == (True, False)
+    assert not any(ExtFields({"unitMode": text}).boolean("unitMode") for text in ("0", "1", "", "maybe"))
 
 
 def test_a_default_takes_the_place_of_a_field_that_is_not_there_only() -> None:

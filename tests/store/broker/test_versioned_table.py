@@ -81,7 +81,7 @@ def test_a_table_that_is_cut_short_gives_way_to_the_one_before_or_to_none(lab: M
 
 
 def test_an_entry_that_is_none_is_an_error_that_names_it_if_there_is_nothing_else(lab: Make) -> None:
-    damaged = REAL_TOPICS.replace(b'"perm":6', b'"perm":"6"')
+    damaged = REAL_TOPICS.replace(b'"perm":6', b'"perm":"x"')
     with pytest.raises(CorruptFileError, match=r"topicConfigTable\.Made\.perm: expected an integer of 32 bits"):
         lab(with_topics(damaged, damaged)).run(lambda world: topics_of(world))
 

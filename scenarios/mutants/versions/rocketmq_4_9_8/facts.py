@@ -167,6 +167,7 @@ FACTS: tuple[Fact, ...] = (
          "nothing in getMessage or queryMessage catches an InternalError: the request is answered SYSTEM_ERROR"),
     Fact("log-time-stands-still", _HAS_NOT,
          "CommitLog.asyncPutMessage and ScheduleMessageService take the wall clock, whatever was stored before"),
+    Fact("header-fields-are-texts", _HAS_NOT, "fastjson's StringCodec turns a number or a boolean into a text"),
     Fact("flush-answers-all", _HAS_NOT, "doCommit compares what is flushed with the next offset of each request"),
     *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
         "allocate-table-without-lock", "arrival-ends-one-wait", "arrival-one-short", "asked-once-too-often",

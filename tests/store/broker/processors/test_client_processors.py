@@ -132,7 +132,7 @@ def test_a_group_may_want_not_to_be_told(live: Live) -> None:
         (b"", "an object"),
         (b"[]", "an object"),
         (b"{}", "clientID"),
-        (b'{"clientID":5}', "clientID"),
+        (b'{"clientID":null}', "clientID"),
         (b'{"clientID":"c","consumerDataSet":[{}]}', "consumerDataSet[0].groupName"),
         (b'{"clientID":"c","consumerDataSet":[7]}', "consumerDataSet[0]: expected an object"),
         (

@@ -110,6 +110,8 @@ def test_a_header_that_is_damaged_is_refused_alike(raw: bytes, begin: int, lengt
         b'{"code":1,"opaque":2,"extFields":{1:"b"}}',
         b'{"code":1,"opaque":2,"extFields":{"a":null}}',
         b'{"code":1,"opaque":2,"extFields":{"a":1}}',
+        b'{"code":1,"opaque":2,"extFields":{"a":' + b"9" * 5000 + b"}}",
+        b'{"code":1,"opaque":2,"extFields":{"a":-0,"b":true,"c":1.0,"d":1e2,"e":[1,{"f":null}]}}',
         b'{"code":1,"opaque":2,"other":' + b"[" * 40 + b"]" * 40 + b"}",
         b'{"code":1,"opaque":2,"other":99999999999999999999}',
         b'{"code":1,"opaque":2,"other":NaN}',

@@ -1,0 +1,211 @@
+r"""Fastjson dialect: JSON as RocketMQ's headers and bodies may have it, and the conversions between its values.
+
+    {'code':10,extFields:{defaultTopicQueueNums:4,"batch":false,},/* comment */,"opaque":2}
+
+    syntax      read
+    names       texts, identifiers, numbers
+    texts       in double or single quotes; line breaks inside; escapes of JSON, \0 to \7, \v, and \xHH
+    numbers     a plus sign, leading zeros, no digits after the point, a suffix L, S or B
+    words       true, false; null, NaN and undefined have no value
+    commas      any number between members and items; items need none
+    blanks      \f, \b and comments count as blanks; one byte order mark may come first
+
+The last of two members with one name counts. Fastjson also converts: a text takes a number, a boolean or an object, an
+integer takes a text, and so on. Clients in C++, PHP and Python need that, since they write numbers and booleans.
+Fastjson also reads `new Date(1)`, `Set[1]`, hex strings, and floats with a suffix; no client writes them, and they are
+refused here. So are half surrogates, bytes that are not UTF-8, integers that do not fit, and DEPTH_MAX + 1 levels.
+Source: fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has its own answers.
+"""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from ...errors import CorruptFileError
+from ..side_json import DEPTH_MAX, decimal_of, decode_side_json
+
+DIALECT_BYTES_MAX = 256 << 10
+"""The limit of a text that only this reader understands: it is 30 times slower than the reader of plain JSON."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n\f\b]|//[^\n]*|/\*.*?\*/)*+", re.S)
+_SEPARATOR = re.compile(r"(?:[ \t\r\n\f\b,]|//[^\n]*|/\*.*?\*/)*+", re.S)
+_TEXT = re.compile(r'"((?:[^"\\]++|\\.)*+)"' + r"|'((?:[^'\\]++|\\.)*+)'", re.S)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.S)
+_NUMBER = re.compile(r"([+-]?[0-9]+)(?:(\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|[LSB]?)")
+_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,40}(?:\.0*)?")
+_WORDS = {"true": True, "false": False, "null": None, "NaN": None, "undefined": None}
+_ESCAPES = (
+    dict(zip("\"'\\/btnvfF", "\"'\\/\b\t\n\v\f\f", strict=True)) | {"r": "\r"} | {str(n): chr(n) for n in range(8)}
+)
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "Y": True, "N": False, "T": True, "F": False}
+_NO_VALUE = ("", "null", "NULL")
+"""Texts that fastjson takes for a missing number or boolean."""
+_DIGITS_MAX = 20
+"""No integer of 64 bits has more. A number with a huge exponent must not become an integer first."""
+
+
+def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]:
+    """Decode an object that begins at offset of file. CorruptFileError names the byte where reading ends.
+
+    Numbers are int, or Decimal if they are no integers of 64 bits: a Decimal keeps its digits.
+    """
+    try:
+        return decode_side_json(raw, file=file, file_offset=offset)  # nearly all, in C
+    except CorruptFileError:
+        if len(raw) > DIALECT_BYTES_MAX:
+            raise
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(
+            file, offset + error.start, "text", "UTF-8", raw[error.start : error.end].hex()
+        ) from None
+    return _Reader(text, file, offset).document()
+
+
+class _Reader:
+    """One text, and the position up to which it was read."""
+
+    def __init__(self, text: str, file: str, offset: int) -> None:
+        self._text = text
+        self._file = file
+        self._offset = offset
+        self._at = 0
+        self._depth = 0
+
+    def document(self) -> dict[str, Any]:
+        """Read all of it."""
+        self._at = int(self._text.startswith("\ufeff"))
+        if self._next(_BLANK) != "{":
+            self._fail("an object")
+        members = self._object()
+        if self._next(_BLANK):
+            self._fail("the end")
+        return members
+
+    def _value(self) -> Any:
+        char = self._next(_BLANK)
+        if char == "{":
+            return self._object()
+        if char == "[":
+            return self._list()
+        if char and char in "\"'":
+            return self._string()
+        if (number := _NUMBER.match(self._text, self._at)) is not None:
+            return self._number(number)
+        word = _WORD.match(self._text, self._at)
+        if word is None or word[0] not in _WORDS:
+            self._fail("a value")
+        self._at = word.end()
+        return _WORDS[word[0]]
+
+    def _object(self) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        self._enter()
+        while (char := self._next(_SEPARATOR)) != "}":
+            name = self._name(char)
+            if self._next(_BLANK) != ":":
+                self._fail("a colon")
+            self._at += 1
+            members[name] = self._value()
+            if self._next(_BLANK) not in (",", "}"):
+                self._fail("a comma or the end of the object")
+        self._leave()
+        return members
+
+    def _list(self) -> list[Any]:
+        items: list[Any] = []
+        self._enter()
+        while self._next(_SEPARATOR) != "]":
+            items.append(self._value())
+        self._leave()
+        return items
+
+    def _name(self, char: str) -> str:
+        if char and char in "\"'":
+            return self._string()
+        name = _WORD.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
+        if name is None:
+            self._fail("a name or the end of the object")
+        self._at = name.end()
+        return name[0]
+
+    def _string(self) -> str:
+        found = _TEXT.match(self._text, self._at)
+        if found is None:
+            self._fail("a text with an end")
+        inside = found[found.lastindex or 0]
+        if "\\" in inside:
+            try:
+                inside = _ESCAPE.sub(_escaped, inside).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+            except (KeyError, UnicodeDecodeError):
+                self._fail("a text with known escapes, and surrogates in pairs")
+        self._at = found.end()
+        return inside
+
+    def _number(self, number: re.Match[str]) -> int | Decimal:
+        whole, fraction = number[1], number[2]
+        try:
+            is_plain = fraction is None and len(whole) <= _DIGITS_MAX
+            value = int(whole) if is_plain else decimal_of(whole + (fraction or ""))
+        except ValueError:
+            self._fail("a number")
+        self._at = number.end()
+        return value
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def _next(self, passed_over: re.Pattern[str]) -> str:
+        """Pass over blanks, and perhaps commas; return the character after them, empty at the end."""
+        blank = passed_over.match(self._text, self._at)
+        assert blank is not None, "it matches nothing, too"
+        self._at = blank.end()
+        return self._text[self._at : self._at + 1]
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            self._fail(f"{DEPTH_MAX} levels or fewer")
+        self._at += 1
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        self._at += 1
+
+    def _fail(self, expected: str) -> NoReturn:
+        offset = self._offset + len(self._text[: self._at].encode())
+        raise CorruptFileError(self._file, offset, "JSON", expected, repr(self._text[self._at : self._at + 24]))
+
+
+def _escaped(escape: re.Match[str]) -> str:
+    digits = escape[1] or escape[2]
+    return _ESCAPES[escape[3]] if digits is None else chr(int(digits, 16))
+
+
+def integer_of(value: Any) -> int | None:
+    """Convert a value to an integer, None for no value. ValueError if fastjson does not, either."""
+    if isinstance(value, str):
+        if value in _NO_VALUE:
+            return None
+        value = value.replace(",", "")
+        if not _INTEGER_TEXT.fullmatch(value):
+            raise ValueError
+        return int(value.partition(".")[0])
+    if isinstance(value, Decimal) and value.adjusted() >= _DIGITS_MAX:
+        raise ValueError  # before an integer of a billion digits is made of an exponent
+    if isinstance(value, Mapping | list):
+        raise ValueError
+    return None if value is None else int(value)
+
+
+def boolean_of(value: Any) -> bool | None:
+    """Convert a value to true or false, None for no value. ValueError if fastjson does not, either."""
+    if isinstance(value, str) and value not in _NO_VALUE:
+        found = _BOOLEANS.get(value, _BOOLEANS.get(value.lower()))
+        if found is None:
+            raise ValueError
+        return found
+    number = integer_of(value)
+    return None if number is None else number == 1
