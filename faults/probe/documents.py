@@ -96,7 +96,8 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
         "points": reruns.points,
         "states": reruns.states,
         "judged": reruns.judged,
-        "refused": dict(reruns.refused),
+        "refused": reruns.refused,
+        "discarded": [str(control) for controls in reruns.discarded.values() for control in controls],
         "breaches": [
             {
                 **_breach_json(signature, breach.group, stories.get((kind, signature)), places.get((kind, signature))),

@@ -41,7 +41,9 @@ class RecorderChoice:
     seconds_max: float
     takes_stacks: bool = False
 
-    def record(self, program: Sequence[str], start: Image) -> tuple[ProgramRecord, list[str]]:
+    def record(
+        self, program: Sequence[str], start: Image, *, ignores_special_files: bool = False
+    ) -> tuple[ProgramRecord, list[str]]:
         """Run a program; return its record and where that is not all it did.
 
         Raises ProgramError if there is no such program, or it does not end well; what it prints on standard error is
@@ -49,8 +51,15 @@ class RecorderChoice:
         """
         command = runnable(program)
         if self._kind_for(program) == PYTHON:
-            return record_program(program, start, self.seconds_max)
-        return record_traced(command, start, self.seconds_max, self.stores, takes_stacks=self.takes_stacks)
+            return record_program(program, start, self.seconds_max, ignores_special_files=ignores_special_files)
+        return record_traced(
+            command,
+            start,
+            self.seconds_max,
+            self.stores,
+            takes_stacks=self.takes_stacks,
+            ignores_special_files=ignores_special_files,
+        )
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
         """Run a program under a control, which only the recorder of the system's calls has; it may end as it likes."""
@@ -62,6 +71,7 @@ class RecorderChoice:
             control,
             is_quiet=True,
             takes_stacks=self.takes_stacks,
+            ignores_special_files=True,  # a program that ends by a fault does not remove its sockets
         )
 
     def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
@@ -81,7 +91,7 @@ class RecorderChoice:
             else:
                 promises.write_text("".join(f"{promise}\n" for promise in acknowledged))
                 program = ["/bin/sh", "-c", _FED, check.name, str(promises)]
-            record, unlike = self.record(program, start)
+            record, unlike = self.record(program, start, ignores_special_files=True)  # of a server that it has killed
         silent = tuple(step for step in record.steps if step.kind != steps.ACKNOWLEDGE)
         return replace(record, steps=silent), unlike
 

@@ -64,15 +64,21 @@ class Reruns:
     points: int = 0
     states: int = 0
     judged: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    """Why runs could not be recorded, and how many each time."""
+    discarded: dict[str, list[RunControl]] = field(default_factory=dict)
+    """Runs that could not be recorded, by the reason. They show nothing of their faults and orders."""
     breaches: dict[tuple[str, str], RerunBreach] = field(default_factory=dict)
     """By the kind of difference, and signature."""
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the faults that were asked for, and happened in no run."""
-        return [kind for kind in self.enabled if not self.injected[kind]]
+        """Return the faults that were asked for, and for which the program makes no call."""
+        lost = {one.fault.kind for controls in self.discarded.values() for one in controls if one.fault is not None}
+        return [kind for kind in self.enabled if not self.injected[kind] and kind not in lost]
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Return the number of discarded runs by the reason."""
+        return {reason: len(controls) for reason, controls in self.discarded.items()}
 
     @property
     def in_order(self) -> list[tuple[tuple[str, str], RerunBreach]]:
@@ -114,16 +120,16 @@ class Reruns:
         self.orders = len(known) - 1
 
     def _run(self, control: RunControl) -> TracedRun | None:
-        """Run once; return None if that could not be recorded, which is counted."""
+        """Run once; return None if that could not be recorded: the run is discarded."""
         self.on_progress(self, control)
         try:
             run = self.rerun(control)
         except ProgramError as error:
-            self.refused[str(error)] += 1
+            self.discarded.setdefault(str(error), []).append(control)
             return None
         reasons = [*(f"{one.event}: {one.detail}" for one in run.record.unseen), *run.unlike]
         if reasons:
-            self.refused[reasons[0]] += 1
+            self.discarded.setdefault(reasons[0], []).append(control)
             return None
         is_struck = control.fault is None or bool(run.record.injected)
         self.runs += is_struck

@@ -11,7 +11,7 @@ from ...faults.probe.record import ProgramRecord, Step
 from ...faults.probe.shrink import loss_note
 from ...faults.probe.story import file_names, moment, named, step_text, story, task_name
 from .coverage import Group, bar_group
-from .probe_results import ProbeBreach, ProbeLinks, ProbeResults
+from .probe_results import ProbeBreach, ProbeLinks, ProbeResults, amount
 from .render import Facts, PageVerdict, counted, figure, render
 
 _BARS_SHOWN_MAX = 20
@@ -95,7 +95,9 @@ def _verdict(results: ProbeResults, failures: list[ProbeFailureText]) -> PageVer
     if failures:
         text = failures[0].signature if results.kinds == 1 else f"Broken in {results.kinds} ways"
         more = f"{figure(broken)} of {figure(found.states)} states that crashes may leave are broken"
-        return PageVerdict("broken", text, (more,) if broken else ())
+        return PageVerdict("broken", text, ((more,) if broken else ()) + tuple(results.gaps))
+    if results.gaps:
+        return PageVerdict("unsure", results.verdict[0].upper() + results.verdict[1:])
     if not results.record.acknowledged:
         return PageVerdict("held", "Every state was accepted", ("The program promised nothing: no line was printed",))
     return PageVerdict("held", "Every promise held")
@@ -213,7 +215,8 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
     if recoveries is None:
         yield "Crashes while the check recovers (--recovery-crashes 1)."
     else:
-        yield from (f"{counted(times, 'recovery')} not recorded: {why}" for why, times in recoveries.refused.items())
+        for why, times in recoveries.refused.items():
+            yield f"{amount(times, 'recovery', 'recoveries')} could not be recorded: {why}"
     if reruns is None or not reruns.enabled:
         yield "Calls that fail (--faults errors)."
     if reruns is None or not reruns.seeds:
@@ -223,5 +226,6 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
             yield f"Faults that no call could meet: {', '.join(reruns.never_injected)}."
         if reruns.cut:
             yield f"Faults at calls behind the first ones (--fault-runs): {', '.join(reruns.cut)}."
-        yield from (f"{counted(times, 'run')} not recorded: {why}" for why, times in reruns.refused.items())
+        for why, controls in reruns.discarded.items():
+            yield f"{counted(len(controls), 'run')} could not be recorded ({', '.join(map(str, controls))}): {why}"
     yield from (f"Not recorded, by --allow: {one}" for one in results.allowed)

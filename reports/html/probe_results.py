@@ -70,6 +70,23 @@ class ProbeResults:
         others = (one.breaches for one in (self.recoveries, self.reruns) if one is not None)
         return len(self.found.breaches) + sum(map(len, others))
 
+    @property
+    def gaps(self) -> list[str]:
+        """Return the parts of the probe that were begun and have no verdict. Silence is no proof then."""
+        recoveries = 0 if self.recoveries is None else sum(self.recoveries.refused.values())
+        runs = 0 if self.reruns is None else sum(self.reruns.refused.values())
+        counts = (amount(recoveries, "recovery", "recoveries"), amount(runs, "run", "runs"))
+        return [
+            f"{text} could not be recorded" for text, times in zip(counts, (recoveries, runs), strict=True) if times
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict in a few words."""
+        if self.kinds:
+            return kinds_of_breach(self.kinds)
+        return f"no promise was broken, but {' and '.join(self.gaps)}" if self.gaps else "every promise held"
+
     def breaches(self) -> list[ProbeBreach]:
         """Return all findings with how often each was met."""
         return [_breach(finding, self._group(finding)) for finding in self.all_findings]
@@ -91,4 +108,9 @@ def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
 
 def kinds_of_breach(count: int) -> str:
     """Return in words how many there are."""
-    return f"{count:,} kind{'' if count == 1 else 's'} of breach"
+    return amount(count, "kind of breach", "kinds of breach")
+
+
+def amount(number: int, one: str, several: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {one if number == 1 else several}"

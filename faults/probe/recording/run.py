@@ -33,8 +33,12 @@ def start_of(directory: Path) -> Image:
     return Image(image.files, (*image.directories, TEMPORARY), image.symlinks)
 
 
-def record_program(program: Sequence[str], start: Image, seconds_max: float) -> tuple[ProgramRecord, list[str]]:
+def record_program(
+    program: Sequence[str], start: Image, seconds_max: float, *, ignores_special_files: bool = False
+) -> tuple[ProgramRecord, list[str]]:
     """Run a script, or `-m` and a module, with arguments; return its record and where that is not all it did.
+
+    ignores_special_files: sockets, FIFOs and devices that are left make no difference.
 
     Raises ProgramError if it does not end well within seconds_max; what it prints on standard error is there to read.
     """
@@ -49,6 +53,8 @@ def record_program(program: Sequence[str], start: Image, seconds_max: float) -> 
             raise ProgramError("the program has ended its process past Python: there is no record") from error
         if record.exit:
             raise ProgramError(f"the program has ended with {ended_with(record.exit)}")
+        if ignores_special_files:
+            remove_special_files(root)
         return record, list(unlike(record, start, root))
 
 
@@ -119,6 +125,18 @@ def _byte(content: Content, offset: int) -> str:
     return f"{content[offset : offset + 1][0]:#04x}" if offset < len(content) else "the file's end"
 
 
+def remove_special_files(root: Path) -> None:
+    """Remove the sockets, FIFOs and devices that a program has left: they hold no data, and no image has any."""
+    for above, _, files in os.walk(root):
+        for path in (Path(above, name) for name in files):
+            if _is_special(path.lstat().st_mode):
+                path.unlink()
+
+
+def _is_special(mode: int) -> bool:
+    return not (S_ISREG(mode) or S_ISDIR(mode) or S_ISLNK(mode))
+
+
 def _kind_of(mode: int) -> str:
     """Return what something is that cannot be recorded, by its mode."""
     if S_ISFIFO(mode):
@@ -143,7 +161,7 @@ def _oddities(directory: Path) -> Iterator[str]:
             path = Path(above, name)
             status = path.lstat()
             _require_utf8([name, os.readlink(path)] if S_ISLNK(status.st_mode) else [name])
-            if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode) or S_ISLNK(status.st_mode)):
+            if _is_special(status.st_mode):
                 yield f"{path.relative_to(directory)}: expected a file or a directory, found {_kind_of(status.st_mode)}"
             elif status.st_size > FILE_BYTES_MAX:
                 yield f"{path.relative_to(directory)}: expected at most {FILE_BYTES_MAX} bytes, found {status.st_size}"

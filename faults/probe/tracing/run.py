@@ -14,7 +14,7 @@ from ...disk.export import export
 from ...disk.image import Image
 from ..endings import ended_with
 from ..record import ProgramRecord
-from ..recording.run import ProgramError, unlike
+from ..recording.run import ProgramError, remove_special_files, unlike
 from .control import AS_IT_IS, RunControl
 from .machines import MACHINES, this_machine
 from .process import TracedProgram, TraceRequest, stand_beside
@@ -38,17 +38,31 @@ class TracedRun(NamedTuple):
 
 
 def record_traced(
-    program: Sequence[str], start: Image, seconds_max: float, stores: str = "step", *, takes_stacks: bool = False
+    program: Sequence[str],
+    start: Image,
+    seconds_max: float,
+    stores: str = "step",
+    *,
+    takes_stacks: bool = False,
+    ignores_special_files: bool = False,
 ) -> tuple[ProgramRecord, list[str]]:
     """Run any program with arguments; return its record and where that is not all it did.
 
     stores: "step" records each store through a shared map, "call" what stores have changed by the next recorded call.
     takes_stacks: each step has its place in the source, as far as that can be known.
+    ignores_special_files: sockets, FIFOs and devices that are left make no difference.
 
     Raises ProgramError if it cannot be recorded here, or does not end well within seconds_max; what it prints on
     standard error is there to read.
     """
-    run = run_traced(program, start, seconds_max, stores, takes_stacks=takes_stacks)
+    run = run_traced(
+        program,
+        start,
+        seconds_max,
+        stores,
+        takes_stacks=takes_stacks,
+        ignores_special_files=ignores_special_files,
+    )
     if run.record.exit:
         raise ProgramError(f"the program has ended with {ended_with(run.record.exit)}")
     return run.record, run.unlike
@@ -63,6 +77,7 @@ def run_traced(
     *,
     is_quiet: bool = False,
     takes_stacks: bool = False,
+    ignores_special_files: bool = False,
 ) -> TracedRun:
     """Run a program under a control, and record it as `record_traced` does; it may end as it likes.
 
@@ -91,6 +106,8 @@ def run_traced(
         record = found.record
         if found.stacks:
             record = replace(record, stacks=source_lines(found.stacks))
+        if ignores_special_files:
+            remove_special_files(root)
         return TracedRun(record, list(unlike(record, start, root)), found.choices, found.hurried)
 
 

@@ -16,14 +16,15 @@ refused: then there is no more than program, steps and reasons.
 
 With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
 "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},
-"breaches": [as above, and "kind", "rerun"]}`. failed: runs that the program ended with an error; cut: faults that may
+"discarded": [faults and seeds], "breaches": [as above, and "kind", "rerun"]}`. refused, discarded: runs that could not
+be recorded, and so prove nothing; failed: runs that the program ended with an error; cut: faults that may
 have more calls to strike than --fault-runs; orders: different ones; choices: how often one of several threads was
 picked; hurried: how often while another one ran.
 
 With --out "report": path. JSON of `--replay` is at the head of `replay`.
 
-Exit codes: 0 nothing that was acknowledged is lost, 1 something is, 2 usage, 3 the recorder could not see it all; 143
-SIGTERM has ended it.
+Exit codes: 0 nothing that was acknowledged is lost, 1 something is, 2 usage, 3 the recorder could not see it all, or
+runs or recoveries were discarded; 143 SIGTERM has ended it.
 """
 
 from pathlib import Path
@@ -174,7 +175,7 @@ def probe(
 
         results = probe_recorded(asked, recorded, command_line(context, behind="program"))
         leave_results(results, out, junit, summary, json_file)
-    raise typer.Exit(EXIT_BROKEN if results.all_findings else EXIT_HELD)
+    raise typer.Exit(EXIT_BROKEN if results.kinds else EXIT_HARNESS if results.gaps else EXIT_HELD)
 
 
 def _require_of_use(context: typer.Context) -> None:

@@ -5,7 +5,7 @@ calls and other orders of threads, which are one, where they were asked for.
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement
@@ -23,6 +23,8 @@ class _Tried(NamedTuple):
     points: int
     states: int
     breaches: list[ProbeBreach]
+    discarded: Mapping[str, int] = {}
+    """Attempts that could not be recorded, by the reason."""
 
 
 def probe_document(results: ProbeResults, places: Places) -> Element:
@@ -39,6 +41,9 @@ def _suite(tried: _Tried, results: ProbeResults, places: Places) -> Element:
         texts = [breach_text(one, _place(one, places)) for one in tried.breaches]
         message = "; ".join(dict.fromkeys(one.finding.signature for one in tried.breaches))
         add_outcome(case, "failure", "broken", message, "\n\n".join(texts))
+    elif tried.discarded:
+        text = "\n".join(f"{times:,} could not be recorded: {why}" for why, times in tried.discarded.items())
+        add_outcome(case, "error", "not recorded", results.verdict, text)
     program = shlex.join(results.record.program)
     SubElement(case, "system-out").text = printable_text(f"program: {program}, check: {results.check.name}")
     return suite_element(case, {"crash points": tried.points, "states": tried.states})
@@ -53,8 +58,7 @@ def append_probe_summary(file: Path, results: ProbeResults, places: Places) -> N
 
 def _summary_lines(results: ProbeResults, places: Places) -> Iterator[str]:
     breaches = results.breaches()
-    verdict = kinds_of_breach(results.kinds) if breaches else "every promise held"
-    yield f"### tornlog probe: {results.found.points:,} crash points in {results.seconds:.1f} s, {verdict}"
+    yield f"### tornlog probe: {results.found.points:,} crash points in {results.seconds:.1f} s, {results.verdict}"
     yield from fenced(shlex.join(results.record.program))
     yield "| tried | crash points | states | kinds of breach |"
     yield "| --- | ---: | ---: | ---: |"
@@ -90,10 +94,10 @@ def _tried(results: ProbeResults) -> Iterator[_Tried]:
         yield _Tried(disk, count.crashes, count.states, [one for one in of_program if disk in one.disks])
     recoveries, reruns = results.recoveries, results.reruns
     if recoveries is not None:
-        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, of_recoveries)
+        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, of_recoveries, recoveries.refused)
     if reruns is not None:
         names = [
             *(["faults at calls"] if reruns.enabled else []),
             *(["other orders of threads"] if reruns.seeds else []),
         ]
-        yield _Tried(" and ".join(names), reruns.points, reruns.states, of_reruns)
+        yield _Tried(" and ".join(names), reruns.points, reruns.states, of_reruns, reruns.refused)

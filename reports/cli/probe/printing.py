@@ -17,11 +17,11 @@ from ....faults.probe.reruns import Reruns
 from ....faults.probe.shrink import CrashCaseView, loss_note
 from ....faults.probe.story import moment, step_text, story
 from ....faults.simulation.prose import prose
-from ...html.probe_results import ProbeBreach, kinds_of_breach
+from ...html.probe_results import ProbeBreach, amount, kinds_of_breach
 from ..console import plain_table
 
 _TEXT_WIDTH = 120
-_ROWS_MAX = 20
+_ROWS_MAX, _REASONS_SHOWN_MAX, _DISCARDED_SHOWN_MAX = 20, 3, 5
 _VIOLATIONS_SHOWN_MAX, _LOSSES_SHOWN_MAX, _ACKNOWLEDGED_SHOWN_MAX = 3, 8, 3
 
 
@@ -52,21 +52,29 @@ def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) ->
             console.print(f"and {kinds_of_breach(more)} more", soft_wrap=True)
 
 
+def _verdict(breaches: int, discarded: str) -> str:
+    if breaches:
+        return kinds_of_breach(breaches)
+    return f"no promise was broken, but {discarded} could not be recorded" if discarded else "every promise held"
+
+
 def print_recoveries(console: Console, recoveries: Recoveries) -> None:
     """Print what was tried of crashes in recoveries."""
-    verdict = kinds_of_breach(len(recoveries.breaches)) if recoveries.breaches else "every promise held"
+    discarded = amount(sum(recoveries.refused.values()), "recovery", "recoveries") if recoveries.refused else ""
+    verdict = _verdict(len(recoveries.breaches), discarded)
     console.print(
         f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
         f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}",
         soft_wrap=True,
     )
-    for reason, times in recoveries.refused.most_common(3):
-        prose(console, 2, f"{times:,} recoveries could not be recorded: {reason}")
+    for reason, times in recoveries.refused.most_common(_REASONS_SHOWN_MAX):
+        prose(console, 2, f"{amount(times, 'recovery', 'recoveries')} could not be recorded: {reason}")
 
 
 def print_reruns(console: Console, reruns: Reruns) -> None:
     """Print what was tried of runs with faults, and in other orders."""
-    verdict = kinds_of_breach(len(reruns.breaches)) if reruns.breaches else "every promise held"
+    discarded = amount(sum(reruns.refused.values()), "run", "runs") if reruns.discarded else ""
+    verdict = _verdict(len(reruns.breaches), discarded)
     console.print(
         f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
         f"{reruns.states:,} states, {reruns.judged:,} checked: {verdict}",
@@ -83,8 +91,10 @@ def print_reruns(console: Console, reruns: Reruns) -> None:
         prose(
             console, 2, f"{reruns.seeds:,} seeds, {reruns.orders:,} other orders, by {reruns.choices:,} choices{hurry}"
         )
-    for reason, times in reruns.refused.most_common(3):
-        prose(console, 2, f"{times:,} runs could not be recorded: {reason}")
+    for reason, controls in list(reruns.discarded.items())[:_REASONS_SHOWN_MAX]:
+        names = ", ".join(map(str, controls[:_DISCARDED_SHOWN_MAX]))
+        more = ", …" if len(controls) > _DISCARDED_SHOWN_MAX else ""
+        prose(console, 2, f"{amount(len(controls), 'run', 'runs')} could not be recorded ({names}{more}): {reason}")
 
 
 def _disks_table(found: ProbeReport) -> Table:

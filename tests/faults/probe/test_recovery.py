@@ -9,7 +9,7 @@ import pytest
 
 from tornlog.faults.probe.checks.check import Check, PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.checks.command import CheckServer
+from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
 from tornlog.faults.probe.probe import ProbeReport, probe
 from tornlog.faults.probe.programs import STORES, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord, Step
@@ -126,3 +126,14 @@ def test_a_recovery_that_cannot_be_recorded_is_counted_by_its_reason(check_file:
     assert recoveries.recorded == 2
     assert sum(recoveries.refused.values()) >= 1
     assert all("os.system" in reason for reason in recoveries.refused)
+
+
+def test_a_socket_that_a_check_leaves_does_not_spoil_its_recovery(check_file: CheckFile, tmp_path: Path) -> None:
+    path = tmp_path / "check.sh"
+    bind = "import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ['TMPDIR'] + '/s')"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{bind}"\n')
+    path.chmod(0o755)
+
+    record, unlike = RECORDER.record_check(CommandCheck(path), EMPTY, [])
+
+    assert (record.unseen, unlike) == ((), [])

@@ -197,5 +197,8 @@ def test_runs_that_cannot_be_recorded_are_counted_by_their_reason(
     reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, SYNC, seeds=2, runs_max=3)
 
     assert reruns.refused == {"the program has not ended within 60 s": 5}
+    assert [str(control) for control in next(iter(reruns.discarded.values()))] == [
+        *("failed sync 1", "failed sync 2", "failed sync 3", "seed 0", "seed 1")
+    ]
     assert reruns.runs == 0
-    assert reruns.never_injected == SYNC
+    assert reruns.never_injected == []

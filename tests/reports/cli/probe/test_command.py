@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -532,6 +533,77 @@ def test_faults_after_which_nothing_more_is_promised_are_no_failure(write_file: 
 
     assert result.exit_code == 0, result.output
     assert "1 ended with an error" in " ".join(result.stdout.split())
+
+
+SERVER = """
+    import os, socket, tempfile
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(tempfile.gettempdir() + "/server.sock")
+    os.mkfifo("fifo")
+    log = os.open("log", os.O_WRONLY | os.O_CREAT)
+    os.fsync(log)
+    os.fsync(os.open(".", os.O_RDONLY))
+    for number in range(3):
+        os.write(log, b"%d\\n" % number)
+        try:
+            os.fsync(log)
+        except OSError:
+            print(number, flush=True)
+            os._exit(1)
+        print(number, flush=True)
+    os.unlink(tempfile.gettempdir() + "/server.sock")
+    os.unlink("fifo")
+    """
+ALL_LINES = """
+    def check(directory, acknowledged):
+        log = (directory / "log").read_text() if (directory / "log").exists() else ""
+        for number in acknowledged:
+            if number not in log.split():
+                yield f"{number} is lost"
+    """
+
+
+def test_a_socket_and_a_fifo_that_a_fault_leaves_do_not_spoil_a_run(write_file: WriteFile, tmp_path: Path) -> None:
+    script, check = write_file("server.py", SERVER), write_file("check.py", ALL_LINES)
+    faults = ("--record", "calls", "--faults", "failed-sync", "--disk", "ext4-ordered", "--jobs", "0")
+    result = invoke(*faults, "--json", "-", "--check", str(check), "--", str(script))
+    found = json.loads(result.stdout)
+
+    assert result.exit_code == 1, result.output
+    assert found["breaches"] == []
+    assert (found["reruns"]["runs"], found["reruns"]["discarded"]) == (4, [])
+    assert [(one["kind"], one["signature"]) for one in found["reruns"]["breaches"]] == [("failed sync", "# is lost")]
+
+
+def test_a_run_that_is_discarded_is_named_and_is_no_green_verdict(write_file: WriteFile, tmp_path: Path) -> None:
+    moves_away = IGNORE.replace("pass", f"os.rename('log', {str(tmp_path / 'away')!r}); raise")
+    script, check = write_file("move.py", moves_away), write_file("check.py", SEVEN)
+    kept, junit, summary, out = (tmp_path / name for name in ("json", "xml", "md", "out"))
+    documents = ("--json", str(kept), "--junit", str(junit), "--summary", str(summary), "--out", str(out))
+    faults = ("--faults", "failed-sync", "--faults", "failed-extend", "--disk", "ext4-ordered", "--jobs", "0")
+    result = invoke(*faults, *documents, "--check", str(check), "--", str(script))
+    found = json.loads(kept.read_text())["reruns"]
+
+    assert result.exit_code == 3, result.output
+    assert (found["runs"], found["discarded"]) == (0, ["failed sync 1"])
+    assert found["never_injected"] == ["failed extend"]
+    assert "0 checked: no promise was broken, but 1 run could not be recorded" in " ".join(result.stdout.split())
+    assert "1 run could not be recorded (failed sync 1): rename: /files/log -> elsewhere" in result.stdout
+    assert "for want of a call: failed extend\n" in result.stdout
+    assert "no promise was broken, but 1 run could not be recorded" in summary.read_text()
+    assert "No promise was broken, but 1 run could not be recorded" in (out / "report.html").read_text()
+    root = ElementTree.parse(junit).getroot()
+    assert (root.get("failures"), root.get("errors")) == ("0", "1")
+
+
+def test_a_recovery_that_is_discarded_is_no_green_verdict(write_file: WriteFile) -> None:
+    script = write_file("put.py", "open('journal', 'w').write('seven'); print('seven')")
+    check = write_file("check.py", "def check(directory, acknowledged): import os; os.system('rm -f journal')")
+    options = ("--recovery-crashes", "1", "--disk", "process-kill", "--jobs", "0")
+    result = invoke(*options, "--check", str(check), "--", str(script))
+
+    assert result.exit_code == 3, result.output
+    assert "no promise was broken, but 4 recoveries could not be recorded" in " ".join(result.stdout.split())
 
 
 def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
