@@ -466,6 +466,14 @@ class FaultKind(StrEnum):
         "the tools of everyday life",
         True,
     )
+    MISSING_SEGMENT = _rest(
+        "missing segment",
+        "a segment between two others was missing, and the segments before it were old enough to expire",
+        "a backup was restored without one of its files, and kept the times of the others",
+        "a segment is left out of the image, and those before it get an earlier time of change",
+        "the tools of everyday life",
+        True,
+    )
     STRAY_FILE = _rest(
         "stray file",
         "a file that is not the store's was among the store's files",

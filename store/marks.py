@@ -24,7 +24,7 @@ MARKS: dict[str, str] = {
     "half-made files removed": "recovery removed files that a crash had left half made",
     "stray left alone": "a load found what is not the store's beside its queues",
     "checkpoint not believed": "a load took zeros for the times of a damaged checkpoint",
-    "expired front removed": "files that had expired were back in front of a gap",
+    "gap between segments": "segments were missing between two others, and both sides were kept",
     "trusted damage": "recovery passed over damage in what was vouched for",
     "hole in a queue": "recovery filled a hole in a queue with blank entries",
     "queue cut": "recovery cut entries that led behind the log's end",

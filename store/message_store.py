@@ -208,8 +208,7 @@ class MessageStore:
         files = self.world.files
         if clean_exit is None:
             clean_exit = files.status(self.config.abort_path) is None
-        reserved_ms = self.config.file_reserved_time_hours * 3_600_000
-        self.log.load(expired_mtime_ms=self.world.clock.now_ms() - reserved_ms)
+        self.log.load()
         damage = self.checkpoint.load()
         strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.queues_begin_again)]
         report = self.last_recovery = self.recover(clean_exit=clean_exit)

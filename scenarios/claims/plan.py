@@ -38,8 +38,8 @@ class LifeEnding(StrEnum):
     """Then a bit of a record's queueOffset rots."""
     STOP_AND_ODD_FILE = "stop and odd file"
     """Then somebody tries to start beside a segment of a wrong size."""
-    STOP_AND_RETURNED_FILE = "stop and returned file"
-    """Then the first segment that retention removed is back."""
+    STOP_AND_MISSING_SEGMENT = "stop and missing segment"
+    """Then a segment between two others is missing, and those before it are older than retention keeps any."""
     STOP_AND_STRAYS = "stop and strays"
     """Then foreign names are among the queues, a queue's file is cut or the checkpoint is damaged."""
 

@@ -34,8 +34,8 @@ EMPTY_QUEUE_FILE = Deviation(
 )
 GAP = Deviation(
     "gap",
-    "load removes files in front of a gap if all have expired",
-    "a hole between two files of the log is not noticed: what is in front of it counts, too",
+    "segments before and after a gap in the log are kept and served, and the gap is reported",
+    "a hole between two files of the log is not noticed: dispatch and walks of the log stop there",
     "PREFIX",
 )
 TORN_RECORD = Deviation(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from ...faults.disk.disk import Disk
-from ...faults.disk.image import FileImage
 from ...sim.kernel import Kernel
 from ...store.log.segment_queue import directory_of, name_of
 from ...store.message_store import MessageStore
@@ -122,8 +121,6 @@ class WatchedRemovals:
         self._room = room
         self._ledger = ledger
         self._report = report
-        self.first_removed: tuple[str, FileImage] | None = None
-        """The first segment that went: its path, and what it was."""
         self._forced = 0
         """How many segments whose time is not over may still go because the disk was found too full."""
 
@@ -152,9 +149,6 @@ class WatchedRemovals:
             return  # one that was never used
         self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path)))
         self._ledger.expire(base_offset + store.log.segment_bytes)
-        if self.first_removed is None:
-            mtime_ms = self._files.status(path).mtime_ms
-            self.first_removed = path, FileImage(self._disk.content(path), mtime_ms)
 
     def _is_asked_for(self, store: MessageStore, path: str) -> bool:
         """Return whether a segment's time is over, or the disk so full that it may go for that alone."""

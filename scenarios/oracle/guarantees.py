@@ -25,7 +25,7 @@ By the end of a life (section 14 of the format's description):
 What a recovery found is durable from then on: it has synced what it recovered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from ...faults.crashes.profiles import CrashProfile
@@ -35,6 +35,7 @@ from .invariants import INVARIANTS
 from .known_damage import Flaw
 from .ledger import Ledger
 from .put_entry import Knowledge, PutEntry
+from .reader import LogRecord
 from .recovered import RecoveredStore
 from .transaction_log import TransactionLog
 
@@ -95,6 +96,18 @@ def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
     ledger.known_damage.note(flaw, unreadable=True, unfit=unfit)
     ledger.holes.setdefault(put.place, set()).add(put.queue_offset)
     ledger.stable = [one for one in ledger.stable if one.put is not put]
+
+
+def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
+    """Note that the log is missing from begin to end, with those records. They must not come back."""
+    ledger.known_damage.missing.append((begin, end))
+    for record in records:
+        ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
+    for put in ledger.puts:
+        if put.physical_offset is not None and begin <= put.physical_offset < end:
+            ledger.gone[put.name] = put
+            ledger.promised.pop(put.name, None)
+    ledger.stable = [one for one in ledger.stable if one.put.name not in ledger.gone]
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:

@@ -33,6 +33,20 @@ class KnownDamage:
     unfit: set[int] = field(default_factory=set)
     """Those of them that no entry may lead to: their queues were lost, and who makes these anew can see the damage."""
 
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    """Where the log has no bytes any more, from one log offset to another: segments that were lost."""
+
+    def is_missing(self, log_offset: int) -> bool:
+        """Return whether a segment was lost that had the byte at a log offset."""
+        return any(begin <= log_offset < end for begin, end in self.missing)
+
+    def after_gap(self, log_offset: int) -> int:
+        """Return the first log offset at or after another one that no lost segment had."""
+        for begin, end in sorted(self.missing):
+            if begin <= log_offset < end:
+                log_offset = end
+        return log_offset
+
     @property
     def misnumbered(self) -> set[int]:
         """Log offsets of the records whose number is wrong: where their queues have them, only entries know for sure.

@@ -290,8 +290,8 @@ class Ledger:
         return next(number for number in numbers if self.deliveries[number].log_end <= physical_offset)
 
     def expire(self, log_offset: int) -> None:
-        """Note that retention is about to remove what is in front of a log offset."""
-        self.expired_to = max(self.expired_to, log_offset)
+        """Note that retention is about to remove what is in front of a log offset; a gap there goes with it."""
+        self.expired_to = max(self.expired_to, self.known_damage.after_gap(log_offset))
 
     def has_clock_read(self, wall_ms: int) -> bool:
         """Return whether a clock has read a time or a later one before it was set back."""

@@ -41,7 +41,6 @@ class Run(Execution):
         self._config = config_of(plan)
         self._store: MessageStore | None = None
         self._skipped: Counter[str] = Counter()
-        self._removals: WatchedRemovals | None = None
         self._offline_faults = OfflineFaults(
             plan, self._config, self._kernel, self._ledger, self._judge, choices.stream
         )
@@ -164,8 +163,8 @@ class Run(Execution):
         if self._plan.memory.error_chance and recovered is None:
             stream = self._choices.stream(f"{machine.name}/memory")
             world = short_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
-        removals = self._removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
-        if self._plan.retention.deletes_segments:
+        removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+        if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, self._config)
         self._load(store, disk, machine)
@@ -218,8 +217,7 @@ class Run(Execution):
         if not crashed:
             assert store is not None, "a store that was stopped had been opened"
             guarantees.note_stop(self._ledger)
-            removed = None if self._removals is None else self._removals.first_removed
-            after_stop = partial(offline_faults.after_stop, life, store=store, removed=removed)
+            after_stop = partial(offline_faults.after_stop, life, store=store)
             self.lasting.leave_after_stop(disk, after_stop, power_cut=self._power_cut_after_stop(life))
         else:
             self._note_crash()

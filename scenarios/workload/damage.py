@@ -13,6 +13,7 @@ from ..oracle.known_damage import Flaw
 from ..oracle.put_entry import PutEntry
 
 _SECTOR_BYTES = 512
+_SEGMENTS_WITH_A_MIDDLE = 3
 
 
 class DamagedImage(NamedTuple):
@@ -76,6 +77,14 @@ def shorten_segment(image: Image, store: MessageStore) -> Image | None:
     if path not in image.files:  # its removal was begun, and is to be tried again
         return None
     return with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
+
+
+def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) -> int | None:
+    """Return the number of a segment of a stopped store with records before and after it, None if there is none."""
+    begun = [number for number, segment in enumerate(store.log.segments) if segment.wrote.get()]
+    if len(begun) < _SEGMENTS_WITH_A_MIDDLE or store.log.segments[0].file.path not in image.files:
+        return None
+    return stream.pick(begun[1:-1], "missing segment")
 
 
 def stray_paths(image: Image, store: MessageStore) -> list[str]:

@@ -13,13 +13,14 @@ from ...store.config import StoreConfig
 from ...store.errors import CorruptFileError
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import SECTOR_BYTES
-from ...store.log.segment_queue import directory_of, name_of
+from ...store.log.segment_queue import directory_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import guarantees
 from ..oracle.judge import Judge
 from ..oracle.ledger import Ledger
+from ..oracle.reader import walk
 from . import damage
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
@@ -45,16 +46,15 @@ class OfflineFaults:
     _odd_starts: int = field(default=0, init=False)
     _strays: set[str] = field(default_factory=set, init=False)
     """The paths of files that are not the store's, and must stay."""
+    segments_are_old: bool = field(default=False, init=False)
+    """Whether segments were made so old that retention may remove them in any life."""
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
         """Note what a disk has done to files in a life: one that it has struck is as it was by nobody's promise."""
         self._strays -= {struck.path for struck in damage}
 
-    def after_stop(self, life: Life, image: Image, store: MessageStore, removed: tuple[str, FileImage] | None) -> Image:
-        """Return what is on the disk when the next life begins, given what a store that was stopped left there.
-
-        removed: the first segment that retention removed in this life.
-        """
+    def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
+        """Return what is on the disk when the next life begins, given what a store that was stopped left there."""
         self._check_strays(image)
         if self.config.abort_path in image.files:
             self.judge.broken("START", "the marker is back after a clean stop", self.config.abort_path, "none", "there")
@@ -68,8 +68,8 @@ class OfflineFaults:
             return self._flip_number(image, store)
         if life.ending == LifeEnding.STOP_AND_DAMAGED_PROGRESS:
             return self._damage_progress(image)
-        if life.ending == LifeEnding.STOP_AND_RETURNED_FILE and removed is not None:
-            return self._return_file(image, store, *removed)
+        if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
+            return self._lose_segment(image, store)
         if life.ending == LifeEnding.STOP_AND_ODD_FILE:
             self._try_odd_file(image, store)
         if life.ending == LifeEnding.STOP_AND_STRAYS:
@@ -195,15 +195,29 @@ class OfflineFaults:
         self.ledger.lose_progress()
         return damage.with_content(image, groups.path, bytes(lost) + content[lost:])
 
-    def _return_file(self, image: Image, store: MessageStore, path: str, file: FileImage) -> Image:
-        """Let a segment whose time was over be back in front of a gap, as where the sync of its directory was a lie."""
-        in_front_of_a_gap = int(name_of(path)) + store.log.segment_bytes < store.log.min_offset
-        reserved_ms = self.config.file_reserved_time_hours * _HOUR_MS
-        now_ms = self.kernel.wall_start_ms + self.kernel.now_ns // 1_000_000
-        if not in_front_of_a_gap or file.mtime_ms + reserved_ms > now_ms:
+    def _lose_segment(self, image: Image, store: MessageStore) -> Image:
+        """Lose a segment between two others, and maybe the queues; make the segments before it old enough to expire."""
+        stream = self.streams("missing segment")
+        number = damage.number_of_middle_segment(image, store, stream)
+        if number is None:
             return image
-        self.injected["unlink undone"] += 1
-        return Image({**image.files, path: file}, image.directories)
+        *before, lost = store.log.segments[: number + 1]
+        file = image.files[lost.file.path]
+        readings = walk(file.content, lost.wrote.get(), file=lost.file.path, base_offset=lost.base_offset)
+        guarantees.note_missing(self.ledger, lost.base_offset, lost.end_offset, [record for record, _ in readings])
+        old_ms = file.mtime_ms - (self.config.file_reserved_time_hours + 1) * _HOUR_MS
+        files = {path: one for path, one in image.files.items() if path != lost.file.path}
+        for segment in before:
+            files[segment.file.path] = FileImage(files[segment.file.path].content, old_ms)
+        self.segments_are_old = True
+        self.injected["missing segment"] += 1
+        image = Image(files, image.directories)
+        if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept"):
+            return image
+        here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
+        # The numbers of a queue are in its files and in the log, so a queue that has lost both begins at 0 again.
+        self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
+        return damage.without_queues(image)
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
         """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""

@@ -85,6 +85,9 @@ class ServedBroker:
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
             broker.access = self._access
             broker.load()
+            recovery = broker.own_store.last_recovery
+            for finding in () if recovery is None else recovery.findings:
+                self._emit(warning(f"damage in the store: {finding}"))
             broker.watch.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit

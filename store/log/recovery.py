@@ -135,7 +135,7 @@ class Recovery:
         odd_in_index = [] if self.index is None else self.index.begin()
         stopped_by = self._scan_enough(trusted)
         report = self._report
-        report.findings += odd_in_index
+        report.findings = [*self._log.gaps, *report.findings, *odd_in_index]
         if self.cut_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
             report.cut_at = stopped_by
@@ -189,7 +189,7 @@ class Recovery:
         first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
             if self.index is not None:
-                first = min(first, self._number_of(self.index.start_offset))
+                first = min(first, self._log.number_of(self.index.start_offset))
             try:
                 stopped_by = self._scan(first, trusted)
             except EarlierEntriesMissing:
@@ -198,11 +198,6 @@ class Recovery:
                 continue
             if self.index is None or not self.index.drop_beyond(self._report.end_offset):
                 return stopped_by
-
-    def _number_of(self, offset: int) -> int:
-        """Return the number of the segment that holds an offset of the log, 0 for one in front of all."""
-        log = self._log
-        return max(offset - max(log.min_offset, 0), 0) // log.segment_bytes
 
     # -- scanning ----------------------------------------------------------------------------------
 
@@ -221,6 +216,10 @@ class Recovery:
         report = self._report
         report.start_offset = report.end_offset = segments[first].base_offset
         for number, segment in enumerate(segments[first:], first):
+            if number > first and segments[number - 1].end_offset < segment.base_offset:
+                # No crash loses a segment before others, so a gap never ends the log. Entries into it stay: the missing
+                # segments may be put back.
+                self._skipped.add(segments[number - 1].end_offset, segment.base_offset)
             at: int | None = 0
             while at is not None:
                 report.end_offset = segment.base_offset + at

@@ -1,17 +1,22 @@
 """Segment queue: RocketMQ's MappedFileQueue. One offset space over files of one size, in one directory or in several.
 
-Names are offsets, so a listing in name order is the queue, and a gap between two names is damage. Of several
-directories (MultiPathMappedFileQueue), segment number n goes to the (n mod p)-th of the sorted ones that are open to
-new segments. Nothing writes down which that was: whatever directory has a name has that segment.
+Names are offsets, so a listing in name order is the queue, and a gap between two names is damage: a load reports it and
+keeps the files on both sides. Of several directories (MultiPathMappedFileQueue), segment number n goes to the
+(n mod p)-th of the sorted ones that are open to new segments. Nothing writes down which that was: whatever directory
+has a name has that segment.
 """
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..marks import hit
 from ..world import DiskSpace, Files, World
 from .segment import Segment, first_nonzero, is_segment_name, segment_name
+
+_GAP = "base offset"
+"""The field that is wrong in a segment with a gap before it."""
 
 
 class SegmentDirectories:
@@ -106,10 +111,19 @@ def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
+def _number_in(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
+    """Return the number of the last of some segments that begins at or before an offset, 0 if none does."""
+    number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
+    if segments[number].base_offset > offset:  # a gap lies before that one, so fewer segments begin before the offset
+        number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+    return number
+
+
 class SegmentQueue:
     """The segments of one row. One task appends, another removes from the front; any may read or flush.
 
-    Invariant: each segment has segment_bytes and begins at a multiple of that, where the one in front of it ends.
+    Invariant: each segment has segment_bytes and begins at a multiple of that, at the end of the one before it or, in a
+    row that was loaded with `gaps`, after that. No gap comes later: a new segment begins at the end of the last one.
     Everything below flushed_where is durable; flushed_where moves back only when the row is cut.
     """
 
@@ -134,6 +148,8 @@ class SegmentQueue:
         """Why a sync has failed in this life, so that readers may see older bytes again; None if none has."""
         self.strays: list[CorruptFileError] = []
         """What the last load found among the files that is none of them, and left alone."""
+        self.gaps: list[CorruptFileError] = []
+        """Where the last load found that segments are missing between two others."""
         self.lost_data = False
         """Whether the last load removed files that had something in them."""
         self._row_lock = world.tasks.lock(f"{label} row")
@@ -150,10 +166,23 @@ class SegmentQueue:
     def find(self, offset: int) -> Segment | None:
         """Return the segment that holds the byte at offset."""
         segments = self.segments
+        if not segments or offset < segments[0].base_offset:
+            return None
+        segment = segments[_number_in(segments, offset, self.segment_bytes)]
+        return segment if offset < segment.end_offset else None
+
+    def number_of(self, offset: int) -> int:
+        """Return the number of the segment that holds the byte at offset, else of the last one before it, else 0."""
+        segments = self.segments
+        return _number_in(segments, offset, self.segment_bytes) if segments else 0
+
+    def _at_or_after(self, offset: int) -> Segment | None:
+        """Return the segment that holds the byte at offset, else the first one after it."""
+        segments = self.segments
         if not segments:
             return None
-        index = (offset - segments[0].base_offset) // self.segment_bytes
-        return segments[index] if 0 <= index < len(segments) else None
+        number = _number_in(segments, offset, self.segment_bytes)
+        return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
 
     def last(self) -> Segment | None:
         """Return the segment that is appended to."""
@@ -262,12 +291,12 @@ class SegmentQueue:
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Flush the one segment that holds flushed_where; return whether that moved it.
+        """Flush the one segment that holds flushed_where, or the next one if that is in a gap; return whether it moved.
 
         A segment is left behind only when it is durable to its end, so everything below flushed_where is durable.
         """
         where = self.flushed_where.get()
-        segment = self.find(where)
+        segment = self._at_or_after(where)
         if segment is None:
             return False
         store_timestamp_ms = segment.readable_store_timestamp_ms
@@ -317,20 +346,19 @@ class SegmentQueue:
 
     # -- opening and cutting -----------------------------------------------------------------------
 
-    def load(self, *, expired_mtime_ms: int = -1, before_loss: Callable[[], None] | None = None) -> None:
+    def load(self, *, before_loss: Callable[[], None] | None = None) -> None:
         """Map what is in the directories; every segment counts as full until recovery says otherwise.
 
-        Files that a crash left half made, and all behind them, are removed if `is_expendable` says that nothing is
-        lost with them. So are those in front of a gap, if all of them were last changed at expired_mtime_ms or
-        before: their time was over, and a crash has brought them back. What `is_stray` is left alone. Raises
-        CorruptFileError on any other name, a wrong size, any other gap with data behind it, or data under one name in
-        two directories. before_loss: called before files go that have something in them.
+        Files that a crash left half made, and all files after them, are removed if `is_expendable` says that no data is
+        lost with them. A gap before data is reported in `gaps`, and the files on both sides stay: only retention knows
+        which of them have expired. What `is_stray` is left alone. Raises CorruptFileError on any other name, a wrong
+        size with data in the file or after it, or data under one name in two directories. before_loss: called before
+        files go that have something in them.
         """
         files = self._world.files
-        self.strays = []
+        self.strays, self.gaps = [], []
         bases = self._find_bases()
-        while (irregular := self._first_irregular(bases)) is not None:
-            index, error = irregular
+        for index, error in self._irregular(bases):
             if all(self.is_expendable(base) for base in bases[index:]):
                 hit("half-made files removed")
                 self.lost_data = not all(self._holds_nothing(self.path(base)) for base in bases[index:])
@@ -339,13 +367,11 @@ class SegmentQueue:
                 for base in reversed(bases[index:]):
                     self.remove_file(base)
                 del bases[index:]
-            elif self._is_expired_front(bases[: index + 1], expired_mtime_ms):
-                hit("expired front removed")
-                for base in bases[:index]:
-                    self.remove_file(base)
-                del bases[:index]
-            else:
+                break
+            if error.field != _GAP:
                 raise error
+            hit("gap between segments")
+            self.gaps.append(error)
         segments = []
         for base in bases:
             file = files.map(self.path(base), self.segment_bytes)
@@ -381,28 +407,19 @@ class SegmentQueue:
                 return other
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
 
-    def _first_irregular(self, bases: list[int]) -> tuple[int, CorruptFileError] | None:
-        """Return the number of the first file with a wrong size or a gap in front of it, and what is wrong."""
+    def _irregular(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
+        """Yield the number of each file with a wrong size or a gap before it, and the error."""
         for index, base in enumerate(bases):
             path = self.path(base)
             if index and base != bases[index - 1] + self.segment_bytes:
                 expected = f"the next segment, {segment_name(bases[index - 1] + self.segment_bytes)}"
-                return index, CorruptFileError(path, 0, "base offset", expected, segment_name(base))
+                yield index, CorruptFileError(path, 0, _GAP, expected, segment_name(base))
             status = self._world.files.status(path)
             if status is None:  # a symbolic link to nowhere
-                return index, CorruptFileError(path, 0, "file", "a file", "nothing behind the name")
-            if status.is_directory or status.size_bytes != self.segment_bytes:
+                yield index, CorruptFileError(path, 0, "file", "a file", "nothing behind the name")
+            elif status.is_directory or status.size_bytes != self.segment_bytes:
                 found = "a directory" if status.is_directory else status.size_bytes
-                return index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
-        return None
-
-    def _is_expired_front(self, bases: list[int], expired_mtime_ms: int) -> bool:
-        """Return whether there is a gap in front of the last of some files, and the time of all others is over."""
-        *front, behind = bases
-        if not front or behind == front[-1] + self.segment_bytes:
-            return False
-        statuses = [self._world.files.status(self.path(base)) for base in front]
-        return all(status is not None and status.mtime_ms <= expired_mtime_ms for status in statuses)
+                yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
     def is_stray(self, path: str) -> bool:
         """Return whether what has no segment's name is none of the row's: a directory, as `lost+found` is one."""

@@ -164,9 +164,7 @@ class BufferedSegmentQueue(SegmentQueue):
         segments = self.segments
         if not segments:
             return 0
-        index = (self._open_base - segments[0].base_offset) // self.segment_bytes
-        index = min(max(index, 0), len(segments) - 1)
-        last = len(segments) - 1
+        index, last = self.number_of(self._open_base), len(segments) - 1
         while index < last and segments[index].readable.get() == self.segment_bytes:
             index += 1
         segment = segments[index]

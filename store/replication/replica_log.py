@@ -124,7 +124,8 @@ class ReplicaLog:
         if not size_bytes:
             return 0
         segment = self._log.find(at)
-        assert segment is not None, "a piece lies in one file, and the log has its begin"
+        if segment is None:  # a piece lies in one file, so the log has all of it or none
+            raise DivergedError(at, "a byte to compare with the master's", "a gap between this log's segments")
         position = at - segment.base_offset
         own = bytes(segment.file.view(position, position + size_bytes))
         if own != data[:size_bytes]:

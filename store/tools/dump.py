@@ -22,8 +22,8 @@ it `/2`.
 
 Whatever is no record is reported and passed over, up to the next place that is one. A body's checksum is looked at for
 the messages asked for only. Damage behind the last record is not reported after an unclean exit, which explains it.
-A segment of a wrong length is damage, and of one that is too long no more is read than a segment has. A checkpoint that
-speaks of records is damage, too, where there is no segment at all.
+A segment of a wrong length is damage, and of one that is too long no more is read than a segment has. A gap between two
+segments is damage. A checkpoint that speaks of records is damage, too, where there is no segment at all.
 """
 
 from base64 import b64encode
@@ -46,7 +46,7 @@ from ..formats.properties import (
 )
 from ..formats.scan import ScannedRecord, find_record, scan_records
 from ..log.checkpoint import read_checkpoint
-from ..log.segment import first_nonzero
+from ..log.segment import first_nonzero, segment_name
 from ..log.segment_queue import name_of
 from ..world import Files
 from .geometry import log_statuses
@@ -119,12 +119,17 @@ def dump_log(
     if not segments:
         claims, path = read_checkpoint(files, config.checkpoint_path), config.checkpoint_path
         yield from claims_beyond(claims, 0, unclean_exit=unclean_exit, file=path)
+    next_offset = int(name_of(segments[0][0])) if segments else 0
     for path, status in segments:
         base_offset, size_bytes = int(name_of(path)), min(status.size_bytes, segment_bytes)
+        expected_offset, next_offset = next_offset, base_offset + segment_bytes
         if selection.is_after(base_offset + size_bytes):
             continue
         if selection.is_before(base_offset):
             break
+        if base_offset > expected_offset:
+            expected = f"the next segment, {segment_name(expected_offset)}"
+            doubtful.append(CorruptFileError(path, 0, "base offset", expected, segment_name(base_offset)))
         view = open_files().map(path, size_bytes).view(0, size_bytes)
         if status.size_bytes != segment_bytes:
             wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)

@@ -139,7 +139,9 @@ def inspect_directory(
         if store.schedule.file.damage is not None:
             found.findings.append(store.schedule.file.damage)
         if is_clean:
-            found.findings += _irregular(found.segments, store.config)
+            reported = {(finding.file, finding.field) for finding in found.findings}
+            irregular = _irregular(found.segments, store.config)
+            found.findings += [one for one in irregular if (one.file, one.field) not in reported]
     return found
 
 

@@ -56,9 +56,6 @@ SURVIVORS: dict[str, str] = {
     "drop-step:segment_queue.SegmentQueue.load#1": (
         "equivalent: who makes a segment removes what is in its place, and each load passes over it"
     ),
-    "drop-step:segment_queue.SegmentQueue.load#2": (
-        "equivalent: what expired in front of a gap takes room, and is passed over by every load"
-    ),
     "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
     ),

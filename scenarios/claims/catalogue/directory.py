@@ -24,7 +24,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=(
             *("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
-            *("stop", "stop and returned file"),
+            *("stop", "stop"),
         ),
     ),
     # A pass of the check stands still while what it has read is deleted, and with it what said how that was decided.
@@ -69,6 +69,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700)},
         lives=(1, 2),
+    ),
+    # While the store is off, a segment between two others is lost, and those before it turn old enough to expire.
+    Scenario.of(
+        "log-segment-missing",
+        "a segment that is missing in the middle of the log costs only its own messages, "
+        "and only retention removes the segments before it",
+        endings=("stop and missing segment", "stop and missing segment", "crash at rest", "crash in load", "stop"),
+        lives=(1, 2, 3),
+        retention={"deletes_segments": (False, False, True)},
+        commit_log_bytes=(1024, 2048),
+        consume_queue_bytes=(100, 200),
+        memory={"transient_pool": (False, True)},
+        messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
+        messages_each=(8, 16),
+        index={"keys_chance": (0.0, 0.3)},
+        consumers=(0, 1),
     ),
     # While the store is off, people and tools leave files among its own, cut a queue's file or damage the checkpoint.
     Scenario.of(

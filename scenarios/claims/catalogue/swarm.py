@@ -136,7 +136,7 @@ _CLOCK: Mapping[str, Mapping[str, Any]] = {
     "clock steps": {"disturbances": {"clock_step_chance": (0.1,)}},
 }
 _ALTERING = (
-    *("crash in traffic", "stop and returned file", "stop and odd file"),
+    *("crash in traffic", "stop", "stop and odd file"),
     *("stop and strays",) * 4,
     *("stop and damaged progress",) * 2,
     *("crash on old blocks",) * 4,

@@ -37,7 +37,7 @@ INDEX_FIRST_KEY_ONLY = Mutant(
 def _scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | None:
     first = 0 if self._config.recover_whole_log else trusted
     if self.index is not None:
-        bit(self._number_of(self.index.start_offset) < first)
+        bit(self._log.number_of(self.index.start_offset) < first)
     try:
         stopped_by = self._scan(first, trusted)
     except EarlierEntriesMissing:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
-from ....store.log.segment_queue import SegmentQueue, directory_of
+from ....store.log.segment_queue import SegmentQueue, directory_of, name_of
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
@@ -66,9 +66,7 @@ ZERO_LENGTH_TRAILING_FILE = Mutant(
 
 # #20 load-stops-on-odd-file: a segment of a wrong size ends the loading without an error. It and all behind
 # it are left out, and the log seems to end in front of it.
-def _load_up_to_odd_file(
-    self: SegmentQueue, *, expired_mtime_ms: int = -1, before_loss: Callable[[], None] | None = None
-) -> None:
+def _load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
     files, segments = self._world.files, []
     for base in self._find_bases():
         path = self.path(base)
@@ -87,6 +85,56 @@ LOAD_STOPS_ON_ODD_FILE = Mutant(
     (Patch(SegmentQueue, "load", _load_up_to_odd_file),),
     ("DUR", "START", "CLEAN"),
     Ranges(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",)),
+)
+
+
+# old-front-removed: a load removes the segments before a gap if all of them are older than fileReservedTime. A restored
+# backup that lacks one segment loses all before it, without a finding. Found in this store.
+_original_load = SegmentQueue.load
+_RESERVED_MS = 72 * 3_600_000
+
+
+def _load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
+    _original_load(self, before_loss=before_loss)
+    files, expired_ms = self._world.files, self._world.clock.now_ms() - _RESERVED_MS
+    for gap in self.gaps:
+        front = [segment for segment in self.segments if segment.base_offset < int(name_of(gap.file))]
+        statuses = [files.status(segment.file.path) for segment in front]
+        if all(status is not None and status.mtime_ms <= expired_ms for status in statuses):
+            self.segments = self.segments[len(front) :]
+            for segment in front:
+                bit()
+                self.remove_file(segment.base_offset)
+
+
+OLD_FRONT_REMOVED = Mutant(
+    "old-front-removed",
+    "a load removes the segments before a gap if they are older than retention keeps any",
+    (Patch(SegmentQueue, "load", _load_without_old_front),),
+    ("DUR",),
+    SCENARIOS["log-segment-missing"].ranges,
+)
+
+
+# gap-not-looked-for: a segment is found by division, as if no segment were missing before it. After a gap that is the
+# wrong segment, or none. RocketMQ falls back to a search of the row.
+def _find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
+    segments = self.segments
+    if not segments:
+        return None
+    index = (offset - segments[0].base_offset) // self.segment_bytes
+    found = segments[index] if 0 <= index < len(segments) else None
+    bit(found is not _original_find(self, offset))
+    return found
+
+
+_original_find = SegmentQueue.find
+GAP_NOT_LOOKED_FOR = Mutant(
+    "gap-not-looked-for",
+    "a record after a gap in the log is looked for in another segment, or not found",
+    (Patch(SegmentQueue, "find", _find_by_division),),
+    ("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS"),
+    SCENARIOS["log-segment-missing"].ranges,
 )
 
 

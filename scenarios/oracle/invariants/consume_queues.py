@@ -104,7 +104,8 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
     """CQ-VALID: yield every entry that leads to no record of its topic and queue, or has another size or tag.
 
     Entries in front of the log's first segment lead to what has expired, and blank ones there stand for it; behind it
-    a blank entry, which stands for a record that is gone, is a violation too, but where there is known to be none. So
+    a blank entry, which stands for a record that is gone, is a violation too, but where there is known to be none. An
+    entry may lead into a segment that is missing, for the segment may be put back. So
     is one that was made anew for a record that was damaged by then. A record is of each light queue that it has a place
     in, as of its own. A delayed message's tag is the time it is
     due, that of its copy its own.
@@ -120,7 +121,9 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             if size_bytes in _EMPTY_BYTES and number in holes:
                 continue
             found = found_at(physical_offset)
-            if found is None and physical_offset < store.min_offset:
+            if found is None and (
+                physical_offset < store.min_offset or ledger.known_damage.is_missing(physical_offset)
+            ):
                 continue
             if found is None:
                 yield Violation(

@@ -1,9 +1,9 @@
 """IDX: the index leads to every key of every record of the log, once, to nothing else, and look-ups say the same.
 
 After each recovery the files are compared, byte for byte, with what the log asks for: entries in its order, links,
-slots, headers, and every file but the last one full. Where retention has removed the log's front, entries may lead
-there, and their times are taken as they are. `check_stopped` asks whether a clean stop left all of it durable. File
-names are not judged.
+slots, headers, and every file but the last one full. Where retention has removed the log's front, or a segment is
+missing, entries may lead there, and their times are taken as they are. `check_stopped` asks whether a clean stop left
+all of it durable. File names are not judged.
 
 `check_lookups` asks a store just recovered for each key of its log; `check_answer` judges what a user was given in the
 midst of traffic. How soon a message can be found is not judged, only that it can once it is dispatched.
@@ -31,6 +31,7 @@ from ..index_model import (
     file_content,
     time_diff_s,
 )
+from ..known_damage import KnownDamage
 from ..ledger import BOOKKEEPING_TOPICS, Ledger
 from ..reader import indexed_keys, key_hash, keys_of, whole_at
 from ..recovered import RecoveredStore
@@ -49,7 +50,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     index, store = evidence.store.index, evidence.store
     if index is None:
         return
-    yield from _check_entries(index, store)
+    yield from _check_entries(index, store, evidence.ledger.known_damage)
     front_end_ms = _UNKNOWN if store.min_offset > 0 else 0
     for number, (path, content) in enumerate(index.files, 1):
         entries = list(_raw_entries(content, index))
@@ -79,17 +80,17 @@ def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
     return ENTRY.iter_unpack(memoryview(content)[base + ENTRY_BYTES : base + ENTRY_BYTES * count])
 
 
-def _places(index: FoundIndex, min_offset: int) -> Iterator[_Place]:
+def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator[_Place]:
     """Yield where each entry leads, but for those that lead to what is gone."""
     for _, content in index.files:
         for hashed, physical_offset, _, _ in _raw_entries(content, index):
-            if not 0 <= physical_offset < min_offset:
+            if not 0 <= physical_offset < min_offset and not damage.is_missing(physical_offset):
                 yield physical_offset, hashed
 
 
-def _leads_as_it_must(index: FoundIndex, store: RecoveredStore) -> bool:
+def _leads_as_it_must(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> bool:
     """Return whether entries lead to each key of each record, in the log's order, and to nothing else."""
-    places = _places(index, store.min_offset)
+    places = _places(index, store.min_offset, damage)
     for found in store.records:
         record = found.record
         for key in indexed_keys(record):
@@ -98,11 +99,11 @@ def _leads_as_it_must(index: FoundIndex, store: RecoveredStore) -> bool:
     return next(places, None) is None
 
 
-def _check_entries(index: FoundIndex, store: RecoveredStore) -> Iterator[Violation]:
+def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> Iterator[Violation]:
     """Compare step by step; only if something is wrong, hold everything against everything."""
-    if _leads_as_it_must(index, store):
+    if _leads_as_it_must(index, store, damage):
         return
-    here = list(_places(index, store.min_offset))
+    here = list(_places(index, store.min_offset, damage))
     keyed = [(found.record, key) for found in store.records for key in indexed_keys(found.record)]
     asked = [(record.physical_offset, key_hash(record.topic, key)) for record, key in keyed]
     file = index.files[-1][0] if index.files else "index"

@@ -8,6 +8,7 @@ a failed sync has taken them back from there. And what recovery has cut does not
 from collections.abc import Iterator
 
 from ....faults.disk.disk import Disk
+from ....store.log.segment import Segment
 from ....store.log.transient_pool import BufferedSegment
 from ....store.message_store import MessageStore
 from .. import allowances
@@ -63,7 +64,7 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
                 f"<= {segment.base_offset + flushed}",
                 str(segment.base_offset + below),
             )
-        if expected_base not in (None, segment.base_offset):
+        if expected_base not in (None, segment.base_offset) and not _is_known_gap(ledger, expected_base, segment):
             yield Violation(
                 "POS", "a gap between segments", file, 0, "base", str(expected_base), str(segment.base_offset)
             )
@@ -79,6 +80,12 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
             f"<= {end}",
             str(where),
         )
+
+
+def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
+    """Return whether the segments from an offset up to a segment are known to be missing."""
+    missing = range(begin, segment.base_offset, segment.size_bytes)
+    return ledger is not None and len(missing) > 0 and all(map(ledger.known_damage.is_missing, missing))
 
 
 def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:

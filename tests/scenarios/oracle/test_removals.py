@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.image import FileImage
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.disk_space import Room, WatchedRemovals
@@ -107,40 +106,6 @@ def test_what_expired_goes_and_is_noted(watched: Any) -> None:
     assert shop.reported == []
     assert shop.ledger.expired_to == 4 * 1024
     assert shop.ledger.ended_queues == set()
-
-
-def test_the_first_segment_that_goes_is_kept_as_it_was_and_no_other(watched: Any) -> None:
-    content = b""
-
-    def body(shop: Watched) -> None:
-        nonlocal content
-        path = shop.store.log.segments[0].file.path
-        content = shop.disk.content(path)
-        shop.age(1)
-        changed_ms = shop.store.world.files.status(path).mtime_ms
-        assert shop.watched.first_removed is None
-        for _ in range(2):
-            shop.clean()
-            assert shop.watched.first_removed == (path, FileImage(content, changed_ms))
-            shop.age(3)
-        assert shop.store.log.min_offset == 4 * 1024
-
-    watched(body)
-    assert len(content) == 1024
-    assert any(content)
-
-
-def test_a_queues_file_or_a_segment_that_was_never_used_is_not_the_first_that_goes(watched: Any) -> None:
-    def body(shop: Watched) -> None:
-        store = shop.store
-        made_ahead = store.log.path(store.log.segments[-1].end_offset)
-        assert store.world.files.status(made_ahead) is not None
-        shop.watched.unlink(made_ahead)
-        store.log.segments = store.log.segments[-1:]  # so that the queue's first file leads to nothing
-        shop.watched.unlink(store.queues.all()[0].queue.segments[0].file.path)
-        assert shop.watched.first_removed is None
-
-    assert watched(body).reported == []
 
 
 def test_the_removal_of_what_has_not_expired_is_reported(watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:

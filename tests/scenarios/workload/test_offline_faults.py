@@ -20,7 +20,6 @@ from tornlog.scenarios.workload.offline_faults import OfflineFaults
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.store.log.segment_queue import SegmentQueue
 from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.side_file import SideFile
@@ -66,9 +65,9 @@ class Bench:
             self.ledger.promise(put)
         assert self.store.shutdown()
 
-    def stopped(self, ending: str, image: Image | None = None, removed: tuple[str, FileImage] | None = None) -> Image:
+    def stopped(self, ending: str, image: Image | None = None) -> Image:
         """Return what the next life finds after that end of this one."""
-        return self.offline_faults.after_stop(life(ending), image or self.image, self.store, removed)
+        return self.offline_faults.after_stop(life(ending), image or self.image, self.store)
 
 
 @pytest.fixture
@@ -168,63 +167,37 @@ def test_a_store_that_gives_up_on_damaged_progress_is_found(
     assert violation.summary.startswith("the store cannot be opened: CorruptFileError")
 
 
-# -- a file that is back ---------------------------------------------------------------------------
+# -- a missing segment -----------------------------------------------------------------------------
 
 
-def test_a_removed_segment_is_back_only_in_front_of_a_gap(bench: Callable[..., Bench]) -> None:
-    rig = bench(messages=12)
-    segments = rig.store.log.segments
-    path = segments[0].file.path
-    files = {name: file for name, file in rig.image.files.items() if name != path}
-    image = Image(files, rig.image.directories)
-    removed = path, FileImage(b"as it was", 5)
+def test_a_missing_segment_was_between_two_others_and_those_before_it_are_old(bench: Callable[..., Bench]) -> None:
+    lost = set()
+    for seed in range(20):
+        rig = bench(messages=12, seed=str(seed))
+        paths = [segment.file.path for segment in rig.store.log.segments]
+        offsets = {put.name: put.physical_offset for put in rig.ledger.puts}
+        found = rig.stopped("stop and missing segment")
 
-    rig.store.log.segments = segments[1:]  # the first one's end is where the log begins: a log of one piece
-    assert rig.stopped("stop and returned file", image, removed) is image
-    rig.store.log.segments = ()
-    assert rig.stopped("stop and returned file", image, removed) is image
-    assert rig.offline_faults.injected == {}
-
-    rig.store.log.segments = segments[2:]
-    assert rig.stopped("stop and returned file", image) is image, "none was removed"
-    found = rig.stopped("stop and returned file", image, removed)
-    assert found.files == {**files, path: removed[1]}
-    assert rig.offline_faults.injected == {"unlink undone": 1}
-
-
-@pytest.fixture
-def returning_plan(quiet_plan: Plan) -> Plan:
-    """Segments that are removed while there is traffic, the first of which is then back."""
-    return quiet_plan.replace(
-        retention={"deletes_segments": True},
-        commit_log_bytes=1024,
-        consume_queue_bytes=100,
-        messages={"body_bytes_max": 300},
-        pauses={"chance": 0.5, "ms_max": 30},
-        lives=(life("stop and returned file", 12), life("stop")),
-    )
+        (number,) = [number for number, path in enumerate(paths) if path not in found.files]
+        lost.add(number)
+        for path in paths[:number]:
+            before, after = rig.image.files[path], found.files[path]
+            assert after.content == before.content
+            assert after.mtime_ms < before.mtime_ms - 72 * 3_600_000
+        assert all(found.files[path] == rig.image.files[path] for path in paths[number + 1 :])
+        gone = {name for name, offset in offsets.items() if (offset or 0) // SEGMENT_BYTES == number}
+        assert rig.ledger.gone.keys() == gone
+        assert rig.ledger.promised.keys() == offsets.keys() - gone
+        assert rig.ledger.known_damage.missing == [(number * SEGMENT_BYTES, (number + 1) * SEGMENT_BYTES)]
+        assert rig.ledger.holes == {("T", 0): set(range(3 * number, 3 * number + 3))}
+        assert rig.offline_faults.injected == {"missing segment": 1}
+    assert lost == {1, 2}
 
 
-def test_a_start_beside_a_segment_that_is_back_removes_it(returning_plan: Plan, execute: Execute) -> None:
-    outcomes = [execute(returning_plan, str(seed)) for seed in range(4)]
-
-    assert [outcome.violations for outcome in outcomes] == [[]] * 4
-    injected = [outcome.injected["unlink undone"] for outcome in outcomes]
-    assert 1 in injected
-    assert [outcome.marks["expired front removed"] for outcome in outcomes] == injected
-
-
-def test_a_store_that_cannot_bear_a_segment_that_is_back_is_found(
-    monkeypatch: pytest.MonkeyPatch, returning_plan: Plan, execute: Execute
-) -> None:
-    monkeypatch.setattr(SegmentQueue, "_is_expired_front", lambda self, bases, expired_mtime_ms: False)
-    outcomes = [execute(returning_plan, str(seed)) for seed in range(4)]
-
-    found = [violation for outcome in outcomes for violation in outcome.violations]
-    assert len(found) == sum(outcome.injected["unlink undone"] for outcome in outcomes) > 0
-    for violation in found:
-        assert violation.invariant == "START"
-        assert violation.summary.startswith("the store cannot be opened: CorruptFileError")
+def test_a_log_without_a_middle_loses_no_segment(bench: Callable[..., Bench]) -> None:
+    rig = bench(messages=6)
+    assert rig.stopped("stop and missing segment") is rig.image
+    assert not rig.offline_faults.segments_are_old
 
 
 # -- the log ---------------------------------------------------------------------------------------
@@ -320,9 +293,8 @@ def test_what_rots_is_told_to_the_judge_and_what_cannot_be_read_to_the_disk(
 def test_nothing_happens_after_a_stop_and_no_more(bench: Callable[..., Bench]) -> None:
     rig = bench(messages=6)
     image = persisted(rig, b"x" * 20, b"before")
-    path = rig.store.log.segments[0].file.path
 
-    assert rig.stopped("stop", image, (path, FileImage(b"", 0))) is image
+    assert rig.stopped("stop", image) is image
     assert rig.offline_faults.injected == {}
 
 

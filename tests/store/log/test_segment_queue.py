@@ -181,7 +181,6 @@ def test_removing_all_leaves_an_empty_queue(lab: Make) -> None:
         (300, b"", [0, 100, 200]),
         (300, bytes(40), [0, 100, 200]),
         (200, b"", None),
-        (200, None, None),
         (300, b"data", None),
         (300, bytes(101), None),
         (300, b"x" * 101, None),
@@ -310,35 +309,72 @@ def test_a_queue_without_its_front_grows_flushes_and_is_cut_as_any_other(lab: Ma
     lab().run(body)
 
 
-def test_files_in_front_of_a_gap_go_if_their_time_is_over_and_are_damage_if_not(lab: Make) -> None:
+def test_a_load_keeps_the_files_on_both_sides_of_each_gap_and_reports_it(lab: Make) -> None:
     def body(world: World) -> None:
-        queue = filled(world, 9)
+        filled(world, 9)
         for number in (1, 4):
             world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
-        for number, mtime_ms in ((0, 1000), (2, 1000), (3, 1001)):
-            world.files.set_mtime_ms(f"{DIRECTORY}/{segment_name(number * SIZE)}", mtime_ms)
+        kept = names(world)
+        for base in kept:
+            world.files.set_mtime_ms(f"{DIRECTORY}/{segment_name(base)}", 0)
 
-        for expired_mtime_ms in (-1, 999):
-            with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
-                queue_of(world).load(expired_mtime_ms=expired_mtime_ms)
-            assert names(world) == [0, 200, 300, 500, 600, 700, 800]
-        with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
-            queue_of(world).load(expired_mtime_ms=1000)
-        assert names(world) == [200, 300, 500, 600, 700, 800]
         queue = queue_of(world)
-        queue.load(expired_mtime_ms=1001)
-        assert queue.min_offset == 500
-        assert names(world) == [500, 600, 700, 800]
+        queue.load()
+
+        assert [segment.base_offset for segment in queue.segments] == names(world) == kept
+        assert [str(gap) for gap in queue.gaps] == [
+            f"{DIRECTORY}/{segment_name(after)} @ 0: base offset: "
+            f"expected the next segment, {segment_name(missing)}, found {segment_name(after)}"
+            for missing, after in ((100, 200), (400, 500))
+        ]
+        queue.load()
+        assert len(queue.gaps) == 2
 
     lab().run(body)
 
 
-def test_what_is_empty_behind_a_gap_goes_before_what_has_expired_in_front_of_it(lab: Make) -> None:
+def test_a_byte_in_a_gap_is_in_no_segment(lab: Make) -> None:
+    def body(world: World) -> None:
+        filled(world, 6)
+        for number in (1, 3, 4):
+            world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
+        queue = queue_of(world)
+        queue.load()
+
+        found = [queue.find(offset) for offset in (-1, 0, 99, 100, 199, 200, 299, 300, 499, 500, 599, 600)]
+        bases = [None if one is None else one.base_offset for one in found]
+        assert bases == [None, 0, 0, None, None, 200, 200, None, None, 500, 500, None]
+        numbers = [queue.number_of(offset) for offset in (-1, 0, 100, 200, 499, 500, 600)]
+        assert numbers == [0, 0, 0, 1, 1, 2, 2]
+
+    lab().run(body)
+
+
+def test_a_flush_goes_on_after_a_gap(lab: Make) -> None:
+    def body(world: World) -> None:
+        filled(world, 5)
+        world.files.unlink(f"{DIRECTORY}/{segment_name(2 * SIZE)}")
+        queue = queue_of(world)
+        queue.load()
+        for segment in queue.segments:
+            segment.set_positions(SIZE, 0)
+        queue.flushed_where.set(0)
+
+        queue.flush_all()
+
+        assert queue.flushed_where.get() == queue.max_offset == 500
+        assert [queue.remove_first() for _ in range(5)] == [True, True, True, False, False]
+        assert names(world) == [400]
+
+    lab().run(body)
+
+
+def test_an_empty_file_after_a_gap_goes_and_no_gap_is_left(lab: Make) -> None:
     def body(world: World) -> None:
         filled(world, 2)
         world.files.map(f"{DIRECTORY}/{segment_name(5 * SIZE)}", SIZE)
         queue = queue_of(world)
-        queue.load(expired_mtime_ms=1 << 60)
-        assert (queue.min_offset, names(world)) == (0, [0, 100])
+        queue.load()
+        assert (queue.min_offset, names(world), queue.gaps) == (0, [0, 100], [])
 
     lab().run(body)

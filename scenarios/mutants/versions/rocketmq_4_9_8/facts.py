@@ -99,6 +99,9 @@ FACTS: tuple[Fact, ...] = (
     Fact("bad-length-trusted", _UNCERTAIN,
          "zero and negative lengths fail the check of the magic; a huge one may be allocated first, and the mutant "
          "does all three"),
+    Fact("old-front-removed", _HAS_NOT, "MappedFileQueue.load opens the files that are there, and removes none"),
+    Fact("gap-not-looked-for", _HAS_NOT,
+         "findMappedFileByOffset goes through all files if the one that it has calculated is the wrong one"),
     Fact("append-advances-before-write", _HAS_NOT,
          "a put moves the position by what was written; only a replica's append moves it when the copy threw"),
     Fact("index-header-ahead-of-entries", _UNCERTAIN,
