@@ -17,6 +17,7 @@ from functools import partial
 
 from .config import BrokerRole, FlushDiskType, StoreConfig
 from .delivery.schedule import ScheduleMessageService
+from .directories import make_directory
 from .errors import StoreError, StoreLockedError, StoreNotReadableError
 from .filters.message_filter import MessageFilter, TagFilter
 from .formats.delay_level import parse_delay_levels
@@ -236,15 +237,18 @@ class MessageStore:
         return report
 
     def _lock_directory(self) -> None:
-        root, files = self.config.store_path_root_dir, self.world.files
-        files.make_directories(root)
+        files = self.world.files
+        # The sync comes after the lock, for a second instance is refused whatever the disk does, and before anything
+        # below the root is taken for durable.
+        make_directory(files, self.config.store_path_root_dir, once_made=self._take_lock)
+        files.write(self.config.lock_path, b"lock")
+
+    def _take_lock(self) -> None:
         try:
-            self._lock = files.lock(self.config.lock_path)
+            self._lock = self.world.files.lock(self.config.lock_path)
         except BlockingIOError as error:
             hit("start on a live directory")
             raise StoreLockedError(f"{self.config.lock_path}: held by another live store") from error
-        files.sync_directory(root.rpartition("/")[0] or "/")  # before anything below it is taken for durable
-        files.write(self.config.lock_path, b"lock")
 
     def start(self) -> None:
         """Start the services and accept puts, once the marker of an unclean exit is durable.
@@ -259,12 +263,13 @@ class MessageStore:
         files, root = self.world.files, self.config.store_path_root_dir
         if self.pool is not None:
             self.pool.fill()
-        self.log_directories.make(root)
-        files.make_directories(self.config.consume_queue_directory)
+        for path in self.log_directories.writable:
+            make_directory(files, path, below=root)
+        make_directory(files, self.config.consume_queue_directory, below=root)
         if self.queues.ext_directory is not None:
-            files.make_directories(self.queues.ext_directory)
+            make_directory(files, self.queues.ext_directory, below=root)
         self.checkpoint.log_ends_at(self.commit_log.last_store_timestamp_ms)
-        self.mark_running()
+        self.mark_running()  # this syncs the names in the root, those of the directories above included
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
             service.start()

@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable
 from typing import TypeVar
 
+from .directories import directory_of, make_directory
 from .errors import CorruptFileError
 from .formats.side_json import SIDE_JSON_BYTES_MAX
 from .marks import hit
@@ -26,7 +27,7 @@ class SideFile:
         self.damage: CorruptFileError | None = None
         """Why the current version was passed over by the last `load`."""
         self._files = files
-        self._directory = path.rpartition("/")[0]
+        self._directory = directory_of(path)
         self._content: bytes | None = None
         """What the current version holds, None unless that is complete and durable."""
         self._directory_is_durable = False
@@ -105,8 +106,9 @@ class SideFile:
 
     def _make_directory(self) -> None:
         if not self._directory_is_durable:
-            self._files.make_directories(self._directory)
-            self._files.sync_directory(self._directory.rpartition("/")[0] or "/")
+            above = directory_of(self._directory)
+            make_directory(self._files, self._directory, below=above)
+            self._files.sync_directory(above)
             self._directory_is_durable = True
 
     def _write_aside(self, content: bytes) -> None:

@@ -32,6 +32,7 @@ from typing import ClassVar, Self
 from ..kinds import FaultKind
 from .page_cache import Inode
 
+WORKING_DIRECTORY = "."
 Lost = Mapping[int, int]
 """The changes that a crash takes, by number, and how many bytes of its growth each leaves a file: 0, or some."""
 
@@ -93,8 +94,12 @@ class MetadataState:
 
 @lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
-    """Return the directory a path lies in."""
-    return path.rpartition("/")[0] or "/"
+    """Return the directory a path lies in: the working directory for a relative path of one name.
+
+    The working directory `.` is an ordinary entry of `/`, so an image has to hold it before relative paths are used.
+    """
+    head, slash, _ = path.rpartition("/")
+    return head or (WORKING_DIRECTORY if not slash and path != WORKING_DIRECTORY else "/")
 
 
 def below(path: str, source: str, target: str) -> str:

@@ -31,7 +31,7 @@ from .image import DamagedRange
 
 T = TypeVar("T")
 _NOTE_OPERATION = 3 << 56
-_POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*) #(?P<nth>[1-9]\d*)")
+_POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*|\S+) #(?P<nth>[1-9]\d*)")
 _ERROR_TEXTS = {
     errno.EBADF: "Bad file descriptor",
     errno.EBUSY: "Device or resource busy",
@@ -87,7 +87,7 @@ class CrashPoint(NamedTuple):
         """Return the point that `str` gave; ValueError if text is none."""
         found = _POINT.fullmatch(text)
         if found is None:
-            raise ValueError(f"crash point: expected KIND /PATH #N, found {text[:80]}")
+            raise ValueError(f"crash point: expected KIND PATH #N, found {text[:80]}")
         return cls(found["kind"], found["path"], int(found["nth"]))
 
 

@@ -77,8 +77,7 @@ class Namespace:
             children[directory] = set()
             children[parent_of(directory)].add(directory.rpartition("/")[2])
         for file, (path, content) in enumerate(image.files.items()):
-            above, _, name = path.rpartition("/")
-            children[above or "/"].add(name)
+            children[parent_of(path)].add(path.rpartition("/")[2])
             current.names[path] = file
             mtime_ns = (content.mtime_ms - wall_start_ms) * 1_000_000
             current.files[file] = namespace._inode_kind(file, page_bytes, mtime_ns, content)
@@ -365,10 +364,10 @@ class Namespace:
 
     def _record(self, change: Change) -> None:
         assert not self.journal or self.journal[-1].number < change.number, change.label
-        assert change.path.startswith("/"), change.path
+        directory = change.directory
+        assert directory is None or directory in self.current.directories, change.path
         change.apply(self.current)
         self.journal.append(change)
-        directory = change.directory
         if directory is not None:
             self._changed_at[directory] = change.number
             self._in_directory.setdefault(directory, []).append(change)

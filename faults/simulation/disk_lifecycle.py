@@ -103,8 +103,8 @@ class DiskLifecycle:
             self._image, self._kept = self._kept.crash(PROFILES[PROCESS_KILL]), None
         return self._image
 
-    def leave(self, image: Image) -> None:
-        """Let the next life find this image."""
+    def leave(self, image: Image | None) -> None:
+        """Let the next life find this image; None: a new disk."""
         self._image = image
 
     def leave_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:

@@ -152,6 +152,18 @@ class StartPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class DirectoryPlan:
+    """Where the directories of a store alone are, on a disk that has none of them yet."""
+
+    root: str = knob("/store", plain="/store")
+    """The root as it is configured: below the working directory if the path is relative."""
+    log_directories: int = knob(1, plain=1)
+    """The number of the log's directories. Several are outside the root, two new levels each."""
+    killed_in_creation: bool = knob(False, plain=False)
+    """Whether one more process comes first, which is killed while it creates the root."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPlan:
     """The machines beside the one that users talk to; what is as it is by default is a store alone."""
 

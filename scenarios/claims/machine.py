@@ -3,7 +3,9 @@
 from functools import lru_cache
 from typing import cast
 
+from ...faults.disk.changes import WORKING_DIRECTORY
 from ...faults.disk.disk import Disk
+from ...faults.disk.image import Image
 from ...faults.simulation.simulation import WorldTrace
 from ...sim.machine import Machine
 from ...store.config import MIB, FlushDiskType, StoreConfig
@@ -11,6 +13,7 @@ from ...store.delivery.transaction_check import TransactionConfig
 from ...store.formats.delay_level import parse_delay_levels
 from ...store.network import Network
 from ...store.world import Files, Tasks, World
+from .features import DirectoryPlan
 from .plan import Plan
 
 ROOT = "/store"
@@ -32,11 +35,17 @@ def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> Wo
     return World(machine.clock, tasks, files, network)
 
 
+def image_before(plan: Plan) -> Image | None:
+    """Return the disk before the first life: the working directory for a relative root, None for a new disk."""
+    return None if plan.directories.root.startswith("/") else Image({}, (WORKING_DIRECTORY,))
+
+
 @lru_cache(maxsize=32)  # exploring recovers many states of each of a few plans
 def config_of(plan: Plan) -> StoreConfig:
     """Return the store's settings for a plan."""
     return StoreConfig(
-        ROOT,
+        plan.directories.root,
+        store_path_commit_log=_log_paths(plan.directories),
         flush_disk_type=FlushDiskType.SYNC_FLUSH if plan.sync_flush else FlushDiskType.ASYNC_FLUSH,
         mapped_file_size_commit_log=plan.commit_log_bytes,
         mapped_file_size_consume_queue=plan.consume_queue_bytes,
@@ -58,3 +67,11 @@ def config_of(plan: Plan) -> StoreConfig:
         clean_file_forcibly_enable=plan.retention.deletes_segments,
         enable_multi_dispatch=plan.light_queues.chance > 0,
     )
+
+
+def _log_paths(directories: DirectoryPlan) -> str:
+    """Return the setting for the directories of a log: empty for the one in the root."""
+    if directories.log_directories == 1:
+        return ""
+    top = "/" if directories.root.startswith("/") else ""
+    return ",".join(f"{top}disk-{number}/commitlog" for number in range(1, directories.log_directories + 1))

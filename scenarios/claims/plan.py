@@ -118,6 +118,7 @@ class Plan:
     attribute_points: bool = knob(False, plain=False, in_sessions=False)
     """Whether tasks switch at plain attributes of the store, too, as threads do, and not at calls of the world only."""
     starts: features.StartPlan = features.StartPlan()
+    directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob(True)
     """Whether, in a run for liveness, the disk's errors stop when the users of a life have done their work: the store
     has to recover in that very life."""
@@ -140,6 +141,7 @@ class Plan:
     def __post_init__(self) -> None:
         assert self.disk in DISK_MODELS, self.disk
         assert min(self.producers, self.topics, self.queues_per_topic) > 0, "nobody to put, or nowhere"
+        assert self.is_alone or self.directories == features.DirectoryPlan(), "directories of several machines"
 
     @property
     def is_alone(self) -> bool:

@@ -31,6 +31,8 @@ POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
 }
 """From what each policy's parameter is drawn, and what it is."""
 _OPERATIONS_IN_LOAD = 24
+_OPERATIONS_IN_CREATION = 7
+"""Of a root three levels deep: each is made and synced, and the lock file is created."""
 _OPERATIONS_IN_PERSIST = 12
 
 
@@ -178,6 +180,10 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         _draw_life(stream, ranges, drawn, disk_model.crashes, first=number == 0)
         for number in range(stream.pick(ranges["lives"], "lives"))
     )
+    if drawn["directories.killed_in_creation"]:
+        operation = stream.below(_OPERATIONS_IN_CREATION, "operation in creation")
+        moment = stream.pick(MOMENTS, "moment in creation")
+        lives = (Life(LifeEnding.CRASH_IN_LOAD, "process-kill", operation, moment, 0), *lives)
     return _planned(drawn, policy_parameter=parameter, lives=lives)
 
 

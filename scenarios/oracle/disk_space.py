@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ...faults.disk.disk import Disk
 from ...sim.kernel import Kernel
-from ...store.log.segment_queue import directory_of, name_of
+from ...store.directories import directory_of
+from ...store.log.segment_queue import name_of
 from ...store.message_store import MessageStore
 from ...store.retention.cleaning import SEGMENTS_PER_PASS
 from .evidence import Violation
@@ -132,7 +133,7 @@ class WatchedRemovals:
         store = self.store
         if store is not None:
             config = store.config
-            if directory_of(path) == config.commit_log_directory:
+            if directory_of(path) in config.commit_log_directories:
                 self._segment_goes(store, path)
             elif _is_of_a_queue(config.consume_queue_directory, path):
                 left = sorted(set(self._files.list_directory(directory_of(path))) - {name_of(path)})

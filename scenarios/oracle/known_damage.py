@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from ...faults.disk.image import DamagedRange
 from ...store.config import StoreConfig
+from ...store.directories import directory_of
+from ...store.log.segment_queue import name_of
 from .put_entry import PutEntry
 
 
@@ -79,7 +81,7 @@ class KnownDamage:
 
 def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:
     """Return the first log offset that is damaged, None if the log is not."""
-    directory = f"{config.commit_log_directory}/"
-    named = [(path.removeprefix(directory), start) for path, start, _, _ in damage if path.startswith(directory)]
+    directories = config.commit_log_directories
+    named = [(name_of(path), start) for path, start, _, _ in damage if directory_of(path) in directories]
     offsets = [int(name) + start for name, start in named if name.isdecimal()]  # others are not of the log
     return min(offsets, default=None)

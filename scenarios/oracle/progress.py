@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from ...faults.disk.disk import Disk
 from ...store.message_store import MessageStore
 from ...store.queues.consumer_offsets import ConsumerOffsetManager
-from ..claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS
+from ..claims.machine import CONSUMER_OFFSET_INTERVAL_MS
 from ..claims.plan import Plan
 from .evidence import Violation, error_text
 from .invariants import delivery, live, quiescence, side_files
@@ -56,7 +56,9 @@ class GroupProgress:
             store.schedule.file = WatchedSideFile(files, self._ledger.delay_progress, self._on_begin)
         self.manager = None
         if self._plan.consuming.commits_offsets or self._plan.transactions.chance:
-            self.manager = ConsumerOffsetManager(store.world, CONFIG, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS)
+            self.manager = ConsumerOffsetManager(
+                store.world, store.config.config_directory, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS
+            )
             self.manager.on_failure = store.flags.service_failed
             self.manager.file = WatchedSideFile(files, self._ledger.group_progress, self._on_begin)
 

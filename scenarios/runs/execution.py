@@ -19,14 +19,14 @@ from ...store.marks import collected
 from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
 from ..claims.landmarks import landmarks_ms
-from ..claims.machine import CONFIG
+from ..claims.machine import config_of
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation, place_of, tried, tries_collected
 from ..oracle.invariants import live, scan
 from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
-from ..oracle.ledger import Ledger
+from ..oracle.ledger import Ledger, Versions
 from ..oracle.progress import GroupProgress
 from ..workload.mishaps import SERVICES
 from ..workload.traffic import Traffic
@@ -52,6 +52,12 @@ def timing_of(plan: Plan) -> SyncTiming:
     return SyncTiming(base_ns_max=plan.sync_ms_max * 1_000_000)
 
 
+def _ledger_of(plan: Plan) -> Ledger:
+    config = config_of(plan).config_directory
+    progress = Versions(f"{config}/delayOffset.json"), Versions(f"{config}/consumerOffset.json")
+    return Ledger(plan.faults.torn_bytes_chance > 0.0, delay_progress=progress[0], group_progress=progress[1])
+
+
 class Execution(ABC):
     """One run of one plan."""
 
@@ -71,7 +77,7 @@ class Execution(ABC):
             simulation.switch_at_attributes(*shared_modules(broker=plan.broker.serves))
         self._number = 0
         """Which life of the plan is the present one; their number when all are over."""
-        self._ledger = Ledger(plan.faults.torn_bytes_chance > 0.0) if ledger is None else ledger
+        self._ledger = _ledger_of(plan) if ledger is None else ledger
         self._progress = GroupProgress(plan, self._ledger)
         """Of the store that users talk to."""
         self._judge = Judge(plan, self._kernel, self._ledger)
@@ -142,7 +148,7 @@ class Execution(ABC):
                 raise MachineDied(machine.name) from error
             if isinstance(error, CorruptFileError) and self._judge.may_refuse:
                 raise StopOnViolation(f"refused by name: {error}") from error
-            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
+            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(store.config.config_directory)
             self._judge.broken(
                 "META" if is_progress else "START",
                 f"the store cannot be opened: {type(error).__name__}: {error}",

@@ -4,9 +4,10 @@ from collections import Counter
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.fault_injector import CrashPhase
+from ...store.directories import directory_of
 from ...store.formats.index import HEADER_BYTES, SLOT_BYTES
 from ...store.marks import MARKS as STORE_MARKS
-from ..claims.machine import ROOT
+from ..claims.machine import config_of
 from ..claims.plan import Life, Plan
 from ..oracle import allowances
 
@@ -44,6 +45,7 @@ class RunMarks:
     """Finds the marks of one run, life by life."""
 
     def __init__(self, plan: Plan, hits: Counter[str]) -> None:
+        self._config = config_of(plan)
         self._slots_end = HEADER_BYTES + plan.index.slots * SLOT_BYTES
         self._hits = hits
         self._in_recovery = 0
@@ -66,9 +68,12 @@ class RunMarks:
 
     def _note_operation(self, life: Life, disk: Disk, *, recovered: bool) -> None:
         met = disk.met
-        if met is None or not met.path.startswith(ROOT):
+        if met is None:
             return
-        folder = met.path.removeprefix(f"{ROOT}/").partition("/")[0]
+        root, logs = self._config.store_path_root_dir, self._config.commit_log_directories
+        folder = met.path.removeprefix(f"{root}/").partition("/")[0]
+        if met.path in logs or directory_of(met.path) in logs:
+            folder = "commitlog"
         if folder == "index" and met.kind == "store" and life.moment != CrashPhase.AFTER:
             if HEADER_BYTES <= met.at < self._slots_end:
                 self._hits["index torn before slot"] += 1

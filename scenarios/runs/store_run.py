@@ -19,7 +19,7 @@ from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...store.message_store import MessageStore
 from ...store.world import Files
-from ..claims.machine import config_of, world_of
+from ..claims.machine import config_of, image_before, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import Room, WatchedRemovals
@@ -48,6 +48,7 @@ class Run(Execution):
         if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
             faults = replace(plan.faults, failed_creation_chance=0.0)
         self.lasting = self.simulation.lifecycle(faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot)
+        self.lasting.leave(image_before(plan))
         self._ledger.clock_set_back = self._disturbances.set_back
 
     def _play(self) -> None:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from ...faults.disk.image import FileImage, Image
 from ...sim.choices import Stream
+from ...store.config import StoreConfig
+from ...store.directories import directory_of
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
-from ...store.log.segment_queue import directory_of
 from ...store.message_store import MessageStore
-from ..claims.machine import ROOT
 from ..oracle.known_damage import Flaw
 from ..oracle.put_entry import PutEntry
 
@@ -144,8 +144,8 @@ def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
 
 def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
     """Return the files of a store's log."""
-    directory = store.config.commit_log_directory + "/"
-    return {path: file for path, file in image.files.items() if path.startswith(directory)}
+    directories = tuple(f"{directory}/" for directory in store.config.commit_log_directories)
+    return {path: file for path, file in image.files.items() if path.startswith(directories)}
 
 
 def with_content(image: Image, path: str, content: bytes) -> Image:
@@ -228,13 +228,13 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     return _with_flipped_bit(image, store, put, field_at + byte, stream.below(8, "bit"))
 
 
-def without_queues(image: Image) -> Image:
+def without_queues(image: Image, config: StoreConfig) -> Image:
     """Return an image whose queues are lost, as where somebody has them made anew; the checkpoint went with them."""
-    directory = f"{ROOT}/consumequeue/"
+    directory = f"{config.consume_queue_directory}/"
     files = {
         path: file
         for path, file in image.files.items()
-        if path != f"{ROOT}/checkpoint" and not path.startswith(directory)
+        if path != config.checkpoint_path and not path.startswith(directory)
     }
     return Image(files, tuple(path for path in image.directories if not f"{path}/".startswith(directory)))
 

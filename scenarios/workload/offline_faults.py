@@ -10,10 +10,10 @@ from ...faults.kinds import FaultKind
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...store.config import StoreConfig
+from ...store.directories import directory_of
 from ...store.errors import CorruptFileError
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import SECTOR_BYTES
-from ...store.log.segment_queue import directory_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan
@@ -172,7 +172,7 @@ class OfflineFaults:
         self.injected["damaged record"] += 1
         is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept") or bool(self.ledger.known_damage.misnumbered)
         guarantees.note_unreadable(self.ledger, damaged.flaw, unfit=not is_kept)
-        return damaged.image if is_kept else damage.without_queues(damaged.image)
+        return damaged.image if is_kept else damage.without_queues(damaged.image, self.config)
 
     def _flip_number(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""

@@ -7,6 +7,7 @@ starts anew and empty, is full again within seconds.
 
 from collections.abc import Sequence
 
+from ..directories import make_directory
 from ..errors import StoreLockedError
 from ..world import FileLock, World
 from .acl.plain_acl import AccessControl
@@ -77,8 +78,10 @@ class ServedNameServer:
         return True
 
     def _lock_directory(self) -> None:
+        make_directory(self._world.files, self._directory, once_made=self._take_lock)
+
+    def _take_lock(self) -> None:
         path = f"{self._directory}/{_LOCK}"
-        self._world.files.make_directories(self._directory)
         try:
             self._lock = self._world.files.lock(path)
         except BlockingIOError as error:

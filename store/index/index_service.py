@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..config import StoreConfig
+from ..directories import directory_of, make_directory
 from ..errors import CorruptFileError, is_disk_full
 from ..formats.columns import PlainRecords
 from ..formats.index import index_file_bytes, index_file_name, parse_index_file_name
@@ -83,7 +84,7 @@ class IndexFiles:
         """
         files = self._world.files
         if files.status(self._directory) is None:
-            files.make_directories(self._directory)
+            make_directory(files, self._directory, below=directory_of(self._directory))  # `sync_names` syncs that
         clock = self._world.clock
         local_ms = max(clock.now_ms() + clock.utc_offset_ms(), self._last_local_ms + 1, 0)
         while files.status(self.path(index_file_name(local_ms))) is not None:
@@ -131,7 +132,7 @@ class IndexFiles:
     def sync_names(self) -> None:
         """Make the names in the directory durable, and the directory's own."""
         self._world.files.sync_directory(self._directory)
-        self._world.files.sync_directory(self._directory.rpartition("/")[0] or "/")
+        self._world.files.sync_directory(directory_of(self._directory))
 
     @property
     def durable_timestamp_ms(self) -> int:

@@ -16,11 +16,12 @@ of permission or memory. The segment is then as good as any other, and the refus
 from dataclasses import dataclass
 
 from ..config import FlushDiskType, StoreConfig
+from ..directories import directory_of, make_directory
 from ..marks import hit
 from ..service import Service
 from ..world import MappedFile, Signal, World
 from .segment import PAGE_BYTES, Segment
-from .segment_queue import SegmentQueue, directory_of
+from .segment_queue import SegmentQueue
 from .transient_pool import BufferedSegment, TransientStorePool
 
 WAIT_MS = 5_000
@@ -216,7 +217,9 @@ class AllocateMappedFileService(Service):
     def make(self, base_offset: int) -> Segment:
         """Make one segment, zeroed and durable, or nothing: a half made file goes away before its error is raised."""
         files, path = self.world.files, self._queue.path(base_offset)
-        files.make_directories(directory_of(path))
+        directory = directory_of(path)
+        if files.status(directory) is None:  # it went after the start, which made its name durable
+            make_directory(files, directory)
         if files.status(path) is not None:
             hit("leftover replaced")
             files.unlink(path)  # a leftover's bytes must not become the new segment's

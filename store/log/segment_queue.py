@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from ..config import StoreConfig
+from ..directories import directory_of
 from ..errors import CorruptFileError
 from ..marks import hit
 from ..world import DiskSpace, Files, World
@@ -45,17 +46,6 @@ class SegmentDirectories:
             config.read_only_commit_log_directories,
             used_ratio_max=config.disk_space_clean_forcibly_ratio,
         )
-
-    def make(self, synced: str) -> None:
-        """Make the writable directories, durably but for names in the directory `synced`, which the caller syncs."""
-        for path in self.writable:
-            missing = [path]
-            while self._files.status(above := directory_of(missing[-1])) is None and above:
-                missing.append(above)
-            self._files.make_directories(path)
-            for made in reversed(missing):
-                if directory_of(made) != synced:
-                    self._files.sync_directory(directory_of(made) or "/")
 
     def present(self) -> list[str]:
         """Return the directories that exist."""
@@ -99,11 +89,6 @@ def used_ratio_if_known(files: Files, path: str) -> float | None:
         return used_ratio(files.space(path))
     except OSError:
         return None
-
-
-def directory_of(path: str) -> str:
-    """Return the directory that a path's last name is in."""
-    return path.rpartition("/")[0]
 
 
 def name_of(path: str) -> str:
@@ -218,7 +203,7 @@ class SegmentQueue:
     def create(self, base_offset: int) -> Segment:
         """Make a segment's file and add it behind the last. Its name is not durable yet."""
         path = self.path(base_offset)
-        self._world.files.make_directories(self.directory)
+        self._world.files.make_directories(self.directory)  # durable with the segment's name, see directory_is_durable
         file = self._world.files.map(path, self.segment_bytes)
         segment = self.add(Segment(self._world.tasks, file, base_offset, self._label))
         self.directory_is_durable = False  # not before: it may be synced while the file is being made

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from ..directories import directory_of
 from ..errors import CorruptFileError
 from ..formats.consume_queue import queue_id_of
-from ..log.segment_queue import SegmentQueue, directory_of
+from ..log.segment_queue import SegmentQueue
 from ..marks import hit
 from ..message import is_storable_topic
 from ..world import World

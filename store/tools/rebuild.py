@@ -29,12 +29,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..config import StoreConfig
+from ..directories import make_directory
 from ..errors import CorruptFileError
 from ..formats.checkpoint import CheckpointValues, claims_beyond, encode_checkpoint_file
 from ..formats.side_json import SIDE_JSON_BYTES_MAX
 from ..log.checkpoint import read_checkpoint
 from ..log.segment import first_nonzero
-from ..log.segment_queue import directory_of, name_of
+from ..log.segment_queue import name_of
 from ..message_store import MessageStore
 from ..world import Files, World
 from .dump import read_segment
@@ -85,12 +86,15 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
         raise FileExistsError(f"{root}: not empty")
     own = replace(config, store_path_root_dir=root, store_path_commit_log="", read_only_commit_log_store_paths="")
     store = MessageStore(world, own)
-    files.make_directories(root)
+    make_directory(files, root)
     store.mark_running()
-    files.sync_directory(directory_of(root) or "/")
     log_bytes = _copy_log(source, config, files, own.commit_log_directory, advance)
     odd_side_files = _copy_tree(source, config.config_directory, files, own.config_directory)
     claims, findings = _copy_checkpoint(source, config, files, own)
+    # A power cut while `abort` goes may keep its removal and lose newer names in the root, so none may be left.
+    make_directory(files, own.consume_queue_directory)
+    if own.enable_consume_queue_ext:
+        make_directory(files, own.consume_queue_ext_directory)
     try:
         clean_exit = source.status(config.abort_path) is None
         report = store.load(clean_exit=clean_exit)
@@ -128,14 +132,13 @@ def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, 
     for path, status in segments:
         if status.size_bytes > size_bytes:
             raise CorruptFileError(path, 0, "file size", size_bytes, status.size_bytes)
-    files.make_directories(directory)
+    make_directory(files, directory)
     log_bytes = 0
     for path, status in segments:
         _copy(source, path, status.size_bytes, files, f"{directory}/{name_of(path)}", advance)
         files.set_mtime_ms(f"{directory}/{name_of(path)}", status.mtime_ms)
         log_bytes += status.size_bytes
     files.sync_directory(directory)
-    files.sync_directory(directory_of(directory))
     return log_bytes
 
 
@@ -160,7 +163,7 @@ def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptF
     if source.status(old) is None:
         return []
     found = list[CorruptFileError]()
-    files.make_directories(new)
+    make_directory(files, new)
     for name in source.list_directory(old):
         status = source.status(f"{old}/{name}")
         if status is not None and status.is_directory:
@@ -171,7 +174,6 @@ def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptF
             files.write(f"{new}/{name}", source.read(f"{old}/{name}"))
             files.sync(f"{new}/{name}")
     files.sync_directory(new)
-    files.sync_directory(directory_of(new))
     return found
 
 

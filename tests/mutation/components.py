@@ -2,7 +2,7 @@
 
 A module is in one component. Not here: what only reads directories (tools, settings), what brokers filter with, bytes
 and their meanings (formats, which runs share with their judge), statistics, warm-up, and the extension of queues, which
-runs do not use.
+runs do not use. Nor `directories`, a function that other modules import by name: its mutants are in the catalogue.
 """
 
 from collections.abc import Mapping, Sequence

@@ -162,7 +162,6 @@ SURVIVORS: dict[str, str] = {
         "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
     ),
     "swap:index_service.IndexFiles.sync_names#1": "equivalent: who asks goes on only after both syncs",
-    "swap:message_store.MessageStore._lock_directory#1": ("equivalent: nobody needs the lock's file after a crash"),
     "swap:schedule.ScheduleMessageService.persist_correction#1": (
         "equivalent: if persisting fails the store does not start, and the flag goes with it"
     ),

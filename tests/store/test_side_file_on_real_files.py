@@ -99,3 +99,16 @@ def test_what_a_crash_left_aside_counts_for_nothing(side: SideFile) -> None:
 
     assert loaded() == OLD
     assert not Path(side.temporary_path).exists()
+
+
+def test_a_side_file_of_one_relative_name_is_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    side = SideFile(RealFiles(), "plain_acl.yml")
+    (tmp_path / "plain_acl.yml").write_bytes(OLD)
+
+    assert side.load(parse) == OLD
+    assert side.store(NEW)
+    assert (tmp_path / "plain_acl.yml").read_bytes() == NEW
+    assert (tmp_path / "plain_acl.yml.bak").read_bytes() == OLD

@@ -7,6 +7,7 @@ from ....faults.simulation import record as records
 from ....faults.simulation.record import RecordReplay, record_of, verify
 from ....faults.simulation.simulation import STEP_LIMIT, Simulation
 from ....sim.trace import Trace
+from ...claims.machine import config_of
 from ...claims.plan import Plan
 from ...oracle.ledger import Ledger
 from ...runs.outcome import RunOutcome
@@ -59,7 +60,7 @@ def verified_run(record: RunRecord) -> FailingRun:
 
 def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
     outcome = replayed.result
-    story = story_of(trace, outcome.violations, outcome.ledger)
+    story = story_of(trace, outcome.violations, config_of(outcome.plan), outcome.ledger)
     size = size_of(replayed)
     return FailingRun(replayed.record, outcome.digest, outcome.violations, story, size, outcome.steps)
 

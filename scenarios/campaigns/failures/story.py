@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from ....faults.simulation import story
 from ....faults.simulation.story import Concern
 from ....sim.trace import TraceEvent
-from ...claims.machine import ROOT
+from ....store.config import StoreConfig
 from ...oracle.evidence import Violation
 from ...oracle.ledger import Ledger
 from ...oracle.put_entry import PutEntry
@@ -18,8 +18,6 @@ from ...oracle.put_entry import PutEntry
 STORY_LINES = 10
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
 """How messages are called: life, producer, number, and number in a batch."""
-_PATH = re.compile(rf"{ROOT}/[^\s:,()']+")
-_LOG = f"{ROOT}/commitlog"
 _TASK_OF = (
     ("dispatch", "dispatch"),
     ("committed", "commit-real-time"),
@@ -34,53 +32,58 @@ _TASK_OF = (
 """What in a violation says that a service has to do with it."""
 
 
-def story_of(events: Iterable[TraceEvent], violations: Sequence[Violation], ledger: Ledger | None = None) -> list[str]:
+def story_of(
+    events: Iterable[TraceEvent], violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None = None
+) -> list[str]:
     """Return at most STORY_LINES lines, oldest first: what concerns violations, and how much else there was."""
-    concern = concern_of(violations, ledger)
-    return story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=ROOT)
+    concern, root = concern_of(violations, config, ledger), config.store_path_root_dir
+    return story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
 
 
-def concern_of(violations: Sequence[Violation], ledger: Ledger | None) -> Concern:
-    """Return what violations are about; ledger: of the run, to know where the messages are that they name."""
-    concern = Concern()
+def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> Concern:
+    """Return what violations are about. config, ledger: of the run, for the places of the messages that they name."""
+    concern, root = Concern(), config.store_path_root_dir
     for violation in violations[:1]:
-        _add_place(concern, violation)
+        _add_place(concern, violation, config)
         text = f"{violation.summary} {violation.expected} {violation.found}"
-        concern.paths |= set(_PATH.findall(violation.summary + violation.detail))  # where errors name their files
+        named = rf"{re.escape(root)}/[^\s:,()']+"
+        concern.paths |= set(re.findall(named, violation.summary + violation.detail))  # where errors name their files
         concern.tasks |= {line.partition(":")[0] for line in violation.detail.splitlines() if "last error" in line}
         for match in _NAME.finditer(text):
             name, producer = match[0], match[1]
             put = None if ledger is None else ledger.by_name.get(name)
             if put is not None:
-                _add_put(concern, put)
+                _add_put(concern, put, config)
             if name not in concern.names:
                 concern.names.append(name)
             concern.tasks.add(f"producer-{producer}")
         known = f"{violation.invariant} {violation.file} {violation.summary.splitlines()[0]}"
         concern.tasks |= {task for word, task in _TASK_OF if word in known}
         concern.tasks |= set(re.findall(r"[\w-]+/([\w -]+?) (?:died|waits|sleeps)", violation.summary))
-    concern.names += sorted(path.removeprefix(f"{ROOT}/") for path in concern.paths)
+    concern.names += sorted(path.removeprefix(f"{root}/") for path in concern.paths)
     concern.names += sorted(concern.tasks)
     return concern
 
 
-def _add_place(concern: Concern, violation: Violation) -> None:
+def _add_place(concern: Concern, violation: Violation, config: StoreConfig) -> None:
     """Add the file that a violation points into: a path, one below the root, or the log as a whole."""
     if not violation.file:
         return
-    path = violation.file if violation.file.startswith("/") else f"{ROOT}/{violation.file}"
+    root = config.store_path_root_dir
+    paths = [violation.file if violation.file.startswith(("/", f"{root}/")) else f"{root}/{violation.file}"]
+    if violation.file == "commitlog":
+        paths = list(config.commit_log_directories)
     if violation.offset >= 0:
-        concern.ranges.append((path, violation.offset, violation.offset + 1))
-    if path != _LOG:
-        concern.paths.add(path)
+        concern.ranges += [(path, violation.offset, violation.offset + 1) for path in paths]
+    concern.paths |= {*paths} - {*config.commit_log_directories}
 
 
-def _add_put(concern: Concern, put: PutEntry) -> None:
+def _add_put(concern: Concern, put: PutEntry, config: StoreConfig) -> None:
     """Add the record of a message, and the queue it is in."""
     if put.physical_offset is not None:
-        concern.ranges.append((_LOG, put.physical_offset, put.physical_offset + put.record_bytes))
+        end = put.physical_offset + put.record_bytes
+        concern.ranges += [(log, put.physical_offset, end) for log in config.commit_log_directories]
     if put.queue_offset is not None:
         topic, queue_id = put.place
-        concern.ranges.append(
-            (f"{ROOT}/consumequeue/{topic}/{queue_id}", put.queue_offset * 20, put.queue_offset * 20 + 20)
-        )
+        queue = f"{config.consume_queue_directory}/{topic}/{queue_id}"
+        concern.ranges.append((queue, put.queue_offset * 20, put.queue_offset * 20 + 20))

@@ -109,6 +109,21 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.0, 0.3)},
         messages_each=(8, 16, 16),
     ),
+    # Every level of the root and of the log's directories is new. A process may die between its creation and its sync.
+    Scenario.of(
+        "root-directory-durable",
+        "a power cut takes no directory of acknowledged messages, wherever the root and the log's directories are",
+        directories={
+            "root": ("/data/new/store", "data/new/mq", "mq"),
+            "log_directories": (1, 1, 1, 2),
+            "killed_in_creation": (*(True,) * 4, False),
+        },
+        disk=(*("strict-posix",) * 10, "ext4-ordered", "xfs", "btrfs"),
+        sync_flush=(True,),
+        consuming={"commits_offsets": (False, True)},
+        endings=("crash at rest", "crash at rest", "crash at rest", "crash in traffic", "stop"),
+        lives=(2, 3),
+    ),
     # Someone starts the store again while it runs.
     Scenario.of(
         "second-start-is-refused",

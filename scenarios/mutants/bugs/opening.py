@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+from ....store import message_store
+from ....store.directories import directory_of
 from ....store.errors import CorruptFileError, StoreLockedError
 from ....store.log.recovery import RecoveryReport
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import QueueSegments
 from ....store.queues.consume_queue_table import ConsumeQueueTable
+from ....store.world import Files
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -110,4 +113,55 @@ PARTIAL_QUEUE_FILE_REFUSED = Mutant(
     (Patch(QueueSegments, "is_expendable", _is_expendable_if_empty_or_whole),),
     ("START",),
     Ranges(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load")),
+)
+
+
+# last-parent-synced-only: of a new path of several levels only the last name is synced, and that of a relative path in
+# `/` instead of the working directory. A power cut takes the first level, and with it the whole store. Found in this
+# store.
+def _sync_last_parent(
+    files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None
+) -> None:
+    files.make_directories(path)
+    once_made()
+    parent = path.rpartition("/")[0] or "/"
+    if parent != below:
+        files.sync_directory(parent)
+        bit(parent != directory_of(path) or parent != "/")
+
+
+LAST_PARENT_SYNCED_ONLY = Mutant(
+    "last-parent-synced-only",
+    "a power cut takes a level of a new root, and with it the store and its acknowledged messages",
+    (Patch(message_store, "make_directory", _sync_last_parent),),
+    ("DUR", "PREFIX", "META", "START", "CKPT", "IDX"),
+    Ranges(directories={"root": ("mq", "/data/new/store")}, sync_flush=(True,), disk=("strict-posix",)),
+)
+
+
+# existing-levels-trusted: only the levels that did not exist are synced. A process that died between creation and sync
+# leaves levels that exist and are not durable.
+def _sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
+    parents: list[str] = []
+    level = path
+    while (parent := directory_of(level)) not in (level, below):
+        if not bit(files.status(level) is not None):
+            parents.insert(0, parent)
+        level = parent
+    files.make_directories(path)
+    once_made()
+    for parent in parents:
+        files.sync_directory(parent)
+
+
+EXISTING_LEVELS_TRUSTED = Mutant(
+    "existing-levels-trusted",
+    "a killed process created the root and did not sync it, the next one relies on it, and a power cut takes it",
+    (Patch(message_store, "make_directory", _sync_new_levels),),
+    ("DUR", "PREFIX", "META", "START", "CKPT", "IDX"),
+    Ranges(
+        directories={"root": ("mq", "/data/new/store"), "killed_in_creation": (True,)},
+        sync_flush=(True,),
+        disk=("strict-posix",),
+    ),
 )

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from ....store.directories import directory_of
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
-from ....store.log.segment_queue import SegmentQueue, directory_of, name_of
+from ....store.log.segment_queue import SegmentQueue, name_of
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

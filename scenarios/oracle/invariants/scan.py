@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
 from ....store.config import StoreConfig
+from ....store.directories import directory_of
 from ....store.formats.checkpoint import (
     CHECKPOINT_BYTES,
     SAFETY_MARGIN_MS,
@@ -24,7 +25,6 @@ from ....store.formats.checkpoint import (
     is_unborn,
 )
 from ....store.formats.consume_queue import ENTRY_BYTES, is_blank
-from ....store.log.segment_queue import directory_of
 from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
 from ...claims.plan import DAMAGING, Plan

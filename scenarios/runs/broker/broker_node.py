@@ -23,7 +23,7 @@ from ....store.errors import CorruptFileError, DivergedError
 from ....store.formats.host import Host
 from ....store.message_store import MessageStore
 from ....store.world import Files, Signal, Task, World
-from ...claims.machine import CONFIG, CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
+from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.disk_space import Room, WatchedRemovals
@@ -410,7 +410,7 @@ class BrokerNode:
         except Exception as error:
             if isinstance(error, OSError):
                 self._die_excused(disk, machine, error)
-            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(CONFIG)
+            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(self._config.config_directory)
             invariant = "META" if is_progress else "START"
             summary = f"the broker cannot be opened: {type(error).__name__}: {error}"
             self._judge.broken(invariant, summary, "load", "", "", detail=f"raised in {place_of(error)}")

@@ -20,7 +20,7 @@ from ....sim.machine import Machine
 from ....sim.policies import Policy
 from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
-from ...claims.machine import config_of, world_of
+from ...claims.machine import config_of, image_before, world_of
 from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
 from ...oracle.evidence import place_of
@@ -61,6 +61,7 @@ class StoreSession:
         self._kernel = self._simulation.kernel
         torn = FaultPlan(torn_bytes_chance=plan.faults.torn_bytes_chance)
         self._disks = self._simulation.lifecycle(faults=torn, timing=_AT_ONCE)
+        self._disks.leave(image_before(plan))
         self._judge = Judge(plan, self._kernel, self.ledger)
         self._settling = Settling(plan, self._kernel, self.ledger, self._judge, choices.stream)
         self._machine: Machine | None = None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.disk.image import Image
 from tornlog.store.world import FileLock, Files, MappedFile
 
 
@@ -249,3 +250,23 @@ def test_two_tasks_writing_one_file_end_in_what_both_wrote_to_it(make_rig: Calla
 
         contents.add(rig.run(body))
     assert contents == {b"long", b"x", b"xong"}
+
+
+@pytest.mark.parametrize(("synced", "left"), [((), ()), (("/",), ()), ((".",), (".", "mq")), (("mq",), ())])
+def test_a_relative_name_is_durable_after_a_sync_of_the_working_directory(
+    make_rig: Callable[..., Any], synced: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    def body(rig: Any) -> None:
+        rig.files.make_directories("mq")
+        rig.files.write("mq/lock", b"lock")
+        for directory in synced:
+            rig.files.sync_directory(directory)
+
+    kept = set[tuple[str, ...]]()
+    for seed in range(20):
+        rig = make_rig(str(seed), image=Image({}, (".",)))
+        rig.run(lambda rig=rig: body(rig))
+        kept.add(rig.cut("strict-posix").directories)
+
+    assert (".", "mq") in kept
+    assert (kept == {(".", "mq")}) is (left != ())

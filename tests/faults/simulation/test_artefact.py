@@ -115,7 +115,7 @@ def test_labels_keep_their_spaces_and_line_breaks_by_which_a_replay_knows_them()
         ({"crashes": [["first"]]}, "failure.crashes[0]: Expected `array` of"),
         ({"crashes": [["first", "zfs", "after", ""]]}, "crashes.0: expected a profile, found zfs"),
         ({"crashes": [["first", "xfs", "never", ""]]}, "expected one of before, during, after, found never"),
-        ({"crashes": [["first", "xfs", "after", "here"]]}, "expected KIND /PATH #N, found here"),
+        ({"crashes": [["first", "xfs", "after", "here"]]}, "expected KIND PATH #N, found here"),
         ({"decisions": []}, "failure.decisions: Expected `object`, got `array`"),
         ({"decisions": {"disk": [["a", 1, 2, "b"]]}}, "Expected `int`, got `str`"),
     ],

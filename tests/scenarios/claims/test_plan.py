@@ -92,6 +92,19 @@ def test_only_lives_that_crash_in_the_midst_of_something_have_an_operation_for_i
             assert (life.operation >= 0) == (life.ending in ("crash in load", "crash in traffic"))
 
 
+def test_a_process_that_is_killed_while_it_creates_the_root_comes_before_all_lives() -> None:
+    ranges = Ranges(directories={"killed_in_creation": (True,)}, lives=(2,))
+    for seed in SEEDS:
+        first, *others = drawn(seed, ranges).lives
+        assert (first.ending, first.profile, first.messages_each) == ("crash in load", "process-kill", 0)
+        assert len(others) == 2
+
+
+def test_several_machines_have_their_directories_in_the_usual_place() -> None:
+    with pytest.raises(AssertionError, match="directories of several machines"):
+        drawn(1, Ranges(directories={"root": ("mq",)}, cluster={"slaves": (1,)}))
+
+
 def test_the_same_stream_draws_the_same_plan() -> None:
     assert [drawn(seed) for seed in range(20)] == [drawn(seed) for seed in range(20)]
     assert drawn(1) != drawn(2)

@@ -144,7 +144,7 @@ def test_a_service_that_dies_is_named(put: Put, quiet_plan: Plan, execute: Execu
         raise ZeroDivisionError("of its own accord")
 
     put(DispatchService, "step", step)
-    invariant, summary = only_violation(execute(quiet_plan))
+    invariant, summary = only_violation(execute(quiet_plan, "2"))
     assert invariant == "LIVE"
     assert summary == "life-0/dispatch died: ZeroDivisionError: of its own accord"
 
@@ -346,3 +346,11 @@ def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Pl
     put(MessageStore, "load", load_and_scribble)
     plan = crash_plan.replace(index={"slots": 5, "entries": 200})
     assert only_violation(execute(plan)) == ("IDEMPOTENT", "recovering again changed the store")
+
+
+@pytest.mark.parametrize("root", ["mq", "data/new/mq", "/data/new/store"])
+def test_a_store_keeps_its_messages_wherever_its_directories_are(root: str, crash_plan: Plan, execute: Execute) -> None:
+    outcome = execute(crash_plan.replace(directories={"root": root, "log_directories": 2}))
+
+    assert (outcome.violations, outcome.crashes) == ([], 1)
+    assert outcome.messages > 0

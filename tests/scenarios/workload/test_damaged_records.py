@@ -127,7 +127,7 @@ def test_a_damaged_record_is_one_that_a_clean_exit_vouches_for() -> None:
 
 def test_lost_queues_leave_no_file_and_no_directory_of_theirs_and_no_checkpoint() -> None:
     image, _, _ = stopped(4)
-    left = without_queues(image)
+    left = without_queues(image, StoreConfig(ROOT))
 
     assert f"{ROOT}/consumequeue/T/0/{0:020d}" in image.files
     assert not [path for path in (*left.files, *left.directories) if "consumequeue" in path]

@@ -59,7 +59,6 @@ def opened(place: Path, core: Core | None) -> Dispatched:
     )
     store = MessageStore(replace(real_world(), clock=clock, core=core), config)
     store.load()
-    store.log_directories.make(str(place))
     store.allocate.start()
     arrived: list[MessageArrival] = []
     store.on_arriving.append(arrived.append, lambda topic, queue_id: queue_id == 1)

@@ -7,7 +7,9 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.trace import TraceEvent
+from tornlog.store.config import StoreConfig
 
+CONFIG = StoreConfig("/store")
 LOG = "/store/commitlog/00000000000000000000"
 NEXT = "/store/commitlog/00000000000000004096"
 
@@ -26,7 +28,7 @@ def drowned(*told: TraceEvent) -> list[TraceEvent]:
 def test_what_touched_the_bytes_of_a_violation_is_told_however_much_came_after_it() -> None:
     wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")
     other = event(2, "life-0/producer-0", "store", f"{LOG} [300, 500)")
-    story = story_of(drowned(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)])
+    story = story_of(drowned(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)], CONFIG)
 
     assert len(story) <= STORY_LINES
     assert story[0].startswith("493 of 502 events are left out, these concern commitlog/")
@@ -46,7 +48,7 @@ def test_a_message_that_is_named_is_found_by_its_place_in_the_log() -> None:
         for n in range(40)
     ]
     violation = Violation("DUR", "m0.1.7 was promised and is gone", "commitlog", 4_200)
-    story = story_of(drowned(wrote, entry, *entries), [violation], ledger)
+    story = story_of(drowned(wrote, entry, *entries), [violation], CONFIG, ledger)
 
     assert len(story) == STORY_LINES
     assert "[104, 210)" in story[1]
@@ -57,7 +59,7 @@ def test_a_message_that_is_named_is_found_by_its_place_in_the_log() -> None:
 def test_who_was_late_is_told_of_and_machines_that_died() -> None:
     died = event(1, "life-0/main", "kill", "life-0")
     read = event(2, "life-1/dispatch", "map", LOG)
-    story = story_of(drowned(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")])
+    story = story_of(drowned(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")], CONFIG)
 
     assert [" kill life-0" in story[1], "life-1/dispatch" in story[2]] == [True, True]
 
@@ -65,7 +67,7 @@ def test_who_was_late_is_told_of_and_machines_that_died() -> None:
 def test_a_file_that_an_error_names_is_told_of() -> None:
     made = event(1, "life-0/allocate", "create", NEXT)
     summary = f"the store cannot be opened: CorruptFileError: {NEXT} @ 0: size: expected 4096, found 7"
-    story = story_of(drowned(made), [Violation("START", summary, field="load")])
+    story = story_of(drowned(made), [Violation("START", summary, field="load")], CONFIG)
 
     assert "create commitlog/00000000000000004096" in story[1]
 
@@ -74,8 +76,8 @@ def test_a_short_run_is_told_whole() -> None:
     events = [event(number, "life-0/main", "create", LOG) for number in range(STORY_LINES)]
     violation = Violation("DUR", "m0.0.0 was promised and is gone")
 
-    assert len(story_of(events, [violation])) == STORY_LINES
-    assert "left out" in story_of([*events, events[-1]], [violation])[0]
+    assert len(story_of(events, [violation], CONFIG)) == STORY_LINES
+    assert "left out" in story_of([*events, events[-1]], [violation], CONFIG)[0]
 
 
 def test_the_story_of_a_run_has_the_write_of_the_message_that_is_gone() -> None:
