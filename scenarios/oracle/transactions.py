@@ -97,6 +97,10 @@ class Transaction:
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     """How often its producer group was asked."""
+    asked_times: set[str] = field(default_factory=set)
+    """The check times of the questions so far."""
+    may_be_asked_again: bool = False
+    """Whether the check has lost progress since it was prepared: each of its copies then leads to questions."""
     copies: dict[int, bool] = field(default_factory=dict)
     """Log offset behind each copy that must be there -> whether even a power cut may not take it."""
     settled_at: int | None = None
@@ -120,6 +124,11 @@ class Transactions:
     def begin_life(self) -> None:
         """Begin another life of the store."""
         self.decisions = []
+
+    def progress_fell_back(self) -> None:
+        """Note that the check may begin before its last pass, and ask again."""
+        for transaction in self.by_name.values():
+            transaction.may_be_asked_again = True
 
     def prepare(self, name: str, behaviour: Behaviour) -> Transaction:
         """Note a half message that is about to be put."""
@@ -166,6 +175,7 @@ class Transactions:
 
     def note_damage(self, log_offset: int) -> None:
         """Note that the log may have lost everything from an offset on, and progress has not."""
+        self.progress_fell_back()
         for transaction in self.by_name.values():
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}

@@ -30,6 +30,8 @@ _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
 _STRAY = b"not the store's"
+_LATEST_INDEX_NAME = "99991231235959999"
+"""The last time of four-digit years. A file of that name is too short for an index file, and a load removes it."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,9 @@ class OfflineFaults:
                 image = damage.with_file(image, path, _STRAY)
                 self._strays.add(path)
                 self.injected["stray file"] += 1
+        if store.index is not None and stream.chance(0.5, "stray index file"):
+            image = damage.with_file(image, f"{self.config.index_directory}/{_LATEST_INDEX_NAME}", b"")
+            self.injected["stray file"] += 1
         queue_files = damage.files_of_queues(image, store)
         needed = damage.queues_that_know(image, queue_files, self.ledger.known_damage.misnumbered)
         can_be_cut = [path for path in queue_files if directory_of(path) not in needed]

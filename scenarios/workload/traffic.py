@@ -35,6 +35,9 @@ _SECOND_START_MS_MAX = 100
 ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOGRAPH-4E3B}" * 43)
 """Of a character that no path may have, too long by a byte, and too long in bytes though not in characters."""
 LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
+ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
+"""None fits the 32 bits that a record has for how often it was consumed again."""
+_ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
 """What a batch adds to the properties of its messages where one of them has as many as it can."""
 
@@ -225,16 +228,22 @@ class Traffic:
         is_odd = stream.chance(plan.messages.illegal_chance, "illegal")
         topic_number, queue_id = self._skew.place(stream, plan)
         topic = f"T{topic_number}"
+        odd_number = None
         if is_odd:
             possible = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
             topic = stream.pick(ILLEGAL_TOPICS + possible, "odd topic")
+            numbers = self.streams(f"{stream.name}/odd numbers").within(name)
+            if topic in ILLEGAL_TOPICS and numbers.chance(_ODD_NUMBER_CHANCE, "odd number"):
+                topic, odd_number = f"T{topic_number}", numbers.pick(ILLEGAL_NUMBERS, "which number")
         elif place is not None:
             topic, queue_id = place
-        legal = topic not in ILLEGAL_TOPICS
+        legal = topic not in ILLEGAL_TOPICS and odd_number is None
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
         about = self.streams(f"{stream.name}/headers").within(name)
         now_ms = self.store.world.clock.now_ms()
         given = options.draw_given(about, now_ms, one_size=plan.messages.equal_sizes)
+        if odd_number is not None:
+            given = given._replace(reconsume_times=odd_number)
         if self.transactions is not None and stream.chance(plan.transactions.chance, "transaction"):
             behaviour = transaction_traffic.draw_behaviour(stream)
             added = behaviour.properties

@@ -97,6 +97,8 @@ class TransactionTraffic:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
         self._others = len(self.ledger.transactions.decisions)
         self._earlier = {name: len(one.decisions) for name, one in transactions.items() if name not in gone}
+        if not self.ledger.progress_is_final:
+            self.ledger.transactions.progress_fell_back()
         self.service = TransactionalMessageService(self.store.world, self.store, self.offsets, TRANSACTIONS)
         self.service.on_check = self._asked
 
@@ -203,6 +205,7 @@ class TransactionTraffic:
             began_ms=max(self._began_ms, self._newest_stored_ms),
             late_ms_max=late_ms_max,
             may_be_early=transaction is not None and self._may_have_been_due(transaction, record),
+            asks_once=not self.plan.rot.is_possible,
         )
         violations = list(found)
         self._spawn("answer", lambda: self._answer(transaction, record, violations))

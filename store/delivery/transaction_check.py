@@ -128,7 +128,15 @@ class TransactionalMessageCheckService(Service):
             self.last_error = error
 
     def finish(self) -> None:
-        """Publish what progress is durable by now."""
+        """Publish the progress of the last pass, after the log that it rests upon has become durable.
+
+        The offsets are persisted before the store stops: without the flush here a clean stop would lose this progress,
+        and the next life would ask the same questions again.
+        """
+        done = self._unpublished
+        if done is not None:
+            self._wait_committed(done.log_offset)
+            self._store.flush.flush_to(done.log_offset)
         self._publish()
 
     # -- one pass ----------------------------------------------------------------------------------
@@ -293,6 +301,13 @@ class TransactionalMessageCheckService(Service):
             while not self._is_in_file(record) and not self.is_stopping and clock.monotonic_ns() < due_ns:
                 self.signal.wait(_LOOK_MS)
             self._put_question(record)
+
+    def _wait_committed(self, log_offset: int) -> None:
+        """Wait until the log is in its files up to an offset, for a while at most."""
+        clock = self.world.clock
+        due_ns = clock.monotonic_ns() + _COMMIT_MS_MAX * 1_000_000
+        while self._store.max_phy_offset < log_offset and clock.monotonic_ns() < due_ns:
+            self.signal.wait(_LOOK_MS)
 
     def _is_in_file(self, record: MessageRecord) -> bool:
         return self._store.commit is None or self._store.max_phy_offset >= _end_of(record)

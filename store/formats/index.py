@@ -22,14 +22,14 @@ works S out. A file that follows a full one begins with both times and both offs
 its first entry sets them; the timeDiff of this first entry is still counted from there. No checksum of its own: believe
 an entry only after reading back the record it points at.
 
-A file's name is the local time of its making, yyyyMMddHHmmssSSS, so that name order is the order of making. Local times
-are counted in ms like those of the clock, as if the time zone were UTC.
+A file's name is the local time of its making, yyyyMMddHHmmssSSS, so that the order of times is the order of making.
+Local times are counted in ms like those of the clock, as if the time zone were UTC.
 Source: RocketMQ IndexHeader.java, IndexFile.putKey, UtilAll.timeMillisToHumanString. Calendar arithmetic after Howard
 Hinnant, "chrono-compatible low-level date algorithms".
 """
 
 from calendar import timegm
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -59,11 +59,14 @@ encode_entry: Callable[[int, int, int, int], bytes] = ENTRY.pack
 _SLOTS_APART = ENTRY_BYTES // SLOT_BYTES
 _CHUNK_BYTES = 1 << 20
 
-_NAME_CHARACTERS = 17
+_NAME_CHARACTERS = (17, 18)
+"""Years have four digits, or five from 10000 on, as Java writes them."""
 _DAY_MS = 86_400_000
 _ERA_DAYS = 146_097  # 400 years
 _EPOCH_DAYS = 719_468  # from 0000-03-01, where eras begin, to 1970-01-01
-LOCAL_MS_MAX = 253_402_300_799_999  # the last that four digits of a year can say
+_ERA_YEARS = 400
+_FIRST_ERA = 2000
+LOCAL_MS_MAX = 3_093_527_980_799_999  # the last that five digits of a year can say
 
 
 class IndexHeader(NamedTuple):
@@ -188,14 +191,20 @@ def parse_index_file_name(name: str) -> int | None:
     >>> parse_index_file_name("20200913122640123"), parse_index_file_name("20200931000000000")
     (1600000000123, None)
     """
-    if len(name) != _NAME_CHARACTERS or not (name.isascii() and name.isdecimal()):
+    if len(name) not in _NAME_CHARACTERS or not (name.isascii() and name.isdecimal()):
         return None
-    year, month, *rest = int(name[:4]), *(int(name[at : at + 2]) for at in range(4, 14, 2))
+    year, month, *rest = int(name[:-13]), *(int(name[at : at + 2]) for at in range(len(name) - 13, len(name) - 3, 2))
     if year < 1970 or not 1 <= month <= 12:
         return None
-    local_ms = timegm((year, month, *rest)) * 1000 + int(name[14:])
+    eras, year_of_era = divmod(year - _FIRST_ERA, _ERA_YEARS)  # timegm ends with the year 9999
+    local_ms = eras * _ERA_DAYS * _DAY_MS + timegm((_FIRST_ERA + year_of_era, month, *rest)) * 1000 + int(name[-3:])
     # Days that their month does not have, hours from 24 on and the like are counted on, and give another name.
     return local_ms if local_ms <= LOCAL_MS_MAX and index_file_name(local_ms) == name else None
+
+
+def index_names_in_order(names: Iterable[str]) -> list[str]:
+    """Return the names of an index's files in the order of their times: a year of five digits comes last."""
+    return sorted(names, key=lambda name: (len(name) == _NAME_CHARACTERS[-1], name))
 
 
 def _civil(days: int) -> tuple[int, int, int]:

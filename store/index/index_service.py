@@ -7,18 +7,28 @@ indexing ends until the next load builds what is missing, and so do puts, but co
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
+from errno import EOVERFLOW
 
 from ..config import StoreConfig
 from ..directories import directory_of, make_directory
 from ..errors import CorruptFileError, is_disk_full
 from ..formats.columns import PlainRecords
-from ..formats.index import index_file_bytes, index_file_name, parse_index_file_name
+from ..formats.index import (
+    LOCAL_MS_MAX,
+    index_file_bytes,
+    index_file_name,
+    index_names_in_order,
+    parse_index_file_name,
+)
 from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
 from ..marks import hit
 from ..running_flags import Refusal, RunningFlags
 from ..world import World
 from .index_file import IndexFile
+
+_CLOCK_MS_MAX = LOCAL_MS_MAX - 366 * 86_400_000
+"""A later clock counts as this one: it leaves a year of names, 1 ms apart, for the files that follow."""
 
 
 class IndexFiles:
@@ -55,7 +65,7 @@ class IndexFiles:
         if files.status(self._directory) is None:
             return odd
         found: list[IndexFile] = []
-        for name in files.list_directory(self._directory):
+        for name in index_names_in_order(files.list_directory(self._directory)):
             path = self.path(name)
             local_ms = parse_index_file_name(name)
             status = files.status(path)
@@ -63,10 +73,10 @@ class IndexFiles:
                 expected = "a file named by a time, yyyyMMddHHmmssSSS"
                 odd.append(CorruptFileError(path, 0, "file name", expected, name))
                 continue
-            self._last_local_ms = max(self._last_local_ms, local_ms)
             if status.size_bytes != self.file_bytes:
                 odd.append(CorruptFileError(path, 0, "file size", self.file_bytes, status.size_bytes))
                 continue
+            self._last_local_ms = local_ms
             found.append(self._map(name))
         self.files = tuple(found)
         return odd
@@ -81,14 +91,17 @@ class IndexFiles:
         """Make a file behind the last one. Neither it nor its name is durable yet.
 
         Its name is the local time, or 1 ms more than the youngest name there was: clocks and time zones step back.
+        Raises OSError if that name is beyond the year 99999, or the disk fails.
         """
         files = self._world.files
         if files.status(self._directory) is None:
             make_directory(files, self._directory, below=directory_of(self._directory))  # `sync_names` syncs that
         clock = self._world.clock
-        local_ms = max(clock.now_ms() + clock.utc_offset_ms(), self._last_local_ms + 1, 0)
-        while files.status(self.path(index_file_name(local_ms))) is not None:
+        local_ms = max(min(clock.now_ms() + clock.utc_offset_ms(), _CLOCK_MS_MAX), self._last_local_ms + 1, 0)
+        while local_ms <= LOCAL_MS_MAX and files.status(self.path(index_file_name(local_ms))) is not None:
             local_ms += 1
+        if local_ms > LOCAL_MS_MAX:
+            raise OSError(EOVERFLOW, "no index file can have a later name", self._directory)
         self._last_local_ms = local_ms
         made = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False

@@ -43,6 +43,7 @@ class KeyQuerier:
             raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
         except UnicodeEncodeError:
             return QueryMessageResult()  # half of a character, which no record can hold
+        begin_ms = max(begin_ms, -(1 << 63))  # the core in C takes 64 bits, and no record is older
         found: dict[int, bytes] = {}
 
         def accept(physical_offset: int) -> bool:

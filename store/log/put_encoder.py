@@ -4,6 +4,7 @@ A message that is delayed, or in light queues, becomes what waits in its place. 
 refused here, so that a put that gets the lock fails of the disk alone.
 """
 
+import struct
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -14,12 +15,23 @@ from ..formats import message as record_format
 from ..formats.batch import encode_batch_records
 from ..formats.columns import Core
 from ..formats.delay_level import delay_level, parse_delay_levels
-from ..formats.host import IPV6_BYTES, Host
+from ..formats.host import IPV4_BYTES, IPV6_BYTES, Host
 from ..formats.message import encode_record
 from ..message import Message, MessageBatch, PutMessageStatus, is_storable_topic
 from ..queues.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
 
+_NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
+"""Raised for a message that no record can hold: a half surrogate, or a number that does not fit its field, as well.
+
+The encoders find both when they encode. A check of each field before would cost every put.
+"""
 _QUEUE_ID_MAX = 0x7FFFFFFF
+_HOST_FLAGS = {
+    (IPV4_BYTES, IPV4_BYTES): 0,
+    (IPV6_BYTES, IPV4_BYTES): record_format.BORN_HOST_V6,
+    (IPV4_BYTES, IPV6_BYTES): record_format.STORE_HOST_V6,
+    (IPV6_BYTES, IPV6_BYTES): record_format.HOST_V6_MASK,
+}
 _AT_FRONT = (0,)
 _UNCOUNTED = (record_format.TRANSACTION_PREPARED, record_format.TRANSACTION_ROLLBACK)
 
@@ -51,18 +63,18 @@ class PutEncoder:
 
     def encode(self, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
         """Turn what a producer handed in into records, or say why no record can hold it."""
-        if isinstance(message, MessageBatch):
-            return self._encode_batch(message)
-        if DELAY_MARK in message.properties:
-            return self._encode_delayed(message)
-        return self._encode_single(message)
+        try:
+            if isinstance(message, MessageBatch):
+                return self._encode_batch(message)
+            if DELAY_MARK in message.properties:
+                return self._encode_delayed(message)
+            return self._encode_single(message)
+        except _NO_RECORD:
+            return PutMessageStatus.MESSAGE_ILLEGAL
 
     def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
         """Encode what waits in a delayed message's place, if the message itself can be stored when it is due."""
-        try:
-            redirected = redirection(message, self._delay_levels)
-        except InvalidMessageError:
-            return PutMessageStatus.MESSAGE_ILLEGAL
+        redirected = redirection(message, self._delay_levels)
         if redirected is None:
             return self._encode_single(message)
         due = self._encode_single(redirected.due)
@@ -77,12 +89,9 @@ class PutEncoder:
         sys_flag = _host_flags(message)
         if self._multi_dispatch and LIGHT_MARK in properties:
             return self._encode_light(message, sys_flag, without_offsets(properties))
-        try:
-            buffer = None if self._core is None else self._encode_plain(self._core, message, sys_flag, properties)
-            if buffer is None:
-                buffer = _encode_one(message, sys_flag, message.flag, message.body, properties)
-        except InvalidMessageError:
-            return PutMessageStatus.MESSAGE_ILLEGAL
+        buffer = None if self._core is None else self._encode_plain(self._core, message, sys_flag, properties)
+        if buffer is None:
+            buffer = _encode_one(message, sys_flag, message.flag, message.body, properties)
         return self._checked(message, buffer, _AT_FRONT, sys_flag)
 
     def _encode_plain(self, core: Core, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
@@ -104,16 +113,13 @@ class PutEncoder:
     def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
         """Encode a message that may name light queues, as long as its record can become."""
         encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
-        try:
-            place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
-            light = light_put(*place, properties, encode, lmq=lmq)
-            if light is not None:
-                properties = light.widest_properties()
-            if len(properties) > record_format.MAX_PROPERTIES_BYTES:
-                return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
-            encoded = self._checked(message, encode(properties), _AT_FRONT, sys_flag)
-        except InvalidMessageError:
-            return PutMessageStatus.MESSAGE_ILLEGAL
+        place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
+        light = light_put(*place, properties, encode, lmq=lmq)
+        if light is not None:
+            properties = light.widest_properties()
+        if len(properties) > record_format.MAX_PROPERTIES_BYTES:
+            return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+        encoded = self._checked(message, encode(properties), _AT_FRONT, sys_flag)
         if isinstance(encoded, EncodedPut):
             encoded.light = light
         return encoded
@@ -127,25 +133,22 @@ class PutEncoder:
         if len(batch.units) > self._config.max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
         is_light = self._multi_dispatch and LIGHT_MARK in shared + batch.units
-        try:
-            topic = _storable_topic(head)
-            encoded = None
-            if self._core is not None and not is_light:
-                encoded = self._encode_plain_batch(self._core, batch, topic, shared, sys_flag)
-            buffer, starts = encoded or encode_batch_records(
-                batch.units,
-                topic=topic,
-                shared_properties=shared,
-                queue_id=head.queue_id,
-                sys_flag=sys_flag,
-                born_timestamp_ms=head.born_timestamp_ms,
-                born_host=head.born_host,
-                store_host=head.store_host,
-                reconsume_times=head.reconsume_times,
-                clean=without_offsets if is_light else None,
-            )
-        except (CorruptFileError, InvalidMessageError):
-            return PutMessageStatus.MESSAGE_ILLEGAL
+        topic = _storable_topic(head)
+        encoded = None
+        if self._core is not None and not is_light:
+            encoded = self._encode_plain_batch(self._core, batch, topic, shared, sys_flag)
+        buffer, starts = encoded or encode_batch_records(
+            batch.units,
+            topic=topic,
+            shared_properties=shared,
+            queue_id=head.queue_id,
+            sys_flag=sys_flag,
+            born_timestamp_ms=head.born_timestamp_ms,
+            born_host=head.born_host,
+            store_host=head.store_host,
+            reconsume_times=head.reconsume_times,
+            clean=without_offsets if is_light else None,
+        )
         if not starts:
             return PutMessageStatus.MESSAGE_ILLEGAL
         return self._checked(head, buffer, starts, sys_flag)
@@ -185,12 +188,11 @@ class PutEncoder:
 
 def _host_flags(message: Message) -> int:
     """Return sysFlag with the address bits that the hosts ask for, whatever the client claimed."""
-    flags = message.sys_flag & ~record_format.HOST_V6_MASK
-    if len(message.born_host.address) == IPV6_BYTES:
-        flags |= record_format.BORN_HOST_V6
-    if len(message.store_host.address) == IPV6_BYTES:
-        flags |= record_format.STORE_HOST_V6
-    return flags
+    sizes = len(message.born_host.address), len(message.store_host.address)
+    flags = _HOST_FLAGS.get(sizes)
+    if flags is None:
+        raise InvalidMessageError(f"hosts: expected {IPV4_BYTES} or {IPV6_BYTES} bytes each, found {sizes}")
+    return message.sys_flag & ~record_format.HOST_V6_MASK | flags
 
 
 def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:

@@ -9,6 +9,8 @@ the step it stands for. Without a write buffer readable and wrote are one.
 from ..world import MappedFile, Tasks
 
 PAGE_BYTES = 4096
+_BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
+"""Offsets are signed and have 64 bits, and a segment is shorter than 2^31 bytes."""
 
 
 def segment_name(base_offset: int) -> str:
@@ -17,8 +19,8 @@ def segment_name(base_offset: int) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a file can be a segment, by its name."""
-    return len(name) == 20 and name.isascii() and name.isdecimal()
+    """Return whether a file can be a segment, by its name: each of its offsets fits a record's field."""
+    return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
 class Segment:

@@ -59,6 +59,7 @@ class Puller:
             next_segment = (offset // per_segment + 1) * per_segment
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
+        max_messages = max(max_messages, 0)  # the core in C takes no number of more bits
         log = self._commit_log.queue
         has_failed = log.sync_error is not None
         # Asked after the entries were read: what they point at is below it, however far the log has grown since.

@@ -20,6 +20,7 @@ from ..formats.index import (
     SLOT_BYTES,
     entries_at,
     index_file_bytes,
+    index_names_in_order,
     parse_index_file_name,
     slots_of,
 )
@@ -59,7 +60,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
     status = files.status(directory)
     if status is None or not status.is_directory:
         return
-    for name in files.list_directory(directory):
+    for name in index_names_in_order(files.list_directory(directory)):
         found = files.status(f"{directory}/{name}")
         if parse_index_file_name(name) is None or found is None or found.is_directory:
             continue

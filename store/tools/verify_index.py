@@ -25,6 +25,7 @@ from ..formats.index import (
     entries_at,
     header_defects,
     index_file_bytes,
+    index_names_in_order,
     parse_index_file_name,
 )
 from ..index.index_file import defects
@@ -186,7 +187,8 @@ class _Index:
 
     def examined(self, spread: PartSpread) -> IndexFacts:
         """Return what all of them say, each examined where it is spread to."""
-        sizes = {name: self._size_of(name) for name in self._files.list_directory(self._directory)}
+        names = index_names_in_order(self._files.list_directory(self._directory))
+        sizes = {name: self._size_of(name) for name in names}
         file_bytes = index_file_bytes(self._slots, self._entries_max)
         whole = [name for name, size_bytes in sizes.items() if size_bytes == file_bytes]
         examination = _Examination(Findings(self._findings.root, unclean_exit=False), self._slots, self._entries_max)

@@ -256,7 +256,7 @@ _EVERYBODY_PAUSED = Ranges(
     topics=(1,),
     queues_per_topic=(1,),
     disk=("nothing-lost",),
-    endings=("stop",),
+    endings=("crash at rest",),
     lives=(2,),
 )
 
@@ -465,4 +465,21 @@ DELAYED_SKIPS_LIGHT_QUEUES = Mutant(
     (Patch(LightQueueDispatcher, "dispatch", _dispatch_light_once),),
     ("CQ-COMPLETE", "SCAN", "VIS", "READ"),
     Ranges(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,)),
+)
+
+
+# check-progress-lost-in-a-stop: in its last step the check keeps only progress that happens to be durable. A clean stop
+# makes the rest durable later, when the offsets of the check are persisted already.
+def _finish_without_flush(self: TransactionalMessageCheckService) -> None:
+    done = self._unpublished
+    bit(done is not None and self._store.log.flushed_where.get() < done.log_offset)
+    self._publish()
+
+
+CHECK_PROGRESS_LOST_IN_A_STOP = Mutant(
+    "check-progress-lost-in-a-stop",
+    "after a clean stop the check begins before its last pass, and asks twice about each transaction in it",
+    (Patch(TransactionalMessageCheckService, "finish", _finish_without_flush),),
+    ("TX",),
+    Ranges(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3)),
 )

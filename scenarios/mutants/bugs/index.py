@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 from ....store.errors import CorruptFileError
 from ....store.formats import index_key
+from ....store.formats.index import parse_index_file_name
 from ....store.formats.index_key import key_hash, keys_of
 from ....store.index import index_recovery
 from ....store.index.index_file import IndexFile
 from ....store.index.index_recovery import IndexRecovery, Place
-from ....store.index.index_service import IndexService
+from ....store.index.index_service import IndexFiles, IndexService
 from ....store.log.recovery import Recovery
+from ....store.log.segment_queue import name_of
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.queues.queue_replay import EarlierEntriesMissing
 from ...claims.ranges import Ranges
@@ -186,4 +188,33 @@ LOOK_UP_ENDS_A_FILE_EARLY = Mutant(
     (Patch(IndexService, "query_offset", _query_to_the_second),),
     ("IDX",),
     Ranges(index={"slots": (5,), "entries": (4, 9), "seekers": (1,)}, messages_each=(16,)),
+)
+
+
+# stray-name-ends-dispatch: the time in the name of a file that is no index file counts, too. After the last time that a
+# name of 17 digits can say no later one is left, and the attempt to make one ends dispatch.
+_YEAR_10000_MS = 253_402_300_800_000
+_original_load = IndexFiles.load
+_original_create = IndexFiles.create
+
+
+def _load_and_count_odd_names(self: IndexFiles) -> list[CorruptFileError]:
+    odd = _original_load(self)
+    times_ms = [parse_index_file_name(name_of(each.file)) or -1 for each in odd]
+    self._last_local_ms = max([self._last_local_ms, *times_ms])
+    return odd
+
+
+def _create_before_the_year_10000(self: IndexFiles) -> IndexFile:
+    if bit(self._last_local_ms + 1 >= _YEAR_10000_MS):
+        raise AssertionError(self._last_local_ms + 1)
+    return _original_create(self)
+
+
+STRAY_NAME_ENDS_DISPATCH = Mutant(
+    "stray-name-ends-dispatch",
+    "a stray file with the latest name that an index file can have ends dispatch when the index needs a new file",
+    (Patch(IndexFiles, "load", _load_and_count_odd_names), Patch(IndexFiles, "create", _create_before_the_year_10000)),
+    ("LIVE", "STATUS"),
+    Ranges(index={"slots": (5, 40)}, endings=("stop and strays",), lives=(2,)),
 )

@@ -1,16 +1,19 @@
 """Bugs of records: fields that are not what the producer gave."""
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+from ....store.delivery.redirect import DELAY_MARK
+from ....store.errors import CorruptFileError, InvalidMessageError
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from ....store.formats.host import Host
 from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES
 from ....store.log import put_encoder
 from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_one
-from ....store.message import Message, PutMessageStatus
+from ....store.message import Message, MessageBatch, PutMessageStatus
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -42,7 +45,7 @@ def _bug_of_one_record(id_: str, summary: str, change: Callable[[Message], Messa
         bit(changed != (head, flag))
         return _encode_one(changed[0], sys_flag, changed[1], body, properties)
 
-    return Mutant(id_, summary, (Patch(put_encoder, "_encode_one", encode),), ("DUR", "PREFIX"))
+    return Mutant(id_, summary, (Patch(put_encoder, "_encode_one", encode),), ("DUR", "PREFIX", "STATUS"))
 
 
 def _with_hosts_swapped(head: Message) -> Message:
@@ -116,6 +119,31 @@ LONGEST_TOPIC_REFUSED = Mutant(
     (Patch(put_encoder, "_topic_bytes", _bytes_of_shorter_topic),),
     ("STATUS",),
     Ranges(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)}),
+)
+
+
+# number-that-does-not-fit-raises: a number that has no room in its field of the record ends the put with an exception
+# of the encoder, which no caller of a put expects.
+def _encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
+    try:
+        if isinstance(message, MessageBatch):
+            return self._encode_batch(message)
+        if DELAY_MARK in message.properties:
+            return self._encode_delayed(message)
+        return self._encode_single(message)
+    except (CorruptFileError, InvalidMessageError):
+        return PutMessageStatus.MESSAGE_ILLEGAL
+    except struct.error:
+        bit()
+        raise
+
+
+NUMBER_THAT_DOES_NOT_FIT_RAISES = Mutant(
+    "number-that-does-not-fit-raises",
+    "a put of a message with a number that does not fit its field raises, where it has to refuse the message",
+    (Patch(PutEncoder, "encode", _encode_or_raise),),
+    ("LIVE",),
+    Ranges(messages={"illegal_chance": (0.1,)}),
 )
 
 

@@ -113,6 +113,7 @@ def check_question(
     began_ms: int = 0,
     late_ms_max: int | None = None,
     may_be_early: bool = False,
+    asks_once: bool = True,
 ) -> Iterator[Violation]:
     """Yield what is wrong with a question; record: the half message as it was put back for it.
 
@@ -120,6 +121,7 @@ def check_question(
     began_ms: when this life began to ask, by the log's time. late_ms_max: how long after it is due the first question
     may come; None: no matter. A later one may have to wait for half messages in front of it that are too young.
     may_be_early: whether the clock was set back so that it may have been due.
+    asks_once: whether no two questions have the same number; False on a disk that may change that number.
     """
     tried("TX")
     at = record.physical_offset
@@ -137,8 +139,12 @@ def check_question(
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
     if transaction.behaviour.immunity_s:  # it was put back meanwhile, behind others that may be too young
         late_ms -= TRANSACTIONS.transaction_timeout_ms
-    is_first = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES) == "1"
-    if is_first and late_ms_max is not None and late_ms > late_ms_max:
+    times = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES)
+    if asks_once and times in transaction.asked_times and not transaction.may_be_asked_again:
+        summary = f"{name} is asked about again, though a clean stop keeps the progress of the check"
+        yield _question(summary, at, _CHECK_TIMES, "another number", str(times))
+    transaction.asked_times |= {times} if times else set()
+    if times == "1" and late_ms_max is not None and late_ms > late_ms_max:
         yield _question(f"{name} is asked about late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms")
 
 

@@ -701,3 +701,32 @@ def test_the_service_asks_every_interval_and_stops_when_told(live: Live) -> None
         assert len(broker.asked) == 3
 
     live(body)
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_a_clean_stop_keeps_the_progress_of_the_last_pass(lab: Any, config: StoreConfig, pool: bool) -> None:
+    from .conftest import Broker
+
+    settings: dict[str, Any] = {"transient_store_pool_enable": pool, "transient_store_pool_size": 2}
+    patient = replace(config, flush_interval_commit_log_ms=60_000, **settings)
+
+    def first(world: Any) -> None:
+        broker = Broker(world, patient)
+        for name in ("one", "two"):
+            broker.prepare(name)
+        assert broker.check() == ["one", "two"]
+        broker.transactions.start()
+        broker.offsets.start()
+        broker.stop()
+
+    def second(world: Any) -> None:
+        broker = Broker(world, patient, transaction_check_max=2)
+        assert broker.check() == ["one", "two"], "each is asked about once in a pass"
+        assert [decode_properties(one.properties)["TRANSACTION_CHECK_TIMES"] for one in broker.asked] == ["2", "2"]
+        assert broker.check() == []
+        assert len(broker.records(GIVEN_UP_TOPIC)) == 2
+        broker.stop()
+
+    bench = lab()
+    bench.run(first)
+    lab(bench.switch_off()).run(second)

@@ -183,7 +183,6 @@ def test_a_power_cut_after_the_check_does_not_lose_what_it_put_back(lab: Make, l
         broker.store.flush_queues.hurry()
         broker.store.flush.shutdown()  # what is put back now is in the page cache only
         assert broker.check() == ["one"]
-        broker.transactions.checker.finish()
         broker.offsets.persist()
 
     live(first, bench)

@@ -16,6 +16,7 @@ from tornlog.store.formats.index import (
     entries_at,
     index_file_bytes,
     index_file_name,
+    index_names_in_order,
     parse_index_file_name,
     time_diff_s,
 )
@@ -61,7 +62,10 @@ def test_a_time_is_whole_seconds_behind_the_first_and_never_before_it(
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@given(st.integers(0, LOCAL_MS_MAX))
+YEAR_10000_MS = 253_402_300_800_000
+
+
+@given(st.integers(0, YEAR_10000_MS - 1))
 def test_a_name_is_the_time_and_tells_it(local_ms: int) -> None:
     moment = EPOCH + timedelta(milliseconds=local_ms)
     name = index_file_name(local_ms)
@@ -69,9 +73,27 @@ def test_a_name_is_the_time_and_tells_it(local_ms: int) -> None:
     assert parse_index_file_name(name) == local_ms
 
 
+@given(st.integers(YEAR_10000_MS, LOCAL_MS_MAX))
+def test_a_name_after_the_year_9999_tells_its_time(local_ms: int) -> None:
+    assert len(index_file_name(local_ms)) == 18
+    assert parse_index_file_name(index_file_name(local_ms)) == local_ms
+
+
+@pytest.mark.parametrize(
+    ("local_ms", "name"),
+    [(YEAR_10000_MS, "100000101000000000"), (LOCAL_MS_MAX, "999991231235959999"), (LOCAL_MS_MAX + 1, None)],
+)
+def test_years_have_five_digits_from_10000_on(local_ms: int, name: str | None) -> None:
+    if name is None:
+        with pytest.raises(AssertionError):
+            index_file_name(local_ms)
+    else:
+        assert index_file_name(local_ms) == name
+
+
 @given(st.lists(st.integers(0, LOCAL_MS_MAX), min_size=2))
-def test_names_sort_as_times_do(times: list[int]) -> None:
-    assert sorted(map(index_file_name, times)) == [index_file_name(time) for time in sorted(times)]
+def test_names_are_put_in_the_order_of_their_times(times: list[int]) -> None:
+    assert index_names_in_order(map(index_file_name, times)) == [index_file_name(time) for time in sorted(times)]
 
 
 @pytest.mark.parametrize(

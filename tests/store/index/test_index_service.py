@@ -1,10 +1,12 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
-from tornlog.store.formats.index import index_file_name
+from tornlog.store.formats.index import index_file_bytes, index_file_name
 from tornlog.store.index.index_service import IndexFiles
 from tornlog.store.log.checkpoint import read_checkpoint
 from tornlog.store.message import Message, PutMessageStatus
@@ -455,3 +457,55 @@ def test_a_file_behind_one_that_only_the_first_record_of_the_log_fills_begins_wi
         return first.end_physical_offset, second.entry(1).time_diff_s
 
     assert lab().run(body) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_whole"),
+    [("99991231235959999", False), ("99991231235959999", True), ("999991231235959999", False)],
+)
+def test_a_stray_file_with_the_latest_name_does_not_end_dispatch(
+    lab: Make, small: Make, exact: Make, name: str, is_whole: bool
+) -> None:
+    config = small()
+    content = bytes(index_file_bytes(config.max_hash_slot_num, config.max_index_num) if is_whole else 0)
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        for number in range(3 * config.max_index_num):
+            put(store, f"k{number}")
+        world.tasks.sleep(1_000)
+        assert store.dispatch_behind_bytes == 0
+        assert store.flags.is_writeable
+        assert len(exact(store)) == 3 * config.max_index_num
+        assert store.shutdown()
+
+    lab(Image({f"/store/index/{name}": FileImage(content, 0)}, ("/store", "/store/index"))).run(body)
+
+
+def test_a_clock_after_the_year_9999_names_index_files_in_order(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        late = replace(world, clock=LateClock(world.clock))
+        store = started(late, small())
+        for number in range(30):
+            put(store, f"k{number}")
+        world.tasks.sleep(1_000)
+        assert [len(name) for name in names(store)] == [18, 18, 18]
+        assert store.shutdown()
+        again = MessageStore(late, small())
+        again.load()
+        assert names(again) == names(store)
+        again.close()
+
+    lab().run(body)
+
+
+class LateClock:
+    """A clock that is 8,000 years ahead."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+        self.monotonic_ns = clock.monotonic_ns
+        self.utc_offset_ms = clock.utc_offset_ms
+
+    def now_ms(self) -> int:
+        return int(self._clock.now_ms()) + 8_000 * 366 * 86_400_000

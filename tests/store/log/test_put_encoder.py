@@ -1,7 +1,9 @@
 """What becomes of a message before it gets its place: the same with the core in C and without it."""
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,3 +47,32 @@ def parts(encoded: EncodedPut | PutMessageStatus) -> Any:
 @given(MESSAGES | BATCHES)
 def test_with_the_core_a_message_becomes_what_it_becomes_without(core: Core, message: Message | MessageBatch) -> None:
     assert parts(PutEncoder(CONFIG, core).encode(message)) == parts(PutEncoder(CONFIG, None).encode(message))
+
+
+BEYOND_INT, BEYOND_LONG = 1 << 31, 1 << 63
+HALF = "half \ud800"
+WITHOUT_RECORD: dict[str, dict[str, Any]] = {
+    "topic with half a surrogate pair": {"topic": HALF},
+    "properties with half a surrogate pair": {"properties": f"a\x01{HALF}"},
+    "delayed, with half a surrogate pair": {"properties": f"DELAY\x011\x02a\x01{HALF}"},
+    "light queue with half a surrogate pair": {"properties": f"INNER_MULTI_DISPATCH\x01{HALF}"},
+    "sysFlag": {"sys_flag": BEYOND_INT},
+    "bornTimestamp": {"born_timestamp_ms": BEYOND_LONG},
+    "reconsumeTimes": {"reconsume_times": -BEYOND_INT - 1},
+    "port": {"born_host": Host(bytes(4), BEYOND_INT)},
+    "address": {"store_host": Host(bytes(5), 1)},
+}
+OF_ONE_MESSAGE = {"flag": {"flag": BEYOND_INT}, "transaction offset": {"prepared_transaction_offset": BEYOND_LONG}}
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+@pytest.mark.parametrize("name", [*WITHOUT_RECORD, *OF_ONE_MESSAGE])
+def test_a_message_that_no_record_can_hold_is_refused_and_does_not_raise(core: Core, name: str, is_batch: bool) -> None:
+    message = replace(Message("T", b"body"), **(WITHOUT_RECORD | OF_ONE_MESSAGE)[name])
+    given: Message | MessageBatch = MessageBatch(message, encode_batch([BatchUnit(0, b"body", b"")]))
+    if not is_batch:
+        given = message
+    elif name in OF_ONE_MESSAGE:
+        pytest.skip("each message of a batch has its own")
+    for each in (core, None):
+        assert PutEncoder(CONFIG, each).encode(given) is PutMessageStatus.MESSAGE_ILLEGAL

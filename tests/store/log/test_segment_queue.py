@@ -213,7 +213,7 @@ def test_a_file_that_a_crash_left_half_made_goes_and_damage_with_data_behind_it_
     lab().run(body)
 
 
-@pytest.mark.parametrize("name", ["x", "0", segment_name(50), "0000000000000000010x", "\u0660" * 20])
+@pytest.mark.parametrize("name", ["x", "0", segment_name(50), "9" * 18 + "00", "0000000000000000010x", "\u0660" * 20])
 def test_a_foreign_name_is_damage(name: str, lab: Make) -> None:
     def body(world: World) -> None:
         filled(world, 1)

@@ -189,6 +189,7 @@ def test_a_first_question_that_comes_late_is_not(history: History, immunity_s: i
         record = question(age_ms=age_ms)
         record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{times}")
         now_ms = record.store_timestamp_ms - ahead_ms
+        transaction.asked_times.clear()
         found = tx.check_question(transaction, record, now_ms=now_ms, began_ms=began_ms, late_ms_max=200)
         return [violation.summary for violation in found]
 
@@ -197,6 +198,15 @@ def test_a_first_question_that_comes_late_is_not(history: History, immunity_s: i
     assert late(limit_ms + 1, times="2") == []
     assert late(limit_ms + 1, began_ms=9_900) == []
     assert late(limit_ms + 1, ahead_ms=1) == [], "the log's time is ahead of the clock that says what is due"
+
+
+def test_a_question_with_the_number_of_an_earlier_one_is_not(history: History) -> None:
+    transaction, record = history.prepare("m"), question(age_ms=900)
+    record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{1}")
+    assert asked(transaction, record) == []
+    assert asked(transaction, record) == ["m is asked about again, though a clean stop keeps the progress of the check"]
+    history.evidence.ledger.transactions.progress_fell_back()
+    assert asked(transaction, record) == []
 
 
 def test_a_question_is_early_by_the_clock_not_by_the_log(history: History) -> None:
