@@ -1,7 +1,11 @@
 """Background service: one task that repeats a step until it is stopped.
 
 What a step may meet it deals with itself. Anything else that it raises ends the service, and never silently:
-`on_failure` is called before the task ends, and the task ends with what was raised.
+`on_failure` is called before the task ends, and the task ends with what was raised. Who makes a service decides what
+that means:
+
+    services of the store       puts are refused until a restart, reads go on: `RunningFlags.service_failed`
+    services of its server      no client can be served, so the process ends: `RemotingServer.fail`
 """
 
 from abc import ABC, abstractmethod
@@ -32,6 +36,8 @@ class Service(ABC):
         self._stopping = world.tasks.cell(f"{self.name} stopping")
         self.on_failure: Callable[[str, Exception], None] = do_nothing
         """Called with the service's name, and the unforeseen error that ends it. Whoever makes the service sets it."""
+        self.has_failed = False
+        """Whether an unforeseen error has ended it."""
         self._task: Task | None = None
 
     def start(self) -> None:
@@ -60,6 +66,7 @@ class Service(ABC):
                 self.step()
             self.finish()
         except Exception as error:
+            self.has_failed = True
             self.on_failure(self.name, error)
             raise
 

@@ -1,7 +1,8 @@
 """`tornlog serve`: a broker over a store directory, or a name server alone, for RocketMQ's clients.
 
 Exit codes: 0 stopped, and the directory is clean; 1 stopped, but the next start has to recover, or the directory is
-damaged; 2 usage, which includes an address or a directory that is in use.
+damaged, or a task has ended without which clients cannot be served; 2 usage, which includes an address or a directory
+that is in use.
 """
 
 import gc
@@ -152,6 +153,7 @@ def serve(
         _prefer_short_waits()
         processor = beside.enter_context(pinned()) if pin else None
         log.start()
+        served.server.on_failure = signals.stop
         with usage_errors():
             served.start(addresses, optional)
         facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(directory), "pid": os.getpid()}
@@ -168,11 +170,12 @@ def serve(
         clean = served.shutdown()
         counts = served.server.counts.fields()
         how = "clean" if clean else "the next start will recover"
-        line = f"stopped after {counts['requests']} requests: {how}"
+        failed = served.server.failure
+        line = f"stopped after {counts['requests']} requests: {how}" + (f": {failed}" if failed else "")
         log.emit(line)
         log.close()
         say(line, {"event": "stopped", "clean": clean, "counts": counts})
-    raise typer.Exit(0 if clean else 1)
+    raise typer.Exit(0 if clean and failed is None else 1)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class Connections(Service):
         """Take no more requests, from when this returns; go on sending answers."""
         self._listening.set(0)
         self._poller.wake()
-        if self._task is not None and not self._has_drained:
+        if self._task is not None and not self.has_failed and not self._has_drained:
             self._drained.wait(DRAINED_MS)
 
     def shutdown(self) -> None:

@@ -75,6 +75,8 @@ class LateAnswers(Service):
         """Wait until all are answered, until a moment at the most; return whether they are. No more are added."""
         if self._task is None or self._is_over:
             return True
+        if self.has_failed:
+            return False
         self._ending.set(1)
         self.wake()
         return self._ended.wait(ms_until(until_ns, self.world.clock))

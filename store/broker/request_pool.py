@@ -44,6 +44,8 @@ class PooledRequest:
 
 
 Handle = Callable[[PooledRequest], None]
+Fail = Callable[[str, Exception], None]
+"""Called with the name of a task, and the unforeseen error that ends it."""
 Refuse = Callable[[PooledRequest, RequestRefusal, str], None]
 """Answers a request SYSTEM_BUSY, in these words."""
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
@@ -56,13 +58,16 @@ class RequestPool:
     Invariant: as many requests wait as the queue may hold or fewer, and 0 <= pipelined tasks <= their limit.
     """
 
-    def __init__(self, world: World, pool: Pool, limits: PoolLimits, handle: Handle, refuse: Refuse) -> None:
+    def __init__(
+        self, world: World, pool: Pool, limits: PoolLimits, handle: Handle, refuse: Refuse, fail: Fail
+    ) -> None:
         self.limits = limits
         self._pool = pool
         self._name = pool.value
         self._world = world
         self._handle = handle
         self._refuse = refuse
+        self._fail = fail
         self._lock = world.tasks.lock(f"{self._name} queue")
         self._awaited: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined: HostFairQueue[Session, PooledRequest] = HostFairQueue()
@@ -78,7 +83,7 @@ class RequestPool:
     def start(self) -> None:
         """Begin to work."""
         for number in range(self.limits.tasks):
-            self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._work))
+            self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run))
 
     def end(self) -> None:
         """Have what waits worked off, and then the tasks end."""
@@ -173,6 +178,13 @@ class RequestPool:
 
     def _queue_of(self, request: PooledRequest) -> HostFairQueue[Session, PooledRequest]:
         return self._pipelined if request.is_pipelined else self._awaited
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self._fail(self._name, error)
+            raise
 
     def _work(self) -> None:
         request: PooledRequest | None = None

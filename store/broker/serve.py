@@ -91,17 +91,12 @@ class ServedBroker:
             broker.watch.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit
+            self._note_failures(broker)
             broker.start()
         except BaseException:
             self.server.shutdown()
             raise
         self._broker = broker
-        flags = broker.own_store.flags
-        over = "no more is put until a restart"
-        flags.on_service_failed = lambda name: self._emit(failure(f"{name} has ended: {flags.failures[name]}; {over}"))
-        for service in (self._access, *self.server.services):
-            if service is not None:
-                service.on_failure = flags.service_failed
         broker.server_info = self._info
         self._complete(broker.settings)
         check = None
@@ -110,6 +105,19 @@ class ServedBroker:
             check = self._access.check
         closed, answered = broker.channel_closed, broker.calls.answered
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
+
+    def _note_failures(self, broker: Broker) -> None:
+        """Have the log name each service that ends of an error, and the process end without what clients need.
+
+        Access control must follow its file, or a revoked account keeps its rights. Held pulls need their service to be
+        answered, and clients find the broker by its registrations.
+        """
+        flags = broker.own_store.flags
+        over = "no more is put until a restart"
+        flags.on_service_failed = lambda name: self._emit(failure(f"{name} has ended: {flags.failures[name]}; {over}"))
+        for service in (self._access, broker.held_pulls, *broker.registrations):
+            if service is not None:
+                service.on_failure = self.server.fail
 
     def _complete(self, settings: LiveSettings) -> None:
         """Tell a broker's settings what only its server knows."""

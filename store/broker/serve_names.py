@@ -13,7 +13,7 @@ from ..world import FileLock, World
 from .acl.plain_acl import AccessControl
 from .limits import ServerLimits
 from .name_server import NameServer
-from .operator_log import Emit, failure
+from .operator_log import Emit
 from .processors.names import name_server_processors
 from .requests import RequestCode
 from .router import Pool, Route, answering
@@ -37,7 +37,6 @@ class ServedNameServer:
         self.names = NameServer(world, kv_path=f"{directory}/{_KV_FILE}")
         self._world = world
         self._directory = directory
-        self._emit = emit
         self._lock: FileLock | None = None
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -56,11 +55,9 @@ class ServedNameServer:
             self._unlock()
             raise
         self.names.settings.know(listenPort=self.addresses[0].rpartition(":")[2])
-        for service in (self._access, *self.server.services):
-            if service is not None:
-                service.on_failure = lambda name, error: self._emit(failure(f"{name} has ended: {error}"))
         check = None
         if self._access is not None:
+            self._access.on_failure = self.server.fail
             self._access.start()
             check = self._access.check
         routes = {

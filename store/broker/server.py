@@ -1,7 +1,8 @@
 """Remoting server: requests come in frames, go to the pool of their kind, and are answered where they came from.
 
 A request is checked against the access rules, processed, and answered in the task that has taken it; what waits for a
-sync or a slave is answered in a task of its own, when that is known.
+sync or a slave is answered in a task of its own, when that is known. A server that loses one of its tasks cannot answer
+all clients any more. It fails, and its process ends, so that a supervisor starts it again.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..errors import AccessDeniedError
 from ..formats.remoting.command import RemotingCommand
 from ..message import PutMessageResult
-from ..service import Service
+from ..service import Service, do_nothing
 from ..world import World
 from .connections import Connections
 from .late_answers import LateAnswers
@@ -42,6 +43,10 @@ class RemotingServer:
 
     def __init__(self, world: World, limits: ServerLimits | None = None, emit: Emit = lambda line: None) -> None:
         """emit: what an operator should know of, a line at a time, from any task."""
+        self.failure: str | None = None
+        """Why the process has to end, None as long as it has not to."""
+        self.on_failure: Callable[[], None] = do_nothing
+        """Called in the task that fails, once there is such a reason."""
         self.limits = limits or ServerLimits()
         self.counts = ServerCounts(world.tasks)
         self._world = world
@@ -50,7 +55,9 @@ class RemotingServer:
         self._check: AccessCheck | None = None
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         pools = self.limits.pools.items()
-        self._pools = {pool: RequestPool(world, pool, one, self._handle, self._refuse) for pool, one in pools}
+        self._pools = {
+            pool: RequestPool(world, pool, one, self._handle, self._refuse, self.fail) for pool, one in pools
+        }
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
         """Those that were offered requests since they were last woken."""
@@ -60,10 +67,15 @@ class RemotingServer:
             world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, emit
         )
 
-    @property
-    def services(self) -> tuple[Service, ...]:
-        """Return the services that it runs beside those who answer."""
-        return self._closed, self._late, self.connections
+        for service in (self._closed, self._late, self.connections):
+            service.on_failure = self.fail
+
+    def fail(self, name: str, error: Exception) -> None:
+        """Have the process end: a task has ended without which clients cannot be served. Any task may call."""
+        reason = f"{name} has ended: {type(error).__name__}: {error}"
+        self.failure = self.failure or reason
+        self._emit(failure(f"{reason}; clients cannot be served without it, so the process ends"))
+        self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
         """Listen at `host:port`s; return them with the ports they got. Whoever connects waits for the start.

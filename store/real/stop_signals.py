@@ -7,12 +7,15 @@ another thread. Nor would blocking them do: threads that libraries have started 
 import os
 import signal
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PIPE_BYTES = 1 << 16
 _SIGNALLED = 128
 """Above the number of the signal that ended a process, as shells say it."""
+_STOP = 0
+"""A byte that no signal has: the process itself wants to end."""
 
 
 class StopSignals:
@@ -38,15 +41,19 @@ class StopSignals:
 
     def wait(self) -> None:
         """Wait for the first; all that have come until it returns count as one. The next ends the process at once."""
-        self._next()
+        self._next((*_SIGNALS, _STOP))
         self._forget_the_others()
         threading.Thread(target=self._end_at_the_next, daemon=True).start()
         self._is_watched = True
 
-    def _next(self) -> int:
+    def stop(self) -> None:
+        """Have `wait` return as a signal does. It changes nothing if that has returned before. Any task may call."""
+        os.write(self._writer, bytes([_STOP]))
+
+    def _next(self, wanted: Collection[int] = _SIGNALS) -> int:
         """Return the next signal, waiting for it; 0 if there will be none."""
         while data := os.read(self._reader, 1):
-            if data[0] in _SIGNALS:  # and not another that has a handler
+            if data[0] in wanted:  # and not another that has a handler
                 return data[0]
         return 0
 

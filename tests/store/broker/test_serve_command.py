@@ -1,5 +1,6 @@
 """`tornlog serve` as a process."""
 
+import contextlib
 import json
 import os
 import signal
@@ -340,3 +341,61 @@ def test_a_directory_that_is_no_store_is_damage(tmp_path: Path) -> None:
     result = CliRunner().invoke(application(), ["serve", str(tmp_path / "store"), "--port", "0"])
 
     assert result.exit_code in (1, 2), result.output
+
+
+FAILING = """
+import sys
+from tornlog.__main__ import main
+from tornlog.store.broker.{module} import {owner}
+
+original = {owner}.{method}
+
+def failing(self, *given, **named):
+    if {condition}:
+        raise RuntimeError("planted")
+    return original(self, *given, **named)
+
+{owner}.{method} = failing
+main()
+"""
+ENDS = {
+    "connections": ("connections", "Connections", "_attend", "True"),
+    "late answers": ("late_answers", "LateAnswers", "step", "True"),
+    "closed channels": ("server", "ClosedChannels", "finish", "True"),
+    "send message": ("request_pool", "RequestPool", "_take", "self._pool.name == 'SEND_MESSAGE'"),
+    "pull request hold": ("long_polling", "PullRequestHoldService", "step", "True"),
+    "access control": ("acl.plain_acl", "AccessControl", "step", "True"),
+}
+OF_BROKERS = ("send message", "pull request hold")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_name_server"),
+    [*((name, False) for name in ENDS), *((name, True) for name in ENDS if name not in OF_BROKERS)],
+)
+def test_a_process_that_loses_a_task_without_which_it_serves_nobody_ends_and_says_why(
+    tmp_path: Path, name: str, is_name_server: bool
+) -> None:
+    module, owner, method, condition = ENDS[name]
+    script = FAILING.format(module=module, owner=owner, method=method, condition=condition)
+    (tmp_path / "acl.yml").write_text(ACL)
+    (tmp_path / "broker.conf").write_text(SMALL)
+    options = ["--name-server"] if is_name_server else ["--config", str(tmp_path / "broker.conf")]
+    command = ["serve", str(tmp_path / "store"), "--port", "0", "--acl", str(tmp_path / "acl.yml"), "--json", *options]
+    complaints = tmp_path / "stderr"
+    with (
+        complaints.open("w") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-c", script, *command], stdout=subprocess.PIPE, stderr=stderr, text=True
+        ) as process,
+    ):
+        assert process.stdout is not None
+        host, port = json.loads(process.stdout.readline())["addresses"][0].split(":")
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, int(port)), timeout=5).close()
+        process.wait(60)
+        stopped = json.loads(process.stdout.readline())
+    assert process.returncode == 1
+    assert stopped["event"] == "stopped"
+    reason = f"{name} has ended: RuntimeError: planted; clients cannot be served without it, so the process ends"
+    assert f"ERROR {reason}" in complaints.read_text()
