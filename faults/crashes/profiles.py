@@ -156,10 +156,11 @@ class CrashProfile:
         return [growth for growth in growths if growth.in_steps and growth.grown_bytes > 1]
 
 
+NOTHING_LOST = "nothing-lost"
 PROFILES: dict[str, CrashProfile] = {
     profile.name: profile
     for profile in (
-        CrashProfile("nothing-lost", Metadata.KEPT, page_cache_survives=True),
+        CrashProfile(NOTHING_LOST, Metadata.KEPT, page_cache_survives=True),
         CrashProfile("process-kill", Metadata.KEPT, page_cache_survives=True),
         CrashProfile("os-crash", Metadata.ANY, whole_pages=True, drive_cache_survives=True, grows_in_steps=True),
         CrashProfile("ext4", Metadata.PREFIX_BUT_DELAYED, data_before_size=True, grows_in_steps=True),

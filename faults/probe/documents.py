@@ -40,6 +40,7 @@ def probed_json(
         "check": check.name,
         "disks": [{"disk": disk, **asdict(count)} for disk, count in found.counts.items()],
         "limit": limit,
+        "finished": found.is_finished,
         "steps": len(record.steps),
         "operations": found.operations,
         "points": found.points,
@@ -97,6 +98,7 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
         "states": reruns.states,
         "judged": reruns.judged,
         "refused": reruns.refused,
+        "untried": reruns.untried,
         "discarded": [str(control) for controls in reruns.discarded.values() for control in controls],
         "breaches": [
             {

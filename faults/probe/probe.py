@@ -11,23 +11,26 @@ go to the disk in any order. A kill comes between any two of them.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision
 from ..crashes.enumeration import CrashState, CrashStates
-from ..crashes.profiles import PROFILES, Metadata, crash_kinds
+from ..crashes.profiles import NOTHING_LOST, PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
 from . import record as steps
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
 from .defaults import DISKS, LIMIT
+from .early_end import EARLY_END, EndedEarlyError
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 
-_BATCH = 64
-"""So many points, or states, are put before the checks together, that all of those have something to do."""
+_BATCH_PER_JOB = 4
+"""States, or points, that are checked together for each process that checks. That keeps all processes busy. They are
+few because a probe that ends early loses the batch that waits."""
 
 _QUOTED_MAX = 60
 """So much of a line is quoted."""
@@ -98,6 +101,11 @@ class ProbeReport:
     breaches: dict[str, ViolationGroup] = field(default_factory=dict)
     points: int = 0
     operations: int = 0
+    steps: int = 0
+    """The number of steps at which all crashes were tried."""
+    is_finished: bool = False
+    is_of_end: bool = False
+    """Whether it is of no crash, but of the state at the end of the run alone."""
     images: set[str] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
@@ -108,8 +116,8 @@ class ProbeReport:
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the faults that could have made a state and made none."""
-        return [name for name in self.enabled if name not in self.injected]
+        """Return the faults that could have made a state and made none; of a probe that has ended early, no fault."""
+        return [name for name in self.enabled if name not in self.injected] if self.is_finished else []
 
     @property
     def states(self) -> int:
@@ -119,7 +127,12 @@ class ProbeReport:
     def notes(self, record: ProgramRecord) -> list[str]:
         """Return why it says little that nothing is broken, if there is a reason."""
         found = []
-        if not self.operations:
+        if self.is_of_end and self.breaches:
+            found.append(
+                "the check does not accept the state at the end of the run, without any crash, so no crash was tried. "
+                "Either the program has this bug without a crash, or the check is wrong. Mend one of them to go on"
+            )
+        if not self.operations and self.is_finished:
             found.append("no operation was recorded: nothing in the program's directory was changed")
         if not record.acknowledged:
             found.append("nothing was promised: the program has ended no line of output")
@@ -162,17 +175,27 @@ def probe(
 ) -> ProbeReport:
     """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many).
 
-    on_held is called with each state that holds. verdicts: takes what was found of each.
+    on_held is called with each state that holds. verdicts: takes what was found of each. If the probe ends early, the
+    report has what was found until then.
     """
     prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
     began = perf_counter()
-    for point in prober.replayer.points():
-        prober.explore(point)
-        on_progress(prober.found, point.step + 1, len(record.steps))
-    prober.judge()
+    with suppress(EndedEarlyError):
+        prober.run(on_point=lambda point: on_progress(prober.found, point.step + 1, len(record.steps)))
     kinds = crash_kinds(prober.replayer.kinds, [PROFILES[disk] for disk in disks])
     prober.found.enabled = tuple(dict.fromkeys(kinds))
     prober.found.seconds = perf_counter() - began
+    return prober.found
+
+
+def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
+    """Have the check look at the state at the end of a record, without any crash. An early end leaves no verdict."""
+    prober = Prober(record, start, checkers, (NOTHING_LOST,), 1, {})
+    prober.found.is_of_end = True
+    *_, last = prober.replayer.points()
+    with suppress(EndedEarlyError):
+        prober.explore(last)
+        prober.judge()
     return prober.found
 
 
@@ -208,6 +231,19 @@ class Prober:
         self._points: list[tuple[Point, dict[str, CrashStates]]] = []
         """Those whose states are not summed up yet."""
 
+    def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
+        """Explore all points from a step on. Raises EndedEarlyError, with the sums of all that was judged by then."""
+        try:
+            for point in self.replayer.points():
+                if point.step >= first_step:
+                    EARLY_END.check()
+                    self.explore(point)
+                    on_point(point)
+            self.judge()
+            self.found.steps, self.found.is_finished = len(self._record.steps), True
+        finally:
+            self._sum_up_all()
+
     def explore(self, point: Point) -> None:
         """Take what may be left at a point at which the record now is."""
         if point.operations != self._operations:
@@ -221,7 +257,7 @@ class Prober:
                 if key not in self._verdicts:
                     self._waiting.setdefault(key, _Waiting(point, disk, self._states[disk], state))
         self._points.append((point, {disk: self._states[disk] for disk in disks}))
-        if max(len(self._waiting), len(self._points)) >= _BATCH:
+        if max(len(self._waiting), len(self._points)) >= _BATCH_PER_JOB * self._checkers.jobs:
             self.judge()
 
     def _is_of_interest(self, disk: str, point: Point) -> bool:
@@ -238,33 +274,47 @@ class Prober:
         """Check what waits for it, and sum up."""
         waiting, self._waiting = self._waiting, {}
         promised = {key: self._acknowledged[: key[1]] for key in waiting}
-        verdicts = self._checkers.verdicts([(one.state.image, promised[key]) for key, one in waiting.items()])
-        self.found.judged += len(waiting)
-        self.found.images.update(digest for digest, _ in waiting)
-        self._verdicts.update(zip(waiting, verdicts, strict=True))
+        questions = [(one.state.image, promised[key]) for key, one in waiting.items()]
+        keys = list(waiting)
+        for number, verdict in self._checkers.answered(questions):
+            self._verdicts[keys[number]] = verdict
+            self.found.judged += 1
+            self.found.images.add(keys[number][0])
         if self._on_held is not None:
-            for (key, one), verdict in zip(waiting.items(), verdicts, strict=True):
-                if not verdict.is_broken:
-                    self._on_held(one.state.image, promised[key], _case(*one, verdict), self._verdicts)
+            for key, one in waiting.items():
+                if not self._verdicts[key].is_broken:
+                    self._on_held(one.state.image, promised[key], _case(*one, self._verdicts[key]), self._verdicts)
+        self._sum_up_all()
+
+    def _sum_up_all(self) -> None:
         for point, states_of in self._points:
             self._sum_up(point, states_of)
         self._points.clear()
 
     def _sum_up(self, point: Point, states_of: dict[str, CrashStates]) -> None:
-        self.found.points += 1
-        self.found.operations = point.operations
+        """Add up a point. After an early end, states without a verdict are left out, and so are their crashes."""
+        is_whole = True
         for disk, states in states_of.items():
             count = self.found.counts[disk]
-            count.crashes += 1
-            count.exhausted += states.is_exhaustive
-            count.cut += states.was_cut
+            is_judged = True
             for state in states:
+                verdict = self._verdicts.get((state.digest, point.acknowledged))
+                if verdict is None:
+                    is_judged = False
+                    continue
                 count.states += 1
                 self._note(states, state)
-                verdict = self._verdicts[state.digest, point.acknowledged]
                 if verdict.is_broken and (disk, verdict.signature) not in self._known:
                     count.broken += 1
                     self._keep(point, disk, states, state, verdict)
+            count.crashes += is_judged
+            count.exhausted += is_judged and states.is_exhaustive
+            count.cut += is_judged and states.was_cut
+            is_whole = is_whole and is_judged
+        if is_whole:
+            self.found.points += 1
+            self.found.operations = point.operations
+            self.found.steps = max(0, point.step)  # this one may have more points
 
     def _note(self, states: CrashStates, state: CrashState) -> None:
         injected = self.found.injected

@@ -89,15 +89,14 @@ class Recoveries:
         promises = tuple(Step(steps.ACKNOWLEDGE, promise, by=nobody) for promise in acknowledged)
         whole = replace(record, steps=promises + record.steps, tasks=(*record.tasks, NOBODY))
         prober = Prober(whole, image, self.checkers, self.disks, self.limit, verdicts)
-        for point in prober.replayer.points():
-            if point.step >= len(promises):
-                prober.explore(point)
-        prober.judge()
-        self.points += prober.found.points
-        self.states += prober.found.states
-        self.judged += prober.found.judged
-        for signature, group in prober.found.breaches.items():
-            self._keep(signature, group, RecordedRecovery(whole, image, first_crash))
+        try:
+            prober.run(len(promises))
+        finally:
+            self.points += prober.found.points
+            self.states += prober.found.states
+            self.judged += prober.found.judged
+            for signature, group in prober.found.breaches.items():
+                self._keep(signature, group, RecordedRecovery(whole, image, first_crash))
 
     def _keep(self, signature: str, group: ViolationGroup, recovery: RecordedRecovery) -> None:
         found = RecoveryBreach(recovery, group)

@@ -17,7 +17,7 @@ from msgspec import structs
 from ...sim.choices import Choices
 from ...sim.kernel import Kernel
 from ...sim.policies.replay import Replay
-from ..crashes.profiles import PROFILES
+from ..crashes.profiles import NOTHING_LOST, PROFILES
 from ..disk.content import PAGE_BYTES
 from ..disk.disk import Disk
 from ..disk.files import SimDescriptor
@@ -111,7 +111,7 @@ class Replayer:
 
     def intact(self) -> Image:
         """Return what there is now, as a program sees it. Nothing can follow."""
-        return self.crash("nothing-lost")
+        return self.crash(NOTHING_LOST)
 
     def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
         """Carry out a step; yield behind each operation whether there is more to come."""

@@ -7,12 +7,14 @@ has to be there. What the first run is broken by already, on the same kind of di
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 
 from ..disk.image import Image
 from ..kinds import FaultKind
 from .checks.checkers import Checkers
+from .early_end import EndedEarlyError
 from .probe import Prober, ProbeReport, Verdicts, ViolationGroup
 from .record import ProgramRecord
 from .recording.run import ProgramError
@@ -50,7 +52,11 @@ class Reruns:
     """How many there were that differed as they were to: faults for which there is no call make none."""
     failed: int = 0
     """How many of these have ended with an error of the program."""
-    enabled: list[FaultKind] = field(default_factory=list)
+    enabled: Sequence[FaultKind] = ()
+    """The faults that were asked for."""
+    tried: list[FaultKind] = field(default_factory=list)
+    """Those whose calls have all been struck, as far as the limit allows."""
+    seeds_asked: int = 0
     injected: Counter[str] = field(default_factory=Counter)
     """How often each kind of fault happened."""
     cut: list[FaultKind] = field(default_factory=list)
@@ -73,7 +79,14 @@ class Reruns:
     def never_injected(self) -> list[str]:
         """Return the faults that were asked for, and for which the program makes no call."""
         lost = {one.fault.kind for controls in self.discarded.values() for one in controls if one.fault is not None}
-        return [kind for kind in self.enabled if not self.injected[kind] and kind not in lost]
+        return [kind for kind in self.tried if not self.injected[kind] and kind not in lost]
+
+    @property
+    def untried(self) -> list[str]:
+        """Return the faults and seeds that were asked for and not tried to the end: the probe has ended early."""
+        seeds = self.seeds_asked - self.seeds - sum(one.seed is not None for one in chain(*self.discarded.values()))
+        faults = [str(kind) for kind in self.enabled if kind not in self.tried]
+        return [*faults, f"{seeds:,} of {self.seeds_asked:,} seeds"] if seeds else faults
 
     @property
     def refused(self) -> dict[str, int]:
@@ -85,10 +98,16 @@ class Reruns:
         """Return the breaches, the most severe first, then the smallest."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
 
-    def strike(self, kinds: Sequence[FaultKind], runs_max: int) -> None:
-        """Run again with each of these faults at one call after another, at runs_max of them at most."""
-        self.enabled = list(kinds)
-        for kind in kinds:
+    def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int) -> None:
+        """Run again with faults and in other orders. If the probe ends early, `untried` says what is left out."""
+        self.enabled, self.seeds_asked = kinds, seeds
+        with suppress(EndedEarlyError):
+            self._strike(runs_max)
+            self._reorder(seeds)
+
+    def _strike(self, runs_max: int) -> None:
+        """Run again with each of the faults at one call after another, at runs_max of them at most."""
+        for kind in self.enabled:
             for nth in count(1):
                 if nth > runs_max:
                     self.cut.append(kind)
@@ -101,8 +120,9 @@ class Reruns:
                     break  # there are no more calls that it can strike
                 self.injected[kind] += 1
                 self._explore(kind, control, run.record, run.record.injected[0] - 1)
+            self.tried.append(kind)
 
-    def reorder(self, seeds: int) -> None:
+    def _reorder(self, seeds: int) -> None:
         """Run again under so many seeds of the order of threads' steps."""
         known = {_changes(self.first)}
         for seed in range(seeds):
@@ -110,14 +130,14 @@ class Reruns:
             run = self._run(control)
             if run is None:
                 continue
-            self.seeds += 1
             self.choices += run.choices
             self.hurried += run.hurried
             changes = _changes(run.record)
             if changes not in known:
                 known.add(changes)
+                self.orders += 1
                 self._explore(ORDER, control, run.record, _common(changes, _changes(self.first)) - 1)
-        self.orders = len(known) - 1
+            self.seeds += 1
 
     def _run(self, control: RunControl) -> TracedRun | None:
         """Run once; return None if that could not be recorded: the run is discarded."""
@@ -142,15 +162,14 @@ class Reruns:
         verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= promises}
         known = {(disk, signature) for signature, group in self.found.breaches.items() for disk in group.disks}
         prober = Prober(record, self.start, self.checkers, list(self.found.counts), self.limit, verdicts, known=known)
-        for point in prober.replayer.points():
-            if point.step >= first_step:
-                prober.explore(point)
-        prober.judge()
-        self.points += prober.found.points
-        self.states += prober.found.states
-        self.judged += prober.found.judged
-        for signature, group in prober.found.breaches.items():
-            self._keep((kind, signature), RerunBreach(control, record, group))
+        try:
+            prober.run(first_step)
+        finally:
+            self.points += prober.found.points
+            self.states += prober.found.states
+            self.judged += prober.found.judged
+            for signature, group in prober.found.breaches.items():
+                self._keep((kind, signature), RerunBreach(control, record, group))
 
     def _keep(self, key: tuple[str, str], breach: RerunBreach) -> None:
         known = self.breaches.setdefault(key, breach)

@@ -1,6 +1,7 @@
 """Making one case small: as few and as small losses as the same breach takes, at the same moment, on the same disk."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ...sim.choices import Choices, Decision
@@ -11,6 +12,7 @@ from ..disk.aftermath import DiskState
 from ..disk.image import Image
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
+from .early_end import EndedEarlyError
 from .probe import CrashCase
 from .record import FAILED_SYNC, ProgramRecord
 from .replay import DISK_STREAM, Replayer
@@ -75,7 +77,7 @@ def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) ->
 
 
 def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Checkers) -> CrashCaseView:
-    """Return the smallest case of the same breach that is found by taking losses back."""
+    """Return the smallest case of the same breach that is found by taking losses back, also if the probe ends early."""
     scene = Scene(record, start, case)
     promised = record.acknowledged[: case.point.acknowledged]
     verdicts: dict[str, CheckOutcome] = {case.digest: case.verdict}
@@ -88,7 +90,8 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
         return Decided(followed, ()) if same and verdicts[state.digest].is_broken else None
 
     search = Search(Decided(case.decisions, ()), still_fails, tries_max=TRIES_MAX)
-    shrink_decisions(search)
+    with suppress(EndedEarlyError):
+        shrink_decisions(search)
     state, decisions = scene.state(search.best.decisions)
     verdict = verdicts[state.digest]
     smallest = replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=state.losses)

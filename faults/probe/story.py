@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..crashes.enumeration import CrashLosses
 from ..crashes.page_outcomes import DirtyPage, PageOutcome
+from ..crashes.profiles import NOTHING_LOST
 from ..disk.changes import Change, Create, Extend, Rename, RenameDirectory, RenameExchange, Truncate
 from . import record as steps
 from .record import FILES, NOBODY, ProgramRecord, SourceLine, Step
@@ -116,6 +117,11 @@ def moment(record: ProgramRecord, point: Point) -> str:
     inside = "inside" if point.is_inside else "after"
     place = where(record.stacks[step.stack])
     return f"{inside} step {point.step + 1}: {described(record, step)}{f' at {place}' if place else ''}"
+
+
+def crash_text(record: ProgramRecord, point: Point, disk: str) -> str:
+    """Return a crash in words, but for its disk; of the one that loses nothing, the moment of the state."""
+    return f"{'state' if disk == NOTHING_LOST else 'crash'} {moment(record, point)}"
 
 
 def named(path: str) -> str:

@@ -19,11 +19,12 @@ from ...sim.policies import Policy
 from ...sim.policies.random_walk import draw_policy
 from ...sim.process import NoEndInSight, cpu_limit
 from ...sim.shrink import Search, shrink_decisions, shrink_schedule
+from ..crashes.profiles import NOTHING_LOST
 from ..disk.fault_injector import CrashPhase, CrashPoint
 from .disk_lifecycle import PROCESS_KILL
 from .finding import Finding, TrialRecord, steps_taken
 from .record import Program, Record, RecordReplay, Result, Setup, record_of, replay
-from .simulation import DISK_STREAM, NOTHING_LOST, STEP_LIMIT, TORN_SECTORS, Crash, Scenario
+from .simulation import DISK_STREAM, STEP_LIMIT, TORN_SECTORS, Crash, Scenario
 from .trials import TrialOutcome, finding_of, program_of
 
 TRIES_MAX = 2_000

@@ -24,7 +24,7 @@ from ...sim.machine import Machine, SimClock, SimTasks
 from ...sim.policies import Policy
 from ...sim.shared_attributes import SharedAttribute, Source, shared_attributes
 from ...sim.trace import Trace
-from ..crashes.profiles import PROFILES, crash_kinds
+from ..crashes.profiles import NOTHING_LOST, PROFILES, crash_kinds
 from ..disk.disk import Disk
 from ..disk.fault_injector import MOMENTS, CrashPhase, CrashPoint, CrashTrigger
 from ..disk.files import SimFiles
@@ -36,7 +36,6 @@ T = TypeVar("T")
 STEP_LIMIT = 400_000
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 """Of virtual time, for one life."""
-NOTHING_LOST = "nothing-lost"
 TORN_SECTORS = "torn-sectors"
 # Torn sectors are there twice: what is shorter than a sector is torn by nothing else, and half of such tears are lost
 # with the length of the file.

@@ -9,7 +9,7 @@ from ...faults.probe.failure import RECOVERY
 from ...faults.probe.probe import DiskCount
 from ...faults.probe.record import ProgramRecord, Step
 from ...faults.probe.shrink import loss_note
-from ...faults.probe.story import file_names, moment, named, step_text, story, task_name
+from ...faults.probe.story import crash_text, file_names, named, step_text, story, task_name
 from .coverage import Group, bar_group
 from .probe_results import ProbeBreach, ProbeLinks, ProbeResults, amount
 from .render import Facts, PageVerdict, counted, figure, render
@@ -150,7 +150,7 @@ def _failure(number: int, breach: ProbeBreach, results: ProbeResults) -> ProbeFa
         how = "a crash in recovery"
     else:
         how = f"with {finding.rerun}" if finding.rerun else "a crash"
-    crash = f"crash {moment(record, case.point)}"
+    crash = crash_text(record, case.point, case.disk)
     return ProbeFailureText(
         f"failure-{number + 1}",
         finding.signature,
@@ -196,6 +196,7 @@ def _more_crashes(results: ProbeResults) -> Iterator[str]:
 
 def _not_tried(results: ProbeResults) -> Iterator[str]:
     """Yield what silence proves nothing about."""
+    yield from (f"{gap[0].upper()}{gap[1:]}." for gap in results.gaps)
     found, recoveries, reruns = results.found, results.recoveries, results.reruns
     if not results.record.acknowledged:
         yield "The program promised nothing, so nothing could be missing that it had promised."

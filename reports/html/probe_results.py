@@ -56,6 +56,8 @@ class ProbeResults:
     """The end of what checks have written, of all states together."""
     command: str = ""
     seconds: float = 0.0
+    ended: str = ""
+    """The signal or the limit that has ended it early."""
     links: Mapping[tuple[str, str], ProbeLinks] = field(default_factory=dict)
     """By the kind of a finding, and its signature."""
 
@@ -71,21 +73,43 @@ class ProbeResults:
         return len(self.found.breaches) + sum(map(len, others))
 
     @property
-    def gaps(self) -> list[str]:
-        """Return the parts of the probe that were begun and have no verdict. Silence is no proof then."""
-        recoveries = 0 if self.recoveries is None else sum(self.recoveries.refused.values())
-        runs = 0 if self.reruns is None else sum(self.reruns.refused.values())
-        counts = (amount(recoveries, "recovery", "recoveries"), amount(runs, "run", "runs"))
+    def crash_gaps(self) -> list[str]:
+        """Return the crashes that the probe was asked for and has not tried."""
+        if self.found.is_finished or self.found.is_of_end:
+            return []
+        return [f"crashes after step {self.found.steps:,} of {len(self.record.steps):,} were not tried"]
+
+    @property
+    def recovery_gaps(self) -> list[str]:
+        """Return the recoveries that the probe was asked for and that have no verdict."""
+        if self.recoveries is None:
+            return []
+        discarded = sum(self.recoveries.refused.values())
+        return [f"{amount(discarded, 'recovery', 'recoveries')} could not be recorded"] if discarded else []
+
+    @property
+    def rerun_gaps(self) -> list[str]:
+        """Return the reruns that the probe was asked for and that have no verdict."""
+        if self.reruns is None:
+            return []
+        untried, discarded = self.reruns.untried, sum(self.reruns.refused.values())
         return [
-            f"{text} could not be recorded" for text, times in zip(counts, (recoveries, runs), strict=True) if times
+            *([f"{amount(discarded, 'run', 'runs')} could not be recorded"] if discarded else []),
+            *([f"not tried to the end: {', '.join(untried)}"] if untried else []),
         ]
+
+    @property
+    def gaps(self) -> list[str]:
+        """Return what the probe was asked for and has no verdict on. Silence is no proof then."""
+        gaps = [*self.crash_gaps, *self.recovery_gaps, *self.rerun_gaps]
+        return [f"the probe was ended by {self.ended}", *gaps] if self.ended and gaps else gaps
 
     @property
     def verdict(self) -> str:
         """Return the verdict in a few words."""
         if self.kinds:
             return kinds_of_breach(self.kinds)
-        return f"no promise was broken, but {' and '.join(self.gaps)}" if self.gaps else "every promise held"
+        return f"no promise was broken, but {'; '.join(self.gaps)}" if self.gaps else "every promise held"
 
     def breaches(self) -> list[ProbeBreach]:
         """Return all findings with how often each was met."""

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -22,6 +22,7 @@ from typing import NamedTuple, NoReturn
 from ....sim.process import NoEndInSight, cpu_limit
 from ...disk.export import export
 from ...disk.image import Image
+from ..early_end import EARLY_END
 from ..endings import exit_text
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, PythonCheck, no_verdict
 from .command import CommandCheck
@@ -74,6 +75,11 @@ class Checkers:
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
 
+    @property
+    def jobs(self) -> int:
+        """Return how many states are judged at once."""
+        return max(1, self._jobs)
+
     def said(self) -> str:
         """Return the end of what checks in processes have written to standard output and standard error."""
         with self._said.open("rb") as file:
@@ -81,33 +87,45 @@ class Checkers:
             return file.read().decode(errors="replace")
 
     def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
-        """Return what the check says of each, in order."""
-        self.judged += len(questions)
-        if not self._jobs:
-            return [self._judge_here(*question) for question in questions]
-        answers = self._answers(dict(enumerate(questions)), self._jobs)
-        for number in [number for number, answer in answers.items() if answer.outcome == TIMED_OUT]:
-            self.asked_again += 1
-            answers |= self._answers({number: questions[number]}, 1)
+        """Return what the check says of each, in order. Raises EndedEarlyError."""
+        answers = dict(self.answered(questions))
         return [answers[number] for number in range(len(questions))]
 
-    def _answers(self, questions: dict[int, Question], jobs: int) -> dict[int, CheckOutcome]:
-        answers: dict[int, CheckOutcome] = {}
+    def answered(self, questions: Sequence[Question]) -> Iterator[tuple[int, CheckOutcome]]:
+        """Yield what the check says of each, by its number, as the answers come. Raises EndedEarlyError."""
+        self.judged += len(questions)
+        if not self._jobs:
+            for number, question in enumerate(questions):
+                yield number, self._judge_here(*question)
+            return
+        slow = []
+        for number, answer in self._answers(dict(enumerate(questions)), self._jobs):
+            if answer.outcome == TIMED_OUT:
+                slow.append(number)
+            else:
+                yield number, answer
+        for number in slow:
+            self.asked_again += 1
+            yield from self._answers({number: questions[number]}, 1)
+
+    def _answers(self, questions: dict[int, Question], jobs: int) -> Iterator[tuple[int, CheckOutcome]]:
         waiting = deque(questions.items())
         while waiting or self._busy:
             while waiting and len(self._busy) < jobs:
                 self._ask(*waiting.popleft())
             first_end = min(end for _, _, end in self._busy.values())
-            ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
+            with EARLY_END.breakable():
+                ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
             for connection, (number, worker, end) in list(self._busy.items()):
+                if connection not in ready and monotonic() < end:
+                    continue
                 if connection in ready:
-                    answers[number] = self._answer(worker)
-                elif monotonic() >= end:
+                    answer = self._answer(worker)
+                else:
                     _end(worker)
-                    answers[number] = no_verdict(self._seconds_max)
-                if number in answers:
-                    del self._busy[connection]
-        return answers
+                    answer = no_verdict(self._seconds_max)
+                del self._busy[connection]
+                yield number, answer
 
     def _ask(self, number: int, question: Question) -> None:
         worker = self._idle.pop() if self._idle else self._started()
@@ -152,7 +170,7 @@ class Checkers:
 
     def _judge_here(self, image: Image, acknowledged: list[str]) -> CheckOutcome:
         try:
-            with cpu_limit(self._seconds_max):
+            with EARLY_END.breakable(), cpu_limit(self._seconds_max):
                 return judge(self._check, image, acknowledged, self._seconds_max, Path(self._scratch.name))
         except NoEndInSight:
             return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))
@@ -171,6 +189,8 @@ def _work(
         other.close()
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's
+    for number in (signal.SIGTERM, signal.SIGALRM):  # so are the handlers of these
+        signal.signal(number, signal.SIG_DFL)
     fork_below_reaper(connection)
 
     def end(number: int, frame: FrameType | None) -> NoReturn:

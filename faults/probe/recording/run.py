@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from ...disk.content import Content, first_difference
 from ...disk.export import export, load
 from ...disk.image import Image
+from ..early_end import EARLY_END
 from ..endings import ended_with
 from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
 from ..replay import Replayer
@@ -63,7 +64,8 @@ def _run(arguments: list[str], seconds_max: float) -> None:
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
         nothing = subprocess.DEVNULL
-        done = subprocess.run(command, stdin=nothing, stdout=nothing, timeout=seconds_max, check=False)
+        with EARLY_END.breakable():
+            done = subprocess.run(command, stdin=nothing, stdout=nothing, timeout=seconds_max, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error
     if done.returncode:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...disk.export import export
 from ...disk.image import Image
+from ..early_end import EARLY_END
 from ..endings import ended_with
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, remove_special_files, unlike
@@ -128,7 +129,9 @@ def _trace(asked: TraceRequest) -> TracedProgram:
     theirs.close()
     seconds_max = asked.seconds_max + _GRACE_SECONDS
     try:
-        if not ours.poll(seconds_max):
+        with EARLY_END.breakable():
+            has_ended = ours.poll(seconds_max)
+        if not has_ended:
             raise ProgramError(f"the recorder has not ended within {seconds_max:g} s")
         found: TracedProgram | str = ours.recv()
     except EOFError as error:

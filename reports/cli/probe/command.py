@@ -1,30 +1,31 @@
 """The command that probes programs: every crash of one run, and every state that each may leave.
 
 JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
-"exhausted", "cut", "states", "broken"}], "limit", "steps", "operations", "points", "acknowledged", "states", "images",
-"judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states}, "states", "points",
-"smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"}, "file",
-"directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences], "seconds",
-"states_per_second"}`.
+"exhausted", "cut", "states", "broken"}], "limit", "finished", "steps", "operations", "points", "acknowledged",
+"states", "images", "judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states}, "states",
+"points", "smallest": {"disk", "step", "operations", "inside", "acknowledged", "losses": [{"what", "by"}], "story"},
+"file", "directory"}], "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences],
+"seconds", "states_per_second"}`.
 With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
 times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: those recoveries that changed anything.
 
 breaches: one for each kind of message, the most severe first. smallest: null for kinds after the first 10, which are
 not shrunk. states: that were built; images: different ones; judged: different pairs of one and what had been
 acknowledged. notes: why it says little that nothing is broken. A program that the recorder did not see wholly is
-refused: then there is no more than program, steps and reasons.
+refused: then there is no more than program, steps and reasons. finished: whether all crashes of the program were tried;
+a probe that has ended early has "ended", too: the signal or the limit.
 
 With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
 "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},
-"discarded": [faults and seeds], "breaches": [as above, and "kind", "rerun"]}`. refused, discarded: runs that could not
-be recorded, and so prove nothing; failed: runs that the program ended with an error; cut: faults that may
-have more calls to strike than --fault-runs; orders: different ones; choices: how often one of several threads was
-picked; hurried: how often while another one ran.
+"untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and "kind", "rerun"]}`. failed:
+runs that the program ended with an error; cut: faults that may have more calls to strike than --fault-runs; orders:
+different ones; choices: how often one of several threads was picked; hurried: how often while another one ran; refused,
+discarded: runs that could not be recorded, so they prove nothing; untried: by a probe that has ended early.
 
 With --out "report": path. JSON of `--replay` is at the head of `replay`.
 
-Exit codes: 0 nothing that was acknowledged is lost, 1 something is, 2 usage, 3 the recorder could not see it all, or
-runs or recoveries were discarded; 143 SIGTERM has ended it.
+Exit codes: 0 every promise held, 1 a promise is broken, 2 usage, 3 the recorder could not see it all, runs or
+recoveries were discarded, or --time was too short; 130 Ctrl-C has ended it, 143 SIGTERM has.
 """
 
 from pathlib import Path
@@ -50,7 +51,7 @@ from ..options import (
     was_given,
 )
 from .recording import ProbeOptions, RefusedError, check_given, record_program
-from .termination import ended_by_sigterm
+from .termination import ended_early, exit_code
 
 _OF_REPLAY = ("replay", "check", "check_server", "seconds", "timeline", "json_file", "program")
 """Parameters that a replay heeds, or refuses by a sentence of its own."""
@@ -81,6 +82,9 @@ def probe(
     jobs: Annotated[int, typer.Option(min=0, help="Processes that check; 0: this one.")] = 1,
     seconds: Annotated[float, typer.Option(min=0.01, help="A check that takes longer is a breach.")] = CHECK_SECONDS,
     program_seconds: Annotated[float, typer.Option(min=0.1, help="How long the program may run.")] = PROGRAM_SECONDS,
+    time: Annotated[
+        str | None, typer.Option(help="For how long at most, as in 10m; what was found by then is reported.")
+    ] = None,
     start: Annotated[
         Path | None,
         typer.Option(exists=True, file_okay=False, help="A directory whose copy the program begins with."),
@@ -135,7 +139,7 @@ def probe(
         _require_of_use(context)
         from .replay import replay_probe
 
-        with ended_by_sigterm():
+        with ended_early():
             replay_probe(
                 replay, check=check, server=check_server, seconds=seconds, timeline=timeline, json_file=json_file
             )
@@ -162,7 +166,7 @@ def probe(
         fault_runs,
         seeds,
     )
-    with ended_by_sigterm():
+    with ended_early(_seconds_in(time), f"--time {time}"):
         try:
             recorded = record_program(asked)
         except RefusedError as error:
@@ -175,7 +179,7 @@ def probe(
 
         results = probe_recorded(asked, recorded, command_line(context, behind="program"))
         leave_results(results, out, junit, summary, json_file)
-    raise typer.Exit(EXIT_BROKEN if results.kinds else EXIT_HARNESS if results.gaps else EXIT_HELD)
+    raise typer.Exit(EXIT_BROKEN if results.kinds else exit_code(results.ended) if results.gaps else EXIT_HELD)
 
 
 def _require_of_use(context: typer.Context) -> None:
@@ -183,6 +187,14 @@ def _require_of_use(context: typer.Context) -> None:
     given = [one for one in context.command.params if one.name not in _OF_REPLAY and was_given(context, one.name or "")]
     if given:
         raise typer.BadParameter("of no use with --replay", param_hint=[one.opts[0] for one in given])
+
+
+def _seconds_in(time: str | None) -> float | None:
+    if time is None:
+        return None
+    from ....scenarios.campaigns.amounts import seconds_in
+
+    return seconds_in(time)
 
 
 def _kinds(names: list[str]) -> list[FaultKind]:

@@ -5,7 +5,7 @@ calls and other orders of threads, which are one, where they were asked for.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement
@@ -23,8 +23,8 @@ class _Tried(NamedTuple):
     points: int
     states: int
     breaches: list[ProbeBreach]
-    discarded: Mapping[str, int] = {}
-    """Attempts that could not be recorded, by the reason."""
+    gaps: list[str]
+    """Those that were asked for and have no verdict."""
 
 
 def probe_document(results: ProbeResults, places: Places) -> Element:
@@ -41,9 +41,8 @@ def _suite(tried: _Tried, results: ProbeResults, places: Places) -> Element:
         texts = [breach_text(one, _place(one, places)) for one in tried.breaches]
         message = "; ".join(dict.fromkeys(one.finding.signature for one in tried.breaches))
         add_outcome(case, "failure", "broken", message, "\n\n".join(texts))
-    elif tried.discarded:
-        text = "\n".join(f"{times:,} could not be recorded: {why}" for why, times in tried.discarded.items())
-        add_outcome(case, "error", "not recorded", results.verdict, text)
+    elif tried.gaps:
+        add_outcome(case, "error", "not finished", "; ".join(tried.gaps), "\n".join(results.gaps))
     program = shlex.join(results.record.program)
     SubElement(case, "system-out").text = printable_text(f"program: {program}, check: {results.check.name}")
     return suite_element(case, {"crash points": tried.points, "states": tried.states})
@@ -72,6 +71,9 @@ def _summary_lines(results: ProbeResults, places: Places) -> Iterator[str]:
         yield from fenced(breach_text(breach, _place(breach, places)))
         yield "</details>"
         yield ""
+    if breaches and results.gaps:
+        yield f"Not finished: {'; '.join(results.gaps)}."
+        yield ""
     if results.kinds > len(breaches):
         yield f"And {kinds_of_breach(results.kinds - len(breaches))} more."
         yield ""
@@ -91,13 +93,15 @@ def _tried(results: ProbeResults) -> Iterator[_Tried]:
     of_recoveries = breaches[len(of_program) : len(of_program) + len(results.recovered)]
     of_reruns = breaches[len(of_program) + len(of_recoveries) :]
     for disk, count in results.found.counts.items():
-        yield _Tried(disk, count.crashes, count.states, [one for one in of_program if disk in one.disks])
+        yield _Tried(
+            disk, count.crashes, count.states, [one for one in of_program if disk in one.disks], results.crash_gaps
+        )
     recoveries, reruns = results.recoveries, results.reruns
     if recoveries is not None:
-        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, of_recoveries, recoveries.refused)
+        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, of_recoveries, results.recovery_gaps)
     if reruns is not None:
         names = [
             *(["faults at calls"] if reruns.enabled else []),
             *(["other orders of threads"] if reruns.seeds else []),
         ]
-        yield _Tried(" and ".join(names), reruns.points, reruns.states, of_reruns, reruns.refused)
+        yield _Tried(" and ".join(names), reruns.points, reruns.states, of_reruns, results.rerun_gaps)

@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ....faults.crashes.profiles import NOTHING_LOST
 from ....faults.probe.failure import ProbeFinding
 from ....faults.probe.probe import ProbeReport
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
 from ....faults.probe.shrink import CrashCaseView, loss_note
-from ....faults.probe.story import moment, step_text, story
+from ....faults.probe.story import crash_text, step_text, story
 from ....faults.simulation.prose import prose
 from ...html.probe_results import ProbeBreach, amount, kinds_of_breach
 from ..console import plain_table
@@ -28,7 +29,8 @@ _VIOLATIONS_SHOWN_MAX, _LOSSES_SHOWN_MAX, _ACKNOWLEDGED_SHOWN_MAX = 3, 8, 3
 def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) -> None:
     """Print what was tried, and what is broken."""
     broken = sum(count.broken for count in found.counts.values())
-    verdict = f"{broken:,} states broken" if broken else "every promise held"
+    held = "every promise held" if found.is_finished else "no promise was broken so far"
+    verdict = f"{broken:,} states broken" if broken else held
     acknowledged = len(record.acknowledged)
     console.print(
         f"{found.operations:,} operations, {acknowledged:,} promises, {found.points:,} crash points: {verdict}",
@@ -52,16 +54,15 @@ def print_probed(console: Console, found: ProbeReport, record: ProgramRecord) ->
             console.print(f"and {kinds_of_breach(more)} more", soft_wrap=True)
 
 
-def _verdict(breaches: int, discarded: str) -> str:
+def _verdict(breaches: int, gaps: Sequence[str]) -> str:
     if breaches:
         return kinds_of_breach(breaches)
-    return f"no promise was broken, but {discarded} could not be recorded" if discarded else "every promise held"
+    return f"no promise was broken, but {'; '.join(gaps)}" if gaps else "every promise held"
 
 
-def print_recoveries(console: Console, recoveries: Recoveries) -> None:
-    """Print what was tried of crashes in recoveries."""
-    discarded = amount(sum(recoveries.refused.values()), "recovery", "recoveries") if recoveries.refused else ""
-    verdict = _verdict(len(recoveries.breaches), discarded)
+def print_recoveries(console: Console, recoveries: Recoveries, gaps: Sequence[str]) -> None:
+    """Print what was tried of crashes in recoveries. gaps: what was not."""
+    verdict = _verdict(len(recoveries.breaches), gaps)
     console.print(
         f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
         f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}",
@@ -71,10 +72,9 @@ def print_recoveries(console: Console, recoveries: Recoveries) -> None:
         prose(console, 2, f"{amount(times, 'recovery', 'recoveries')} could not be recorded: {reason}")
 
 
-def print_reruns(console: Console, reruns: Reruns) -> None:
-    """Print what was tried of runs with faults, and in other orders."""
-    discarded = amount(sum(reruns.refused.values()), "run", "runs") if reruns.discarded else ""
-    verdict = _verdict(len(reruns.breaches), discarded)
+def print_reruns(console: Console, reruns: Reruns, gaps: Sequence[str]) -> None:
+    """Print what was tried of runs with faults, and in other orders. gaps: what was not."""
+    verdict = _verdict(len(reruns.breaches), gaps)
     console.print(
         f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
         f"{reruns.states:,} states, {reruns.judged:,} checked: {verdict}",
@@ -120,7 +120,8 @@ def print_breach(console: Console, found: ProbeFinding, place: Path | None, disk
     place: where it is kept, if it is; disks: on which it was met.
     """
     record, shown, case = found.record, found.shown, found.shown.case
-    heading = "broken by a crash in recovery" if found.recovery else "broken"
+    is_crash = case.disk != NOTHING_LOST
+    heading = "broken by a crash in recovery" if found.recovery else "broken" if is_crash else "broken without a crash"
     console.print(f"\n[red]{heading}[/red]: {escape(case.verdict.signature)}", soft_wrap=True)
     if found.rerun:
         prose(console, 2, f"with {found.rerun}")
@@ -130,13 +131,14 @@ def print_breach(console: Console, found: ProbeFinding, place: Path | None, disk
     if more > 0 and case.verdict.outcome == "broken":
         prose(console, 2, f"and {more} more like it")
     also = [disk for disk in disks if disk != case.disk]
-    prose(console, 2, f"on {case.disk}{'; also on ' if also else ''}{', '.join(also)}")
+    if is_crash:
+        prose(console, 2, f"on {case.disk}{'; also on ' if also else ''}{', '.join(also)}")
     if found.recovery:
         prose(console, 2, "the program:")
         for line in found.recovery:
             prose(console, 4, line)
         prose(console, 2, "then the check, as it recovers from that:")
-    prose(console, 2, f"crash {moment(record, case.point)}")
+    prose(console, 2, crash_text(record, case.point, case.disk))
     _print_losses(console, record, shown)
     promised = record.acknowledged[: case.point.acknowledged]
     if promised:
@@ -180,6 +182,13 @@ def print_refusal(console: Console, reasons: Iterable[str]) -> None:
     console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
     for reason in reasons:
         prose(console, 2, reason)
+
+
+def print_unfinished(console: Console, gaps: Iterable[str]) -> None:
+    """Print what the probe was asked for and has no verdict on."""
+    console.print("\n[yellow]not finished[/yellow]:", soft_wrap=True)
+    for gap in gaps:
+        prose(console, 2, gap)
 
 
 def print_output(console: Console, said: str, lines_max: int = 20) -> None:

@@ -3,16 +3,14 @@
 from functools import partial
 from time import perf_counter
 
-import typer
-
 from ....faults.disk.image import Image
 from ....faults.probe.checks.checkers import Checkers
+from ....faults.probe.early_end import EARLY_END
 from ....faults.probe.failure import RECOVERY, ProbeFinding
-from ....faults.probe.probe import OnHeld, ProbeReport, Verdicts
+from ....faults.probe.probe import OnHeld, ProbeReport, Verdicts, probe_end
 from ....faults.probe.probe import probe as probe_record
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries, RecoveryBreach
-from ....faults.probe.replay import Replayer
 from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
 from ....faults.probe.shrink import Scene, shrink
 from ....faults.probe.story import moment
@@ -26,20 +24,21 @@ STORIES_MAX = 10
 
 
 def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> ProbeResults:
-    """Probe a program, as a command line asks. BadParameter: its check refuses what it leaves without any crash."""
+    """Probe a program, as a command line asks. If the probe ends early, the results are those until then."""
     record, start, allowed, began = recorded
     with Checkers(asked.check, asked.jobs, asked.seconds) as checkers:
-        _accept_whole(record, start, checkers)
-        record_check = partial(asked.recorder.record_check, asked.check)
-        recoveries = Recoveries(checkers, record_check, asked.disks, asked.limit) if asked.recovers else None
-        verdicts: Verdicts = {}
-        on_held = None if recoveries is None else recoveries.explore
-        found = _explore(asked, record, start, checkers, on_held, verdicts)
-        reruns = None
-        if asked.kinds or asked.seeds:
-            rerun = partial(asked.recorder.rerun, asked.program, start)
-            reruns = Reruns(checkers, rerun, start, record, found, verdicts, asked.limit)
-            _run_again(reruns, asked)
+        recoveries = reruns = None
+        found = probe_end(record, start, checkers)
+        if not found.breaches:
+            verdicts: Verdicts = {}
+            record_check = partial(asked.recorder.record_check, asked.check)
+            recoveries = Recoveries(checkers, record_check, asked.disks, asked.limit) if asked.recovers else None
+            on_held = None if recoveries is None else recoveries.explore
+            found = _explore(asked, record, start, checkers, on_held, verdicts)
+            if asked.kinds or asked.seeds:
+                rerun = partial(asked.recorder.rerun, asked.program, start)
+                reruns = Reruns(checkers, rerun, start, record, found, verdicts, asked.limit)
+                _run_again(reruns, asked)
         return ProbeResults(
             record,
             start,
@@ -68,19 +67,7 @@ def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> Pro
             checkers.said(),
             command,
             perf_counter() - began,
-        )
-
-
-def _accept_whole(record: ProgramRecord, start: Image, checkers: Checkers) -> None:
-    """Have the check look at what the program has left without any crash: it has to accept that."""
-    replayer = Replayer(record, start)
-    for _ in replayer.points():
-        pass
-    (verdict,) = checkers.verdicts([(replayer.intact(), record.acknowledged)])
-    if verdict.is_broken:
-        lines = "; ".join(verdict.lines[:3])
-        raise typer.BadParameter(
-            f"does not accept what the program leaves without any crash: {lines}", param_hint="--check"
+            EARLY_END.reason,
         )
 
 
@@ -120,8 +107,7 @@ def _run_again(reruns: Reruns, asked: ProbeOptions) -> None:
             update(completed=reruns.runs, total=None, facts=facts, refresh=True)
 
         reruns.on_progress = on_progress
-        reruns.strike(asked.kinds, asked.fault_runs)
-        reruns.reorder(asked.seeds)
+        reruns.run(asked.kinds, asked.fault_runs, asked.seeds)
 
 
 def _recovery_finding(

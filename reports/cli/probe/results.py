@@ -9,7 +9,15 @@ from ..ci_formats import write_junit
 from ..console import ERR, OUT, findings_console, print_paths
 from ..options import results_written, write_json
 from .documents import append_probe_summary, probe_document
-from .printing import print_breach, print_output, print_probed, print_recoveries, print_refusal, print_reruns
+from .printing import (
+    print_breach,
+    print_output,
+    print_probed,
+    print_recoveries,
+    print_refusal,
+    print_reruns,
+    print_unfinished,
+)
 from .recording import RefusedError
 
 
@@ -50,6 +58,8 @@ def _write_documents(results: ProbeResults, places: Places, report: Path | None,
         document["recoveries"] = recoveries_json(results.recoveries, results.recovered, places)
     if results.reruns is not None:
         document["reruns"] = reruns_json(results.reruns, results.differing, places)
+    if results.ended:
+        document["ended"] = results.ended
     if report is not None:
         document["report"] = str(report)
     write_json(json_file, document)
@@ -61,9 +71,9 @@ def _show(results: ProbeResults, places: Places, report: Path | None, json_file:
     if is_shown:
         print_probed(OUT, results.found, results.record)
         if results.recoveries is not None:
-            print_recoveries(OUT, results.recoveries)
+            print_recoveries(OUT, results.recoveries, results.recovery_gaps)
         if results.reruns is not None:
-            print_reruns(OUT, results.reruns)
+            print_reruns(OUT, results.reruns, results.rerun_gaps)
     console = findings_console(json_file)
     for one in results.breaches():
         place = places.get((one.finding.kind, one.finding.signature))
@@ -72,5 +82,7 @@ def _show(results: ProbeResults, places: Places, report: Path | None, json_file:
     if more:
         console.print(f"\nand {kinds_of_breach(more)} more, which --json lists", soft_wrap=True)
     print_output(ERR, results.said)
+    if results.gaps:
+        print_unfinished(console, results.gaps)
     if report is not None and is_shown:
         print_paths([report])

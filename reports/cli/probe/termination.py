@@ -1,37 +1,54 @@
-"""Termination: SIGTERM ends a command as Ctrl-C does, so that no process and no directory of it is left."""
+"""Termination: SIGTERM, Ctrl-C and a time limit end a probe early. No process and no directory of it is left."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import NoReturn
 
 import typer
 
-EXIT_TERMINATED = 143
-"""As a shell has it for a process that SIGTERM ends."""
+from ....faults.probe.early_end import EARLY_END, EndedEarlyError
+from ..options import EXIT_HARNESS, EXIT_INTERRUPTED
+
+_TERMINATED, _INTERRUPTED = "SIGTERM", "Ctrl-C"
+_EXIT_CODES = {_TERMINATED: 143, _INTERRUPTED: EXIT_INTERRUPTED}
+"""As a shell has them for processes that these signals end. A time limit has none."""
 
 
-class _TerminatedError(KeyboardInterrupt):
-    """SIGTERM has come. Nothing on the way treats it as an error of its own, for nothing does so with Ctrl-C."""
+def exit_code(reason: str) -> int:
+    """Return the exit code of a probe that was ended for a reason and has found nothing."""
+    return _EXIT_CODES.get(reason, EXIT_HARNESS)
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Take SIGTERM inside a `with` block, which it ends, and the command with it. Only the main thread gets signals."""
+def ended_early(seconds: float | None = None, limit: str = "") -> Iterator[None]:
+    """Take SIGTERM, SIGINT and a time limit inside a `with` block as requests to end, in the main thread.
+
+    limit: the words for the time limit. A second Ctrl-C is a KeyboardInterrupt wherever it comes. Exits if the block
+    has no result by the end.
+    """
     if current_thread() is not main_thread():
         yield
         return
 
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # timeout(1) sends two, and nothing is to keep us from tidying up
-        raise _TerminatedError
+    def end(number: int, _: FrameType | None) -> None:
+        again = signal.default_int_handler if number == signal.SIGINT else signal.SIG_IGN
+        signal.signal(number, again)  # timeout(1) sends two SIGTERM, and the second must not disturb the clean-up
+        EARLY_END.ask(reasons[number])
 
-    before = signal.signal(signal.SIGTERM, end)
+    reasons: dict[int, str] = {signal.SIGTERM: _TERMINATED, signal.SIGINT: _INTERRUPTED, signal.SIGALRM: limit}
+    before = {number: signal.signal(number, end) for number in reasons}
     try:
+        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
         yield
-    except _TerminatedError as error:
-        raise typer.Exit(EXIT_TERMINATED) from error
+    except EndedEarlyError as ended:
+        from ..console import print_error  # rich is slow to import, and this is rare
+
+        print_error(f"ended by {ended} before there was any result")
+        raise typer.Exit(exit_code(str(ended))) from ended
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        EARLY_END.reason = ""

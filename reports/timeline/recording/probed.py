@@ -15,7 +15,7 @@ from ....faults.probe.checks.check import BROKEN, CheckOutcome
 from ....faults.probe.failure import ProbeFinding
 from ....faults.probe.record import FAILED_SYNC, FAULT, LYING_SYNC, NOBODY, ProgramRecord, Step
 from ....faults.probe.shrink import Scene
-from ....faults.probe.story import file_names, moment, named, task_name, where
+from ....faults.probe.story import crash_text, file_names, named, task_name, where
 from ....scenarios.oracle.evidence import Violation
 from .file_maps import file_map
 from .record import (
@@ -124,7 +124,7 @@ def _violations(verdict: CheckOutcome) -> list[Violation]:
 def _claim(found: ProbeFinding) -> str:
     """Return in words which crash it is."""
     case = found.shown.case
-    crash = f"crash {moment(found.record, case.point)}, on {case.disk}"
+    crash = f"{crash_text(found.record, case.point, case.disk)}, on {case.disk}"
     if found.recovery:
         return f"The program: {'; '.join(found.recovery)}. Then the check, as it recovers from that: {crash}"
     return f"with {found.rerun}; {crash}" if found.rerun else crash

@@ -33,14 +33,20 @@ def test_sigterm_leaves_neither_processes_nor_directories(tmp_path: Path, busy: 
         script.write_text(f"#!/bin/sh\n{SAYS_WHERE_IT_IS.format(said=said) if name == busy else 'exit 0'}\n")
         script.chmod(0o755)
     command = [sys.executable, "-m", "tornlog", "probe", "--seconds", "60", "--check", str(tmp_path / "check")]
-    running = subprocess.Popen([*command, "--", str(tmp_path / "program")], stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    running = subprocess.Popen([*command, "--", str(tmp_path / "program")], stdout=pipe, stderr=pipe, text=True)
     end = monotonic() + 60
     while not said.exists() and running.poll() is None and monotonic() < end:
         sleep(0.01)
     running.terminate()
-    _, errors = running.communicate(timeout=60)
+    printed, errors = running.communicate(timeout=60)
 
-    assert (running.returncode, errors) == (143, "")
+    assert running.returncode == 143
+    if busy == "program":
+        assert errors == "ended by SIGTERM before there was any result\n"
+    else:
+        assert errors == ""
+        assert "not finished:\n  the probe was ended by SIGTERM\n" in printed
     process, directory = said.read_text().split()
     assert not Path(f"/proc/{process}/exe").exists()
     assert not Path(directory).parent.parent.exists()

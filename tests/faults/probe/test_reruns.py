@@ -87,8 +87,7 @@ def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
             found = probe(record, EMPTY, checkers, disks=[disk], limit=64, verdicts=verdicts)
             again = partial(recorder.rerun, [str(script)], EMPTY)
             reruns = Reruns(checkers, again, EMPTY, record, found, verdicts, 64)
-            reruns.strike(kinds, runs_max)
-            reruns.reorder(seeds)
+            reruns.run(kinds, runs_max, seeds)
         return reruns
 
     return rerun

@@ -1,10 +1,14 @@
 """`tornlog probe`: what it prints, writes, and ends with."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from time import sleep
 from xml.etree import ElementTree
 
 import pytest
@@ -207,12 +211,50 @@ def test_a_program_begins_with_a_copy_of_a_directory(save: list[str], write_file
     assert GONE not in [one["signature"] for one in json.loads(result.stdout)["breaches"]]
 
 
-def test_a_check_has_to_accept_what_is_left_without_a_crash(save: list[str], write_file: WriteFile) -> None:
-    write_file("check.py", "def check(directory, acknowledged): yield 'never good'")
-    result = invoke(*save)
+QUEUE = """
+    import os
+    data = os.open("data", os.O_WRONLY | os.O_CREAT)
+    for number in range(3):
+        os.write(data, b"%d\\n" % number)
+        os.fsync(data)
+        if number % 2:
+            position = os.open("position", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.write(position, b"%d" % (2 * number + 2))
+            os.close(position)
+        print(number, flush=True)
+    """
+NEXT_LIFE = """
+    def check(directory, acknowledged):
+        data, position = ((directory / name) for name in ("data", "position"))
+        found = data.read_bytes() if data.exists() else b""
+        at = int((position.read_bytes() if position.exists() else b"") or b"0")
+        found = found[:at] + b"more\\n" + found[at + 5 :]
+        for number in acknowledged:
+            if number.encode() + b"\\n" not in found:
+                yield f"{number} is overwritten"
+    """
 
-    assert result.exit_code == 2
-    assert "does not accept what the program leaves without any crash" in " ".join(result.stderr.split())
+
+def test_a_bug_in_the_state_at_the_end_of_the_run_is_a_finding_without_a_crash(
+    write_file: WriteFile, tmp_path: Path
+) -> None:
+    script, check = write_file("queue.py", QUEUE), write_file("check.py", NEXT_LIFE)
+    kept, junit, out = tmp_path / "json", tmp_path / "junit.xml", tmp_path / "out"
+    documents = ("--json", str(kept), "--junit", str(junit), "--out", str(out), "--jobs", "0")
+    result = invoke("--check", str(check), *documents, "--", str(script))
+    found = json.loads(kept.read_text())
+
+    assert result.exit_code == 1, result.output
+    assert "broken without a crash: # is overwritten\n  2 is overwritten\n  state after step" in result.stdout
+    assert "acknowledge '2' at queue.py:11" in result.stdout
+    assert "does not accept the state at the end of the run" in " ".join(result.stdout.split())
+    assert [one["disk"] for one in found["disks"]] == ["nothing-lost"]
+    (breach,) = found["breaches"]
+    assert (breach["states"], breach["smallest"]["losses"], found["finished"]) == (1, [], False)
+    assert ElementTree.parse(junit).getroot().get("failures") == "1"
+    again = invoke("--replay", breach["file"])
+    assert again.exit_code == 1
+    assert "broken without a crash: # is overwritten" in again.stdout
 
 
 @pytest.mark.parametrize(
@@ -606,6 +648,79 @@ def test_a_recovery_that_is_discarded_is_no_green_verdict(write_file: WriteFile)
     assert "no promise was broken, but 4 recoveries could not be recorded" in " ".join(result.stdout.split())
 
 
+MANY = """
+    import sys
+    for number in range(int(sys.argv[1])):
+        with open("a", "w") as file:
+            file.write(str(number))
+    """
+SLOW = """
+    import time
+    from pathlib import Path
+    asked = 0
+    def check(directory, acknowledged):
+        global asked
+        asked += 1
+        if asked > SOME:
+            Path(STARTED).touch()
+            time.sleep(600)
+        if (directory / "a").exists() and not (directory / "a").read_bytes():
+            yield "empty"
+    """
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("jobs", "end"), [("1", "SIGTERM"), ("0", "SIGINT"), ("1", "SIGINT"), ("0", "--time")])
+@pytest.mark.parametrize(("finds", "code"), [(True, 1), (False, 0)])
+def test_a_probe_that_is_ended_reports_what_it_has_found(
+    write_file: WriteFile, tmp_path: Path, jobs: str, end: str, finds: bool, code: int
+) -> None:
+    started, kept, junit, out = (tmp_path / name for name in ("started", "json", "junit.xml", "out"))
+    lines = SLOW.replace("SOME", "12").replace("STARTED", repr(str(started)))
+    script = write_file("many.py", MANY)
+    check = write_file("check.py", lines if finds else lines.partition("        if (dir")[0])
+    documents = ("--json", str(kept), "--junit", str(junit), "--out", str(out))
+    options = ("--check", str(check), "--jobs", jobs, "--seconds", "600", *documents)
+    limit = ("--time", "10s") if end == "--time" else ()
+    command = [sys.executable, "-m", "tornlog", "probe", *options, *limit, "--", str(script), "20"]
+    pipe = subprocess.PIPE
+    running = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, "COLUMNS": "120"})
+    if not limit:
+        while not started.exists() and running.poll() is None:
+            sleep(0.01)
+        running.send_signal(signal.Signals[end])
+    printed, errors = running.communicate(timeout=120)
+    found = json.loads(kept.read_text())
+
+    codes = {"SIGTERM": 143, "SIGINT": 130, "--time": 3}
+    reason = {"SIGTERM": "SIGTERM", "SIGINT": "Ctrl-C", "--time": "--time 10s"}[end]
+    assert (running.returncode, errors) == (code or codes[end], "")
+    assert f"not finished:\n  the probe was ended by {reason}\n  crashes after step " in printed
+    assert (found["finished"], found["ended"]) == (False, reason)
+    assert 0 < found["points"] < 60
+    assert [one["signature"] for one in found["breaches"]] == (["empty"] if finds else [])
+    assert ("broken: empty" in printed) == finds
+    assert "every promise held" not in printed
+    root = ElementTree.parse(junit).getroot()
+    assert root.get("failures" if finds else "errors") != "0"
+    assert f"The probe was ended by {reason}." in (out / "report.html").read_text()
+
+
+@pytest.mark.ci
+def test_faults_and_seeds_that_a_time_limit_leaves_untried_are_named(write_file: WriteFile, tmp_path: Path) -> None:
+    script = write_file("wait.py", IGNORE.replace("pass", "__import__('time').sleep(600)"))
+    check = write_file("check.py", SEVEN)
+    faults = ("--faults", "failed-sync", "--faults", "lying-sync", "--seeds", "3")
+    options = ("--check", str(check), *faults, "--time", "10s", "--disk", "ext4-ordered", "--jobs", "0", "--json", "-")
+    result = invoke(*options, "--", str(script))
+    found = json.loads(result.stdout)
+
+    assert result.exit_code == 3, result.output
+    assert (found["finished"], found["reruns"]["untried"]) == (True, ["failed sync", "lying sync", "3 of 3 seeds"])
+    assert found["reruns"]["never_injected"] == []
+    assert "not tried to the end: failed sync, lying sync, 3 of 3 seeds" in result.stderr
+
+
 def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
     lines = """
         import threading
@@ -641,13 +756,12 @@ def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
         (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
         (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),
         (["--check", "CHECK", "--program-seconds", "0.3", "--", "LOOP"], "has not ended within 0.3 s"),
-        (["--check", "SHUT", "--", "SAVE"], "does not accept what the program leaves without any crash: shut"),
+        (["--check", "CHECK", "--time", "soon", "--", "SAVE"], "expected a time such as 30s or 5m, found soon"),
     ],
 )
 def test_bad_input_gets_a_sentence(write_file: WriteFile, arguments: list[str], sentence: str) -> None:
     places = {
         "CHECK": write_file("check.py", CHECK),
-        "SHUT": write_file("shut.py", "def check(directory, acknowledged): return ['shut']"),
         "SAVE": write_file("save.py", SAVE),
         "LOOP": write_file("loop.py", "while True: pass"),
     }
