@@ -308,7 +308,7 @@ class FaultKind(StrEnum):
         "latent sector error",
         "somebody needed a sector that could not be read",
         "sectors go bad unnoticed, until they are read; one that is overwritten is remapped",
-        "EIO through a descriptor, SIGBUS and the process's death through a map, whose pages it spoils (bad_sectors)",
+        "EIO through a descriptor, SIGBUS and the process's death through a map (latent_sector_error_chance)",
         "Bairavasundaram et al., An Analysis of Latent Sector Errors in Disk Drives, SIGMETRICS 2007; mmap(2), SIGBUS",
     )
     FAILED_EXTEND = _space(
@@ -322,7 +322,7 @@ class FaultKind(StrEnum):
         "hole without room",
         "a process died of storing into a page that had no block, and got none",
         "blocks of a sparse file are given out at the first store, which has no way to fail but SIGBUS",
-        "growing allocates nothing (sparse); a first store without room kills the process, a pwrite raises ENOSPC",
+        "a first store without room kills the process, a pwrite raises ENOSPC: growing allocates nothing (sparse)",
         "mmap(2), SIGBUS; ftruncate(2); posix_fallocate(3)",
     )
     LOST_WRITE = _write(
@@ -364,49 +364,49 @@ class FaultKind(StrEnum):
         "bit rot",
         "a bit changed while nobody looked",
         "media decay, and drives that do not notice",
-        "a drawn bit of an image is another one (RotPlan.bit_rot_chance)",
+        "a drawn bit of an image is another one (bit_rot_chance)",
         _FAST_2008,
     )
     ZEROED_SECTOR = _rest(
         "zeroed sector",
         "a sector held zeros after a while",
         "mapping tables lose sectors, and trimmed ones read as zeros",
-        "a drawn sector of an image is zeroed (RotPlan.zeroed_sector_chance)",
+        "a drawn sector of an image is zeroed (zeroed_sector_chance)",
         _FAST_2008 + "; " + _FAST_2013,
     )
     SWAPPED_PAGES = _rest(
         "swapped pages",
         "two pages of a file had changed places",
         "mapping tables that point to each other's page after a firmware's mistake",
-        "two drawn pages of a file of an image are exchanged (RotPlan.swapped_pages_chance)",
+        "two drawn pages of a file of an image are exchanged (swapped_pages_chance)",
         _FAST_2008,
     )
     PAUSED_TASK = _machine(
         "paused task",
         "a task stood still while the others ran on",
         "page faults, throttling, a preempted virtual processor",
-        "a task is parked at a scheduling point; log-uniform, 1 ms to paused_task_ms_max (DisturbancePlan)",
+        "a task is parked at a scheduling point; log-uniform, 1 ms to paused_task_ms_max (paused_task_chance)",
         _PAUSES,
     )
     PAUSED_MACHINE = _machine(
         "paused machine",
         "nothing ran for a while, and time went on",
         "garbage collection, migration of virtual machines, hosts that swap",
-        "time passes at a scheduling point; log-uniform, 1 ms to paused_machine_ms_max (DisturbancePlan)",
+        "time passes at a scheduling point; log-uniform, 1 ms to paused_machine_ms_max (paused_machine_chance)",
         _PAUSES,
     )
     CLOCK_STEP = _machine(
         "clock step",
         "the wall clock jumped, ahead or back",
         "time daemons step clocks that are too far off, administrators set them",
-        "wall_offset_ms changes by 1 ms to clock_step_ms_max, log-uniform (DisturbancePlan)",
+        "wall_offset_ms changes by 1 ms to clock_step_ms_max, log-uniform (clock_step_chance)",
         "settimeofday(2); RFC 5905; Sheehy, There is No Now, ACM Queue 2015",
     )
     STARVED_TASK = _machine(
         "starved task",
         "a task that could have run was passed over for as long as any other could",
         "schedulers are not fair to threads of low priority",
-        "a policy that leaves one task out for a drawn number of steps (sim.policies.starving)",
+        "a policy leaves one task out for a drawn number of steps (starved_steps_max of scenarios)",
         "sched(7)",
     )
     POWER_CUT_AFTER_STOP = _crash(
@@ -421,7 +421,7 @@ class FaultKind(StrEnum):
         "second start",
         "somebody started the store again while it ran",
         "an impatient operator, a supervisor that has lost track",
-        "another process loads a store on the same directory, in the midst of traffic",
+        "another process loads a store on the same directory during traffic (starts.second of scenarios)",
         "spec of the store: the lock file",
         True,
     )
@@ -518,7 +518,7 @@ class FaultKind(StrEnum):
         "skipped numbers",
         "running numbers of records went on behind a gap when the program was started again",
         "another version ran in between, and counted what a crash had left empty",
-        "entries of zeros are added before the start, and numbers go on behind them",
+        "zero entries are added before the start, numbers go on after them (starts.skipped_numbers_max of scenarios)",
         "spec of the store: what a real version leaves behind an empty file",
         True,
     )

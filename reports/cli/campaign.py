@@ -44,7 +44,7 @@ from .options import (
     write_json,
 )
 from .pages import draw_run
-from .present import print_injected, print_version, runs_table, version_json
+from .present import print_runs, print_version, runs_verdict, version_json
 from .reporting import leave_run_report, replay_command
 
 _SECONDS = 30.0
@@ -68,6 +68,7 @@ class RunOptions:
     check_determinism: bool
     schedule: Path | None
     require_coverage: bool
+    verbose: bool
     out: Path | None
     timeline: Path | None
     trace: Path | None
@@ -87,7 +88,7 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
         seconds = _SECONDS if asked.time is None else seconds_in(asked.time)
     _check(asked, scenarios)
     out = asked.out
-    if not any(was_given(context, name) for name in context.params):
+    if not any(was_given(context, name) for name in context.params if name != "verbose"):
         out = Path("out")
     require_writable("out", out, "--out")
     began = perf_counter()
@@ -253,12 +254,12 @@ class _Left:
                 append_summary(asked.summary, results.tallies, results.seconds, self._again, results.reach)
 
     def show(self) -> None:
-        """Print the table, and what broke; with JSON on standard output, the latter elsewhere."""
+        """Print the verdict, the failures and the verdict; with JSON on standard output, the failures elsewhere."""
         results, is_shown = self._results, self._asked.json_file != "-"
+        verdict = runs_verdict(results.tallies, results.seconds, results.reach)
         if is_shown:
-            OUT.print(runs_table(results.tallies, results.seconds, results.reach))
-            print_injected(OUT, results.tallies)
-            print_paths(self._drawn)
+            OUT.print(verdict, soft_wrap=True)
+            print_runs(OUT, results.tallies, results.reach, verbose=self._asked.verbose)
             if results.version is not None:
                 print_version(OUT, results.version, list(results.broken), self._again)
         console = findings_console(self._asked.json_file)
@@ -271,8 +272,9 @@ class _Left:
         for what, missing in results.never.items():
             if missing:
                 console.print(f"{what} that never did: {', '.join(missing)}", style="red", soft_wrap=True)
-        if self._report is not None and is_shown:
-            print_paths([self._report])
+        if is_shown:
+            print_paths(self._drawn if self._report is None else [*self._drawn, self._report])
+            OUT.print(verdict, soft_wrap=True)
 
     def _again(self, failure: Failure) -> str:
         path = self._paths.get(failure.signature)

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
-from ...faults.kinds import FAULTS
-from ...scenarios.campaigns.coverage import faults_of
+from ...scenarios.campaigns.coverage import faults_of, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import failure_text
 from ...scenarios.campaigns.mutation_run import MutantResult
@@ -146,7 +145,7 @@ def _summary_injected(tallies: Sequence[Tally]) -> Iterator[str]:
     """Yield which faults came about how often, and which never did: of those nothing is known."""
     injected: Counter[str] = sum((faults_of(tally.injected) for tally in tallies), Counter())
     kinds = [f"| {kind} | {times:,} |" for kind, times in injected.most_common()]
-    never = [kind for kind in FAULTS if not injected[kind]]
+    never = never_injected(tallies)
     yield f"<details><summary>{injected.total():,} faults of {len(kinds)} kinds injected</summary>"
     yield ""
     if kinds:

@@ -57,6 +57,7 @@ def mutants(
     ] = None,
     jobs: Jobs = 1,
     shrink: Annotated[bool, typer.Option(help="Make what finds each small, for 15 s at most.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show a row for every mutant.")] = False,
     out: Annotated[
         Path | None, typer.Option(file_okay=False, help="Leave report.html, failures and timelines in DIR.")
     ] = None,
@@ -81,6 +82,7 @@ def mutants(
         time=time,
         jobs=jobs,
         shrink=shrink,
+        verbose=verbose,
         out=out,
         junit=junit,
         json_file=json_file,

@@ -5,6 +5,7 @@ from time import perf_counter
 
 import typer
 
+from ...faults.simulation.prose import prose
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.interruption import interruptible
 from ...scenarios.campaigns.mutation_run import Limits, MutantResult, MutationSettings, run_mutants
@@ -26,7 +27,7 @@ from .options import (
     results_written,
     write_json,
 )
-from .present import mutants_table, print_core_seconds, print_finds, print_survivors
+from .present import mutants_table, mutants_verdict, print_core_seconds, print_finds, print_survivors
 from .reporting import leave_mutation_report, mutant_name_of
 
 _CORE_SECONDS = 60.0
@@ -47,6 +48,7 @@ def mutate(
     time: str | None,
     jobs: int,
     shrink: bool,
+    verbose: bool,
     out: Path | None,
     junit: Path | None,
     json_file: str | None,
@@ -55,7 +57,8 @@ def mutate(
     if narrowed and (scenarios or all_scenarios):
         option = "--scenario" if scenarios else "--all-scenarios"
         raise typer.BadParameter("expected none with --narrowed, which has a scenario of its own", param_hint=option)
-    wanted = _mutants_wanted([*(ids or ()), *(brought or ())], module)
+    named = [*(ids or ()), *(brought or ())]
+    wanted = _mutants_wanted(named, module)
     survivors = survivors_in(module)
     core_seconds = _CORE_SECONDS if seeds is None else None
     settings = MutationSettings(
@@ -87,7 +90,16 @@ def mutate(
             with results_written("--junit"):
                 write_junit(junit, mutants_document(found, survivors, reach))
     if json_file != "-":
-        OUT.print(mutants_table(found, reach))
+        verdict = mutants_verdict(found, reach)
+        OUT.print(verdict)
+        # Without names all mutants run, and most are found, so a row for each would hide the others.
+        shown = found if verbose or named else [one for one in found if not one.found or one.clean_violation]
+        if shown:
+            OUT.print(mutants_table(shown))
+        if len(shown) < len(found):
+            OUT.print(f"{len(found) - len(shown):,} found mutants have no row here: --verbose shows them")
+        if reach.not_run:
+            prose(OUT, 0, f"not run: {', '.join(reach.not_run)}")
         print_core_seconds(OUT, found)
         if all_scenarios:
             print_finds(OUT, found)
@@ -96,8 +108,9 @@ def mutate(
         for text in (one.clean_violation and f"without it, too: {one.clean_violation}", one.error):
             if text:
                 findings_console(json_file).print(f"{one.id}: {text}", style="red", markup=False, soft_wrap=True)
-    if report is not None and json_file != "-":
-        print_paths([report])
+    if json_file != "-":
+        print_paths([] if report is None else [report])
+        OUT.print(verdict)
     raise typer.Exit(_exit_code(found, survivors, reach))
 
 

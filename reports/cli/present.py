@@ -1,10 +1,10 @@
-"""Tables of results on a terminal: runs, mutants, and runs as a real version.
+"""Results on a terminal: runs, mutants, and runs as a real version.
 
 Everything fits 80 columns. In a pipe, prose is not wrapped: lines there are for grep.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...faults.kinds import FAULTS
 from ...faults.simulation.prose import prose
 from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
-from ...scenarios.campaigns.coverage import ends_of, faults_of
+from ...scenarios.campaigns.coverage import ends_of, faults_of, never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult, core_seconds_texts
 from ...scenarios.campaigns.pairs import Pair, PairsMet, pairs_met
@@ -26,16 +25,67 @@ from .console import plain_table
 
 _CAUSES_SHOWN_MAX = 3
 _LACKING_SHOWN_MAX = 8
+_NAMES_SHOWN_MAX = 3
+"""Of most faults, so that a line fits 80 columns."""
 
 
-def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> Table:
-    """Return one row a scenario: what ran, what was thrown at it, what broke; and those that were not run."""
-    rows = list(tallies)
-    seeds = sum(tally.seeds for tally in rows)
-    title = f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(rows, reach)}"
-    table = plain_table(title, ("scenario",), ("seeds", "crash\npoints", "faults", "broken"))
-    for tally in rows:
-        broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
+def runs_verdict(tallies: Sequence[Tally], seconds: float, reach: Reach = ALL) -> str:
+    """Return the verdict of a campaign in one line."""
+    seeds = sum(tally.seeds for tally in tallies)
+    return f"{seeds:,} seed{'' if seeds == 1 else 's'} in {seconds:.1f} s: {verdict_of(tallies, reach)}"
+
+
+def print_runs(console: Console, tallies: Sequence[Tally], reach: Reach, *, verbose: bool) -> None:
+    """Print a summary of a campaign and each scenario that broke or was not run; verbose: all rows of all tables."""
+    if verbose:
+        console.print(runs_table(tallies, reach))
+        print_injected(console, tallies)
+        return
+    for name, text in _tried(tallies):
+        prose(console, 2, f"{name:<8} {text}")
+    if reach.not_run:
+        prose(console, 2, f"not run  {', '.join(reach.not_run)}")
+    broken = [tally for tally in tallies if _broken_seeds(tally)]
+    if broken:
+        console.print()
+        console.print(runs_table(broken))
+
+
+def _tried(tallies: Sequence[Tally]) -> Iterator[tuple[str, str]]:
+    injected: Counter[str] = sum((tally.injected for tally in tallies), Counter())
+    marks: Counter[str] = sum((tally.marks for tally in tallies), Counter())
+    faults, never = faults_of(injected), never_injected(tallies)
+    points = sum(tally.crash_points for tally in tallies)
+    yield "ran", f"{_counted(len(tallies), 'scenario')}, {_counted(points, 'crash point')}"
+    yield "faults", f"{faults.total():,} of {_counted(len(faults), 'kind')}{_most(faults)}"
+    if never:
+        yield "never", f"{_counted(len(never), 'kind')} that can occur here{_listed(never)}"
+    yield "marks", f"{len(marks)} of {len(MARKS)} rare states{_most(marks)}"
+    yield "more", "--verbose shows every scenario, fault and mark"
+
+
+def _most(counts: Counter[str]) -> str:
+    return _listed([f"{name} {times:,}" for name, times in counts.most_common()])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _NAMES_SHOWN_MAX else ""
+    return f": {', '.join(names[:_NAMES_SHOWN_MAX])}{more}" if names else ""
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _broken_seeds(tally: Tally) -> int:
+    return tally.violations + len(tally.errors) + len(tally.nondeterministic)
+
+
+def runs_table(tallies: Iterable[Tally], reach: Reach = ALL) -> Table:
+    """Return a row for each scenario, of how many seeds, crash points and faults it had, and how many seeds broke."""
+    table = plain_table("", ("scenario",), ("seeds", "crash\npoints", "faults", "broken"))
+    for tally in tallies:
+        broken = _broken_seeds(tally)
         counts = (tally.seeds, tally.crash_points, faults_of(tally.injected).total(), broken)
         style = "red" if broken else ""
         table.add_row(tally.scenario.name, *(f"{count:,}" for count in counts), style=style)
@@ -44,7 +94,7 @@ def runs_table(tallies: Iterable[Tally], seconds: float, reach: Reach = ALL) -> 
     return table
 
 
-def print_injected(console: Console, tallies: Iterable[Tally]) -> None:
+def print_injected(console: Console, tallies: Sequence[Tally]) -> None:
     """Print how often each fault, each kind of end and each mark came about, which never did, and what never met."""
     injected: Counter[str] = Counter()
     marks: Counter[str] = Counter()
@@ -53,7 +103,7 @@ def print_injected(console: Console, tallies: Iterable[Tally]) -> None:
         injected += tally.injected
         marks += tally.marks
         pairs += tally.pairs
-    table = Table(title="what was injected", title_justify="left", show_header=False, box=box.SIMPLE)
+    table = Table(title="injected", title_justify="left", show_header=False, box=box.SIMPLE)
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
     for counts in (faults_of(injected), ends_of(injected), marks):
@@ -62,8 +112,7 @@ def print_injected(console: Console, tallies: Iterable[Tally]) -> None:
         table.add_section()
     if injected:
         console.print(table)
-    for what, names, counts in (("faults", FAULTS, injected), ("marks", MARKS, marks)):
-        never = [name for name in names if not counts[name]]
+    for what, never in (("faults", never_injected(tallies)), ("marks", never_hit(tallies))):
         if never:
             prose(console, 2, f"{what} that never did: {', '.join(never)}")
     print_pairs(console, 2, pairs_met(pairs))
@@ -79,25 +128,26 @@ def print_pairs(console: Console, indent: int, pairs: PairsMet) -> None:
         prose(console, indent, f"pairs of features and faults that never did: {counts}, most of {names}{more}")
 
 
-def mutants_table(mutant_results: Iterable[MutantResult], reach: Reach = ALL) -> Table:
-    """Return one row a mutant, and below it the scenario that found it, or what there is to say if none did.
+def mutants_verdict(mutant_results: Sequence[MutantResult], reach: Reach = ALL) -> str:
+    """Return the verdict of mutation runs in one line."""
+    found = sum(result.found for result in mutant_results)
+    return ", ".join([*reach_words(reach, "mutant"), f"{found} of {len(mutant_results)} mutants found"])
+
+
+def mutants_table(mutant_results: Iterable[MutantResult]) -> Table:
+    """Return a row for each mutant, and below it the scenario that found it, or the reason why none did.
 
     seeds and core-seconds: until then; reached and bit: in how many of these seeds its code ran, and did otherwise.
     """
-    rows = list(mutant_results)
-    found = sum(result.found for result in rows)
-    title = ", ".join([*reach_words(reach, "mutant"), f"{found} of {len(rows)} mutants found"])
-    table = plain_table(title, ("mutant",), ("seeds", "core s", "reached", "bit"))
+    table = plain_table("", ("mutant",), ("seeds", "core s", "reached", "bit"))
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"  # a path may be longer than a line
     for column in table.columns[1:]:
         column.no_wrap = True
-    for result in rows:
+    for result in mutant_results:
         counts = (_or_dash(result.reached), _or_dash(result.bit))
         figures = (f"{result.seeds:,}", f"{result.core_seconds:.1f}", *counts)
         small = f"\n  {_size_text(result.shrunk)}" if result.shrunk else ""
         table.add_row(f"{escape(result.id)}\n  {_found_by(result)}{small}", *figures)
-    for name in reach.not_run:
-        table.add_row(f"{escape(name)}\n  not run", style="yellow")
     return table
 
 

@@ -101,6 +101,7 @@ def run(
             help="Fail if a kind of fault is never injected, a mark is never hit, or a scenario is not run.",
         ),
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show a row for every scenario, fault and mark.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -143,6 +144,7 @@ def run(
         check_determinism,
         schedule,
         require_coverage,
+        verbose,
         out,
         timeline,
         trace,

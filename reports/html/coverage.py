@@ -1,12 +1,13 @@
 """Coverage: what came about how often, as bars, and which promise was tried, and broke, on which disk, as a table."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import log1p
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ...scenarios.campaigns.coverage import FAULTS, MARKS, ends_of, faults_of
+from ...scenarios.campaigns.coverage import MARKS, ends_of, faults_in, faults_of
 from ...scenarios.claims.disk_models import DISK_MODELS
+from ...scenarios.claims.scenario import Scenario
 from ...scenarios.oracle.guarantees import PROMISED, Promise
 from ...scenarios.oracle.invariants import INVARIANTS
 
@@ -37,10 +38,12 @@ class Group(NamedTuple):
     never: list[Never]
 
 
-def coverage_groups(injected: Mapping[str, int], marks: Mapping[str, int]) -> list[Group]:
-    """Return the groups, each from what came about most often; injected: as seeds count it, ends of lives included."""
+def coverage_groups(
+    injected: Mapping[str, int], marks: Mapping[str, int], scenarios: Iterable[Scenario]
+) -> list[Group]:
+    """Return the groups, each sorted by count; injected: as seeds count it, ends of lives included."""
     return [
-        bar_group("injected faults", faults_of(injected), FAULTS),
+        bar_group("injected faults", faults_of(injected), faults_in(scenarios)),
         bar_group("how lives ended", ends_of(injected)),
         bar_group("rare paths that were taken", marks, MARKS),
     ]

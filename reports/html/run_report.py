@@ -61,7 +61,7 @@ def run_page(results: RunResults) -> str:
         rows=[_row(tally) for tally in tallies],
         not_run=[(name, SCENARIOS[name].claim) for name in results.reach.not_run],
         promises=promises_table(total("judged"), total("tried"), total("broken")),
-        coverage=coverage_groups(total("injected"), total("marks")),
+        coverage=coverage_groups(total("injected"), total("marks"), (tally.scenario for tally in tallies)),
         pairs=pairs_met(total("pairs")),
         kinds=kinds,
         opened=_KINDS_OPENED,

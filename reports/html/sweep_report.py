@@ -46,6 +46,7 @@ class PassRates(NamedTuple):
 
 def sweep_page(results: SweepResults) -> str:
     """Return the page, as HTML."""
+    scenarios = [SCENARIOS[row["scenario"]] for row in results.pass_rates if row["scenario"] in SCENARIOS]
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     mutated = [row for row in results.pass_rates if row["mutant"] is not None]
     rates = [_rates(whose, rows) for whose, rows in (("the store", clean), ("mutants", mutated)) if rows]
@@ -75,7 +76,7 @@ def sweep_page(results: SweepResults) -> str:
         promises=promises,
         picture=latency_picture(results.put_latency) if latencies else None,
         latencies=latencies,
-        coverage=coverage_groups(results.injected, results.marks),
+        coverage=coverage_groups(results.injected, results.marks, scenarios),
         pairs=pairs_met(results.pairs),
         failures=stories,
     )

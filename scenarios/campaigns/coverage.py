@@ -1,18 +1,30 @@
-"""Campaign coverage: faults that were never injected, marks that were never hit; silence proves nothing about them."""
+"""Campaign coverage: faults that were never injected, and marks that were never hit.
+
+A run that holds proves nothing about them.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ...faults.disk.fault_injector import MOMENTS
 from ...faults.kinds import FAULTS as FAULTS
+from ..claims.possible_faults import possible_faults
+from ..claims.scenario import Scenario
 from ..runs.marks import MARKS as MARKS
 from .runner import Tally
 
 
 def never_injected(tallies: Iterable[Tally]) -> list[str]:
-    """Return the kinds of fault that were never injected."""
-    injected: Counter[str] = sum((tally.injected for tally in tallies), Counter())
-    return [kind for kind in FAULTS if not injected[kind]]
+    """Return the kinds of fault that the scenarios can inject, and that were never injected."""
+    rows = list(tallies)
+    injected: Counter[str] = sum((tally.injected for tally in rows), Counter())
+    return [kind for kind in faults_in(tally.scenario for tally in rows) if not injected[kind]]
+
+
+def faults_in(scenarios: Iterable[Scenario]) -> dict[str, str]:
+    """Return the kinds of fault that some of the scenarios can inject, and their meanings."""
+    possible = {kind for scenario in scenarios for kind in possible_faults(scenario.ranges)}
+    return {kind: meaning for kind, meaning in FAULTS.items() if kind in possible}
 
 
 def never_hit(tallies: Iterable[Tally]) -> list[str]:

@@ -171,7 +171,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     drawn["recover_whole_log"] |= disk_model.needs_whole_log
     if disk_model.capacity_bytes:
         drawn["capacity_bytes"] = stream.pick(disk_model.capacity_bytes, "capacity_bytes of the disk")
-    on_disk = _of_disk(disk_model)
+    on_disk = options_of_disk(disk_model)
     for path in _DRAWN_LAST:
         options = on_disk.get(path) if path not in ranges.chosen else None
         drawn[path] = stream.pick(ranges[path] if options is None else options, path)
@@ -187,7 +187,8 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     return _planned(drawn, policy_parameter=parameter, lives=lives)
 
 
-def _of_disk(model: DiskModel) -> dict[str, Options]:
+def options_of_disk(model: DiskModel) -> dict[str, Options]:
+    """Return the options of the knobs that a disk model sets, by path."""
     return dict(_paths({"faults": model.faults, "rot": model.rot}))
 
 

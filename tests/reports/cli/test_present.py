@@ -6,13 +6,20 @@ from io import StringIO
 
 from rich.console import Console
 
-from tornlog.faults.kinds import FAULTS
-from tornlog.reports.cli.present import mutants_table, print_injected, print_pairs, runs_table
+from tornlog.reports.cli.present import (
+    mutants_table,
+    print_injected,
+    print_pairs,
+    print_runs,
+    runs_table,
+    runs_verdict,
+)
+from tornlog.scenarios.campaigns.coverage import faults_in
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.print_failure import print_failure
 from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.pairs import PairsMet
-from tornlog.scenarios.campaigns.runner import Tally
+from tornlog.scenarios.campaigns.runner import ALL, Reach, Tally
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.runs.marks import MARKS
@@ -33,8 +40,8 @@ def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
     tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
     tally.injected["torn page"] = 1_234_567
     out, printed = console()
-    out.print(runs_table([tally], 3600.0))
-    assert lines(printed)[0].startswith("1,000,000 seeds in 3600.0 s: 3 broken")
+    out.print(runs_table([tally]))
+    assert runs_verdict([tally], 3600.0) == "1,000,000 seeds in 3600.0 s: 3 broken"
     assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
 
 
@@ -52,18 +59,39 @@ def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenar
         ),
     ]
     print_injected(out, tallies)
+    possible = faults_in([quiet_scenario])
     *text, of_pairs = [line.split() for line in lines(printed) if line]
     assert text == [
-        ["what", "was", "injected"],
+        ["injected"],
         ["torn", "page", "7"],
         ["crash", "under", "strict-posix", "9"],
         ["died", "before", "an", "operation", "4"],
         ["died", "during", "an", "operation", "1"],
         ["index", "rolls", "2"],
-        f"faults that never did: {', '.join(kind for kind in FAULTS if kind != 'torn page')}".split(),
+        f"faults that never did: {', '.join(kind for kind in possible if kind != 'torn page')}".split(),
         f"marks that never did: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
     ]
     assert of_pairs[:8] == ["pairs", "of", "features", "and", "faults", "that", "never", "did:"]
+
+
+def test_a_run_that_holds_is_told_in_five_lines(quiet_scenario: Scenario) -> None:
+    injected = Counter({"torn page": 2, "page lost": 9, "page kept": 1, "name lost": 1, "crash": 9})
+    out, printed = console()
+    print_runs(out, [Tally(quiet_scenario, seeds=5, crash_points=9, injected=injected)], ALL, verbose=False)
+
+    assert [line.split()[0] for line in lines(printed)] == ["ran", "faults", "never", "marks", "more"]
+    assert lines(printed)[0] == "  ran      1 scenario, 9 crash points"
+    assert lines(printed)[1] == "  faults   13 of 4 kinds: page lost 9, torn page 2, page kept 1, ..."
+
+
+def test_a_run_that_breaks_has_a_row_for_each_broken_scenario_only(quiet_scenario: Scenario) -> None:
+    tallies = [Tally(quiet_scenario, seeds=5), Tally(replace(quiet_scenario, name="broke"), seeds=5, violations=1)]
+    out, printed = console()
+    print_runs(out, tallies, Reach(4, ("one", "two")), verbose=False)
+
+    assert "  not run  one, two" in lines(printed)
+    assert lines(printed)[-1].split() == ["broke", "5", "0", "0", "1"]
+    assert not [line for line in lines(printed) if line.startswith("quiet")]
 
 
 def test_pairs_that_never_met_are_named_by_what_lacks_most() -> None:

@@ -2,6 +2,7 @@
 
 from tornlog.faults.kinds import FAULTS
 from tornlog.reports.html.coverage import coverage_groups
+from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.runs.marks import MARKS
 
 INJECTED = {
@@ -15,7 +16,7 @@ INJECTED = {
 
 
 def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
-    faults, _, _ = coverage_groups(INJECTED, {})
+    faults, _, _ = coverage_groups(INJECTED, {}, SCENARIOS.values())
     assert [(bar.name, bar.times) for bar in faults.bars] == [("torn page", 1000), ("bit rot", 1)]
     assert faults.bars[0].percent == 100
     assert 0 < faults.bars[1].percent < 20
@@ -23,19 +24,19 @@ def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
 
 
 def test_what_never_came_about_is_named() -> None:
-    faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4})
+    faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4}, SCENARIOS.values())
     assert [one.name for one in faults.never] == [name for name in FAULTS if name not in ("torn page", "bit rot")]
     assert [one.name for one in marks.never] == [name for name in MARKS if name != "index rolls"]
 
 
 def test_ends_of_lives_are_no_faults() -> None:
-    faults, ends, _ = coverage_groups(INJECTED, {})
+    faults, ends, _ = coverage_groups(INJECTED, {}, SCENARIOS.values())
     assert {bar.name: bar.times for bar in ends.bars} == {"crash under xfs": 3, "died during an operation": 2}
     assert not [bar.name for bar in faults.bars if bar.name.startswith("crash")]
     assert ends.never == []
 
 
 def test_nothing_at_all_is_no_error() -> None:
-    faults, ends, marks = coverage_groups({}, {})
+    faults, ends, marks = coverage_groups({}, {}, SCENARIOS.values())
     assert (faults.bars, ends.bars, marks.bars) == ([], [], [])
     assert len(faults.never) == len(FAULTS)

@@ -3,8 +3,9 @@
 from collections import Counter
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.scenarios.campaigns.coverage import never_hit, never_injected
+from tornlog.scenarios.campaigns.coverage import faults_in, never_hit, never_injected
 from tornlog.scenarios.campaigns.runner import Tally
+from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.runs.marks import MARKS
 
@@ -18,25 +19,27 @@ def tallies_of(scenario: Scenario, names: list[str]) -> list[Tally]:
 
 
 def test_nothing_was_injected_and_nothing_was_hit_where_nothing_ran(quiet_scenario: Scenario) -> None:
+    assert never_injected([]) == []
+    assert never_injected([Tally(quiet_scenario)]) == list(faults_in([quiet_scenario]))
+    assert never_injected(Tally(scenario) for scenario in SCENARIOS.values()) == list(FAULTS)
     for tallies in ([], [Tally(quiet_scenario)]):
-        assert never_injected(tallies) == list(FAULTS)
         assert never_hit(tallies) == list(MARKS)
 
 
 def test_what_one_scenario_reached_is_reached(quiet_scenario: Scenario) -> None:
-    first_fault, *faults = FAULTS
+    first_fault, *faults = faults_in([quiet_scenario])
     first_mark, *marks = MARKS
 
     assert never_injected(tallies_of(quiet_scenario, faults)) == [first_fault]
     assert never_injected(tallies_of(quiet_scenario, [first_fault])) == faults
     assert never_hit(tallies_of(quiet_scenario, marks)) == [first_mark]
     assert never_hit(tallies_of(quiet_scenario, [first_mark])) == marks
-    assert never_injected(tallies_of(quiet_scenario, list(FAULTS))) == []
+    assert never_injected(tallies_of(quiet_scenario, [first_fault, *faults])) == []
     assert never_hit(tallies_of(quiet_scenario, list(MARKS))) == []
 
 
 def test_what_was_only_looked_for_was_not_reached(quiet_scenario: Scenario) -> None:
-    name, mark = list(FAULTS)[-1], list(MARKS)[-1]
+    name, mark = list(faults_in([quiet_scenario]))[-1], list(MARKS)[-1]
     tally = Tally(quiet_scenario, injected=Counter({name: 0}), marks=Counter({mark: 0}))
 
     assert name in never_injected([tally])
@@ -46,5 +49,5 @@ def test_what_was_only_looked_for_was_not_reached(quiet_scenario: Scenario) -> N
 def test_how_a_life_ended_is_no_kind_of_fault(quiet_scenario: Scenario) -> None:
     tallies = tallies_of(quiet_scenario, ["crash", "crash strict-posix", "crash before sync"])
 
-    assert never_injected(tallies) == list(FAULTS)
+    assert never_injected(tallies) == list(faults_in([quiet_scenario]))
     assert never_hit(tallies) == list(MARKS)

@@ -1,0 +1,70 @@
+"""Possible faults: the kinds of fault that some seed of given ranges can inject.
+
+A fault that no seed can inject is not missing coverage, so reports do not list it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...faults.crashes.profiles import PROFILES
+from ...faults.kinds import FaultKind
+from .disk_models import DISK_MODELS
+from .plan import KNOBS, LifeEnding
+from .ranges import Options, Ranges, options_of_disk
+
+_KNOB = re.compile(r"\((?:\w+\.)?(\w+)(?: of (?:scenarios|the disk))?\)$")
+"""The end of a fault's model: the name of the knob that switches the fault on."""
+_PATHS = {
+    name: [path for path in KNOBS if path.rpartition(".")[2] == name] for name in (p.rpartition(".")[2] for p in KNOBS)
+}
+_ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
+    FaultKind.POWER_CUT_AFTER_STOP: tuple(LifeEnding),  # a crash may come after the last life has stopped
+    FaultKind.OLD_BLOCKS: (LifeEnding.CRASH_ON_OLD_BLOCKS,),
+    FaultKind.ODD_SIZE: (LifeEnding.STOP_AND_ODD_FILE, LifeEnding.STOP_AND_STRAYS),
+    FaultKind.STRAY_FILE: (LifeEnding.STOP_AND_STRAYS,),
+    FaultKind.DAMAGED_CHECKPOINT: (LifeEnding.STOP_AND_STRAYS,),
+    FaultKind.LOST_SECTOR: (LifeEnding.STOP_AND_DAMAGE,),
+    FaultKind.DAMAGED_RECORD: (LifeEnding.STOP_AND_DAMAGED_RECORD,),
+    FaultKind.FLIPPED_NUMBER: (LifeEnding.STOP_AND_FLIPPED_NUMBER,),
+    FaultKind.ZEROED_SECTOR: (LifeEnding.STOP_AND_DAMAGED_PROGRESS,),
+    FaultKind.UNLINK_UNDONE: (LifeEnding.STOP_AND_RETURNED_FILE,),
+}
+"""Faults that an ending of a life brings."""
+_FOLLOWS: Mapping[FaultKind, str] = {
+    FaultKind.LATE_SYNC_ERROR: "failed_sync_chance",
+    FaultKind.LIE_EXPOSED: "lying_sync_chance",
+}
+"""Faults that only come with another one, by the knob of that one."""
+
+
+def possible_faults(ranges: Ranges) -> frozenset[str]:
+    """Return the names of the faults that some seed of these ranges can inject."""
+    disks = [DISK_MODELS[name] for name in _options(ranges, "disk")]
+    endings = set(_options(ranges, "endings"))
+    loses_pages = any(not PROFILES[crash].page_cache_survives for disk in disks for crash in disk.crashes)
+    of_disks = [{**options_of_disk(disk), "capacity_bytes": disk.capacity_bytes} for disk in disks]
+    possible = set()
+    for kind in FaultKind:
+        knob = _FOLLOWS.get(kind) or _knob_of(kind)
+        if (
+            any(ending in endings for ending in _ENDINGS.get(kind, ()))
+            or any(any(_options(ranges, path, of_disks)) for path in _PATHS.get(knob, ()))
+            or (not knob and kind.group == "crash" and not kind.by_scenarios and loses_pages)
+            or (kind is FaultKind.SILENT_DEATH and not ranges.is_alone)  # every power cut of several machines is one
+        ):
+            possible.add(kind.value)
+    return frozenset(possible)
+
+
+def _knob_of(kind: FaultKind) -> str:
+    found = _KNOB.search(kind.model)
+    return found[1] if found else ""
+
+
+def _options(ranges: Ranges, path: str, of_disks: Iterable[Mapping[str, Options]] = ()) -> list[Any]:
+    """Return every value that a seed can draw for a knob."""
+    values = [*ranges[path]]
+    for options in (*ranges.optional.values(), *of_disks):
+        values += options.get(path, ())
+    return values

@@ -1,0 +1,33 @@
+"""Possible faults: an upper bound of the faults that seeds inject, and not a loose one."""
+
+import pytest
+
+from tornlog.faults.kinds import FAULTS, FaultKind
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.possible_faults import possible_faults
+
+NETWORK = {kind.value for kind in FaultKind if kind.group == "network"}
+
+
+def test_every_fault_is_possible_in_some_scenario() -> None:
+    possible = {kind for scenario in SCENARIOS.values() for kind in possible_faults(scenario.ranges)}
+
+    assert possible == set(FAULTS)
+
+
+def test_a_store_alone_has_no_network_faults_and_a_sound_disk_no_bit_rot() -> None:
+    possible = possible_faults(SCENARIOS["rollover-at-a-crash"].ranges)
+
+    assert {"page lost", "name lost", "torn page", "power cut after a stop"} <= possible
+    assert not possible & (NETWORK | {"bit rot", "lying sync", "lie exposed", "old blocks", "second start"})
+    assert possible_faults(SCENARIOS["network-trouble-costs-time-not-messages"].ranges) >= NETWORK - {"reset at death"}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_an_injected_fault_was_possible(name: str) -> None:
+    scenario = SCENARIOS[name]
+    injected = {kind for seed in range(3) for kind in run_seed(scenario, seed).injected if kind in FAULTS}
+
+    assert injected <= possible_faults(scenario.ranges)
