@@ -1,6 +1,6 @@
 """Campaign coverage: faults that were never injected, and marks that were never hit.
 
-A run that holds proves nothing about them.
+A run that holds is no evidence about them.
 """
 
 from collections import Counter
