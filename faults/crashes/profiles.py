@@ -131,10 +131,13 @@ class CrashProfile:
 
     @property
     def summary(self) -> str:
-        """Return in words what such a crash takes."""
+        """Describe the losses of such a crash."""
         if self.page_cache_survives:
-            return "the page cache survives, and with it every write, name and size"
-        pages = "lost" if self.whole_pages else "lost or torn"
+            # `DiskLifecycle` mounts the same disk after a process kill, so what is only cached stays at risk.
+            later = "a later power cut may lose them" if self.name == "process-kill" else "all are durable"
+            return f"the page cache survives, and with it every write, name and size; {later}"
+        torn = "torn between or inside sectors" if self.torn_bytes_chance else "torn"
+        pages = "lost" if self.whole_pages else f"lost or {torn}"
         return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
 
     def closed(self, unsure: Sequence[Change], lost: Lost) -> Lost:

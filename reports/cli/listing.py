@@ -1,10 +1,30 @@
-"""The command that lists what there is to name."""
+"""The command that lists the names that other commands take."""
 
-from .options import JsonFile
+from typing import Annotated
+
+import typer
+
+from .options import JsonFile, require_one_of
+
+SECTIONS = (
+    *("scenarios", "invariants", "faults", "disks", "promises"),
+    *("crashes", "marks", "policies", "mutants", "versions"),
+)
 
 
-def list_(json_file: JsonFile = None) -> None:
+def list_(
+    section: Annotated[
+        str | None,
+        typer.Argument(metavar="[SECTION]", help=f"One of {', '.join(SECTIONS)}.", autocompletion=lambda: [*SECTIONS]),
+    ] = None,
+    word: Annotated[
+        str | None, typer.Argument(metavar="[WORD]", help="Part of a name or of its meaning, in either case.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
     """List scenarios, invariants, faults, disks, policies, mutants and versions."""
+    if section is not None:
+        require_one_of(SECTIONS, section, "SECTION")
     from .names import print_names
 
-    print_names(json_file)
+    print_names(section, word or "", json_file)

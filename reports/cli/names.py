@@ -1,5 +1,8 @@
-"""What there is to name, of every kind."""
+"""Names of every section, with their meanings."""
 
+from collections.abc import Mapping
+
+import typer
 from rich import box
 from rich.table import Table
 
@@ -14,12 +17,13 @@ from ...scenarios.oracle.guarantees import promised_text
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.marks import MARKS
 from .console import OUT
+from .listing import SECTIONS
 from .options import write_json
 
 
-def print_names(json_file: str | None) -> None:
-    """Write and print all names, each with what it means."""
-    groups = {
+def print_names(section: str | None, word: str, json_file: str | None) -> None:
+    """Write and print the names of one section or of all that contain a word, or whose meanings do."""
+    groups: dict[str, Mapping[str, str]] = {
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,
         "faults": FAULTS,
@@ -31,10 +35,20 @@ def print_names(json_file: str | None) -> None:
         "mutants": {mutant.id: mutant.summary for mutant in MUTANTS.values()},
         "versions": {version.id: version.summary for version in VERSIONS.values()},
     }
+    assert (*groups,) == SECTIONS
+    groups = {
+        title: {name: text for name, text in members.items() if word.lower() in f"{name} {text}".lower()}
+        for title, members in groups.items()
+        if section in (None, title)
+    }
+    if not any(groups.values()):
+        raise typer.BadParameter(f"no name or meaning in {section} contains {word}", param_hint="WORD")
     write_json(json_file, groups)
     if json_file == "-":
         return
     for title, members in groups.items():
+        if not members:
+            continue
         table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
         table.add_column(no_wrap=True)
         table.add_column()

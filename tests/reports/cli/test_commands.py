@@ -329,6 +329,34 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
         "versions": list(VERSIONS),
     }
     assert all(text for members in document.values() for text in members.values())
+    of_its_own = {title: members for title, members in document.items() if title != "promises"}
+    assert [title for title, members in of_its_own.items() if len({*members.values()}) < len(members)] == []
+
+
+def test_list_takes_a_section_and_a_word(tornlog: Tornlog) -> None:
+    document = document_of(tornlog("list", "scenarios", "Rollover", "--json", "-"))
+    assert list(document) == ["scenarios"]
+    assert "rollover-at-a-crash" in document["scenarios"]
+    assert all("rollover" in f"{name} {text}".lower() for name, text in document["scenarios"].items())
+
+    result = tornlog("list", "faults", "connection")
+    assert result.exit_code == 0
+    assert "rollover-at-a-crash" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("scenario",), "expected one of scenarios, invariants, faults"),
+        (("scenarios", "no such word"), "no name or meaning in scenarios contains no such word"),
+    ],
+)
+def test_list_refuses_an_unknown_section_and_a_word_without_a_match(
+    arguments: tuple[str, ...], reason: str, tornlog: Tornlog
+) -> None:
+    result = tornlog("list", *arguments)
+    assert result.exit_code == 2
+    assert reason in in_one_line(result.stderr)
 
 
 def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
