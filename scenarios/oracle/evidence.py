@@ -38,8 +38,13 @@ class Violation:
     def __str__(self) -> str:
         """Return one line."""
         place = f" ({self.file} @ {self.offset})" if self.file else ""
-        facts = f": {self.field}: expected {self.expected}, found {self.found}" if self.field else ""
-        return f"{self.invariant}: {self.summary}{place}{facts}"
+        facts = ", ".join(f"{name} {text}" for name, text in self.facts)
+        return f"{self.invariant}: {self.summary}{place}" + (f": {self.field}: {facts}" if facts else "")
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the expectation and the finding under their names, without an empty one."""
+        return [(name, text) for name, text in (("expected", self.expected), ("found", self.found)) if text]
 
     @property
     def signature(self) -> str:

@@ -50,7 +50,5 @@ def _print_violation(console: Console, violation: Violation) -> None:
         prose(console, 4, line.strip())
     if violation.file:
         prose(console, 4, f"file:     {violation.file} @ {violation.offset}")
-    if violation.expected or violation.found:
-        prose(console, 4, f"field:    {violation.field}")
-        prose(console, 4, f"expected: {violation.expected}")
-        prose(console, 4, f"found:    {violation.found}")
+    for name, text in [("field", violation.field), *violation.facts] if violation.facts else []:
+        prose(console, 4, f"{name + ':':<9} {text}")

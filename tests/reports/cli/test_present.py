@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from tornlog.reports.cli.present import (
@@ -135,6 +136,26 @@ def test_a_violation_says_file_offset_field_expected_and_found(failure: Failure)
         "    expected: m1",
         "    found:    KEYS·m2·TAGS·a",
     ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "facts"),
+    [
+        ("", "", ""),
+        ("a segment", "", ": load: expected a segment"),
+        ("", "0 bytes", ": load: found 0 bytes"),
+        ("1024", "0", ": load: expected 1024, found 0"),
+    ],
+)
+def test_a_violation_shows_no_empty_expectation_or_finding(
+    expected: str, found: str, facts: str, failure: Failure
+) -> None:
+    violation = Violation("START", "the store cannot be opened", field="load", expected=expected, found=found)
+
+    assert str(violation) == f"START: the store cannot be opened{facts}"
+    shown = told(breaking(failure, [violation]), terminal=False)
+    assert not [line for line in shown if line.endswith(":") and line != "  before it:"]
+    assert ("    field:    load" in shown) == bool(facts)
 
 
 def test_a_deadlock_has_a_line_for_every_task(failure: Failure) -> None:
