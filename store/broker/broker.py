@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ..config import StoreConfig
 from ..errors import StoreError
+from ..formats.remoting.frame import FRAME_BYTES_MAX
 from ..network import in_brackets
 from ..replication.ha_service import HAService
 from ..world import World
@@ -30,7 +31,7 @@ from .processors.pull import PullMessageProcessor
 from .processors.query import QueryMessageProcessor
 from .processors.send import SendMessageProcessor
 from .requests import RequestCode as Code
-from .router import Channel, Pool, Processor, Route, Routes, answering
+from .router import BODY_BYTES_MAX, REGISTRATION_BYTES_MAX, Channel, Pool, Processor, Route, Routes, answering
 
 
 class Broker(BrokerParts):
@@ -224,7 +225,13 @@ class Broker(BrokerParts):
             },
         }
         return {
-            code: Route(pool, answering(processor))
+            code: Route(pool, answering(processor), _body_bytes_max(pool, code))
             for pool, of_pool in processors.items()
             for code, processor in of_pool.items()
         }
+
+
+def _body_bytes_max(pool: Pool, code: int) -> int:
+    if pool in (Pool.SEND_MESSAGE, Pool.REPLY_MESSAGE):  # maxMessageSize is the store's to check
+        return FRAME_BYTES_MAX
+    return REGISTRATION_BYTES_MAX if code == Code.REGISTER_BROKER else BODY_BYTES_MAX

@@ -6,6 +6,7 @@ Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 _Owner = TypeVar("_Owner")
@@ -64,33 +65,55 @@ class FairQueue(Generic[_Owner, _Item]):
 class HostFairQueue(Generic[_Owner, _Item]):
     """Items by host and owner: a turn is a host's, and within it the turn of one of its owners. For one task at a time.
 
-    An owner is of one host only.
+    An owner is of one host only. A host that is paused keeps its items, and has no turn.
     """
 
-    __slots__ = ("_count", "_of")
+    __slots__ = ("_count", "_of", "_paused")
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, FairQueue[_Owner, _Item]] = OrderedDict()
         """Whichever host has any, in the order of their turns."""
+        self._paused: dict[str, FairQueue[_Owner, _Item]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def has_turn(self) -> bool:
+        """Return whether there is an item of a host that is not paused."""
+        return bool(self._of)
+
+    def pause(self, host: str) -> None:
+        """Give a host no turn until it is resumed."""
+        self._paused[host] = self._of.pop(host, FairQueue())
+
+    def resume(self, host: str) -> None:
+        """Give a host the last turn if it was paused."""
+        queue = self._paused.pop(host, None)
+        if queue:
+            self._of[host] = queue
+
+    def resume_all(self) -> None:
+        """Give all paused hosts turns."""
+        for host in list(self._paused):
+            self.resume(host)
+
     def firsts(self) -> Iterator[_Item]:
         """Iterate over the first item of each owner."""
-        return (item for queue in self._of.values() for item in queue.firsts())
+        queues = chain(self._of.values(), self._paused.values())
+        return (item for queue in queues for item in queue.firsts())
 
     def put(self, host: str, owner: _Owner, item: _Item) -> None:
         """Add an item; a host, or an owner, that had none has the last turn."""
-        queue = self._of.get(host)
+        queue = self._paused.get(host, self._of.get(host))
         if queue is None:
             queue = self._of[host] = FairQueue()
         queue.put(owner, item)
         self._count += 1
 
     def take(self) -> _Item:
-        """Take the first item of whose turn it is. KeyError if there is none."""
+        """Take the first item of whose turn it is. KeyError if no host has a turn."""
         host, queue = self._of.popitem(last=False)
         item = queue.take()
         if queue:
@@ -101,9 +124,9 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     def drop_first(self, host: str, owner: _Owner) -> None:
         """Drop the first item of an owner, out of turn. KeyError if it has none."""
-        queue = self._of[host]
+        queue = self._paused[host] if host in self._paused else self._of[host]
         queue.drop_first(owner)
-        if not queue:
+        if not queue and host in self._of:
             del self._of[host]
         self._count -= 1
         assert self._count >= len(self._of), (self._count, len(self._of))

@@ -26,6 +26,8 @@ class PoolLimits:
     pipelined_tasks: int | None = None
     """How many tasks are at most taken by requests of clients that do not wait for answers before they ask for more;
     None: half of them. Requests that only compute gain nothing from more tasks, and cost others each task's turn."""
+    of_one_host_tasks: int | None = None
+    """How many tasks work at requests of one host at most; None: all. For requests that wait for other clients."""
 
     @property
     def pipelined_tasks_max(self) -> int:
@@ -46,7 +48,7 @@ POOL_LIMITS: Mapping[Pool, PoolLimits] = {
     Pool.CONSUMER_MANAGE: PoolLimits(4, 1_000_000),
     Pool.HEARTBEAT: PoolLimits(2, 50_000, 31_000),
     Pool.END_TRANSACTION: PoolLimits(4, 100_000, 3_000),
-    Pool.ADMIN: PoolLimits(4, 10_000),
+    Pool.ADMIN: PoolLimits(4, 10_000, of_one_host_tasks=2),
 }
 
 
@@ -127,7 +129,7 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
         if capacity_key is not None:
             capacity = _number(others, capacity_key, capacity, INT_MAX)
         tasks = _number(others, tasks_key, one.tasks, _TASKS_MAX)
-        limits = limits.with_pool(pool, PoolLimits(tasks, capacity, wait_ms_max, one.pipelined_tasks))
+        limits = limits.with_pool(pool, replace(one, tasks=tasks, queue_capacity=capacity, wait_ms_max=wait_ms_max))
     idle_ms_max = 1_000 * _number(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
     own: dict[str, Any] = {
         name: _number(others, key, getattr(limits, name), most) for key, (name, most) in _OWN_KEYS.items()

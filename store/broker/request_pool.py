@@ -2,10 +2,12 @@
 
 Who waits for an answer before asking for more goes before who pipelines requests, four to one, and the latter have a
 few tasks at a time: so however much is pipelined, whoever asks for little finds a free task and few that compute.
+Where requests wait for other clients, those of one host have a part of the tasks.
 Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose words are sent to those who are refused;
 RFC 8290, sparse flows.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -55,7 +57,8 @@ _TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 class RequestPool:
     """One kind of request. Only one task offers; each request that was taken is either handled or refused, once.
 
-    Invariant: as many requests wait as the queue may hold or fewer, and 0 <= pipelined tasks <= their limit.
+    Invariant: as many requests wait as the queue may hold or fewer, and 0 <= pipelined tasks <= their limit. A host is
+    paused in both queues while it has all the tasks that it may have.
     """
 
     def __init__(
@@ -73,6 +76,8 @@ class RequestPool:
         self._pipelined: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined_tasks = 0
         """How many tasks work at what was pipelined."""
+        self._host_tasks: Counter[str] = Counter()
+        """How many tasks work at requests of each host; empty where there is no limit."""
         self._passed = 0
         self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
         """Of all that is in the queue; None if nothing is ever too old."""
@@ -100,6 +105,8 @@ class RequestPool:
         """Refuse what still waits."""
         now_ns = self._world.clock.monotonic_ns()
         with self._lock:
+            for queue in (self._awaited, self._pipelined):
+                queue.resume_all()
             rest = [queue.take() for queue in (self._awaited, self._pipelined) for _ in range(len(queue))]
             if self._ages is not None:
                 for request in rest:
@@ -198,10 +205,9 @@ class RequestPool:
 
     def _take(self, done: PooledRequest | None) -> PooledRequest | None:
         """Wait for a request; None once the pool is to end and none is left for this task, which has done another."""
-        if done is not None and done.is_pipelined:
+        if done is not None:
             with self._lock:
-                self._pipelined_tasks -= 1
-                assert self._pipelined_tasks >= 0, self._pipelined_tasks
+                self._done(done)
         while True:
             with self._lock:
                 request = self._next()
@@ -220,24 +226,49 @@ class RequestPool:
     def _may_go_on(self) -> bool:
         """Return whether there is a request that may be taken now."""
         has_task = self._pipelined_tasks < self.limits.pipelined_tasks_max
-        return bool(self._awaited) or (bool(self._pipelined) and has_task)
+        return self._awaited.has_turn or (self._pipelined.has_turn and has_task)
 
     def _next(self) -> PooledRequest | None:
         """Take the request whose turn it is; None if there is none, or none that may be taken yet."""
-        may_be_pipelined = bool(self._pipelined) and self._pipelined_tasks < self.limits.pipelined_tasks_max
-        if may_be_pipelined and (not self._awaited or self._passed >= _PASSED_MAX):
+        may_be_pipelined = self._pipelined.has_turn and self._pipelined_tasks < self.limits.pipelined_tasks_max
+        if may_be_pipelined and (not self._awaited.has_turn or self._passed >= _PASSED_MAX):
             request = self._pipelined.take()
             self._pipelined_tasks += 1
             assert self._pipelined_tasks <= self.limits.tasks, self._pipelined_tasks
             self._passed = 0
-        elif self._awaited:
+        elif self._awaited.has_turn:
             request = self._awaited.take()
-            self._passed += bool(self._pipelined)
+            self._passed += self._pipelined.has_turn
         else:
             return None
         if self._ages is not None:
             self._ages.drop(request)
+        self._began(request)
         return request
+
+    def _began(self, request: PooledRequest) -> None:
+        most, host = self.limits.of_one_host_tasks, request.session.host.name
+        if most is None:
+            return
+        self._host_tasks[host] += 1
+        assert self._host_tasks[host] <= most, self._host_tasks
+        if self._host_tasks[host] == most:
+            self._awaited.pause(host)
+            self._pipelined.pause(host)
+
+    def _done(self, request: PooledRequest) -> None:
+        if request.is_pipelined:
+            self._pipelined_tasks -= 1
+            assert self._pipelined_tasks >= 0, self._pipelined_tasks
+        most, host = self.limits.of_one_host_tasks, request.session.host.name
+        if most is None:
+            return
+        if self._host_tasks[host] == most:
+            self._awaited.resume(host)
+            self._pipelined.resume(host)
+        self._host_tasks[host] -= 1
+        if not self._host_tasks[host]:
+            del self._host_tasks[host]
 
     def _refuse_old(self, request: PooledRequest, now_ns: int) -> None:
         waited_ms = (now_ns - request.arrived_ns) // 1_000_000

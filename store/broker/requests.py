@@ -27,6 +27,8 @@ BROKER_VERSION = 409
 JAVA_LANGUAGE = 0
 """Clients of RocketMQ know brokers in no other language."""
 _OF_BROKER = (RESPONSE_FLAG, JAVA_LANGUAGE, BROKER_VERSION)
+REMARK_CHARACTERS_MAX = 1_000
+"""A remark may quote a request, which may be large."""
 _NO_FIELDS: Mapping[str, str] = {}
 
 
@@ -234,7 +236,8 @@ def response_to(
     ext_fields: Mapping[str, str] = _NO_FIELDS,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Return a response to a request: with its opaque, and in the form that its header has."""
+    """Return a response to a request: with its opaque, and in the form that its header has. A long remark is cut."""
+    remark = None if remark is None else remark[:REMARK_CHARACTERS_MAX]
     return RemotingCommand(code, request.opaque, *_OF_BROKER, remark, ext_fields, body, request.form)
 
 

@@ -109,11 +109,19 @@ class Pool(Enum):
     ADMIN = "admin"
 
 
+BODY_BYTES_MAX = 256 * 1024
+"""Of a request that carries no messages: a heartbeat of a thousand subscriptions fits. Parsing it delays all others."""
+REGISTRATION_BYTES_MAX = 1024 * 1024
+"""Of a broker that registers at the name server of another broker: six thousand topics."""
+
+
 class Route(NamedTuple):
     """Where a request goes."""
 
     pool: Pool
     processor: Processor
+    body_bytes_max: int = BODY_BYTES_MAX
+    """A request with a larger body is refused before it is queued."""
 
 
 Routes = Mapping[int, Route]

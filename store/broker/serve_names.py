@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..directories import make_directory
 from ..errors import StoreLockedError
+from ..formats.remoting.frame import FRAME_BYTES_MAX
 from ..world import FileLock, World
 from .acl.plain_acl import AccessControl
 from .limits import ServerLimits
@@ -16,7 +17,7 @@ from .name_server import NameServer
 from .operator_log import Emit
 from .processors.names import name_server_processors
 from .requests import RequestCode
-from .router import Pool, Route, answering
+from .router import BODY_BYTES_MAX, Pool, Route, answering
 from .server import RemotingServer
 
 _LOCK = "lock"
@@ -61,7 +62,7 @@ class ServedNameServer:
             self._access.start()
             check = self._access.check
         routes = {
-            code: Route(_pool_of(code), answering(processor))
+            code: Route(_pool_of(code), answering(processor), _body_bytes_max(code))
             for code, processor in name_server_processors(self._world, self.names).items()
         }
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
@@ -93,3 +94,8 @@ class ServedNameServer:
 def _pool_of(code: int) -> Pool:
     """Return which tasks answer: who only asks for a route does not wait for brokers that register."""
     return Pool.CLIENT_MANAGE if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else Pool.ADMIN
+
+
+def _body_bytes_max(code: int) -> int:
+    """Return the largest body of a request: a broker may register with as many topics as a frame holds."""
+    return FRAME_BYTES_MAX if code == RequestCode.REGISTER_BROKER else BODY_BYTES_MAX

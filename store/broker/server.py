@@ -19,12 +19,10 @@ from .late_answers import LateAnswers
 from .limits import ServerLimits
 from .operator_log import Emit, debug, failure, warning
 from .request_pool import OVERLOAD, PooledRequest, RequestPool
-from .requests import ResponseCode, response_to
+from .requests import REMARK_CHARACTERS_MAX, ResponseCode, response_to
 from .router import Channel, LateResponse, Response, Routes
 from .server_counts import RequestRefusal, ServerCounts
 from .session import Session
-
-REMARK_CHARACTERS_MAX = 1_000
 
 DRAIN_MS = 10_000
 """How long requests that have come are answered when the server ends, all kinds together."""
@@ -147,11 +145,14 @@ class RemotingServer:
             return
         route = self._routes.get(command.code)
         if route is None:
-            self.counts.refused(RequestRefusal.NOT_SUPPORTED)
-            self._emit(debug(f"{session.remote_address}: request {command.code} is not supported"))
-            if not command.is_one_way:
-                remark = f"request type {command.code} not supported"
-                session.send(response_to(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
+            remark = f"request type {command.code} not supported"
+            self._refuse_at_once(
+                session, command, RequestRefusal.NOT_SUPPORTED, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark
+            )
+            return
+        if len(command.body) > route.body_bytes_max:
+            remark = f"body: expected {route.body_bytes_max} bytes or fewer, found {len(command.body)}"
+            self._refuse_at_once(session, command, RequestRefusal.TOO_LARGE, ResponseCode.SYSTEM_ERROR, remark)
             return
         is_pipelined = session.is_pipelining
         session.began_request(size_bytes)
@@ -162,6 +163,14 @@ class RemotingServer:
             pool = self._pools[route.pool]
             pool.offer(request)
             self._offered[pool] = None
+
+    def _refuse_at_once(
+        self, session: Session, command: RemotingCommand, refusal: RequestRefusal, code: ResponseCode, remark: str
+    ) -> None:
+        self.counts.refused(refusal)
+        self._emit(debug(f"{session.remote_address}: request {command.code}: {remark}"))
+        if not command.is_one_way:
+            session.send(response_to(command, code, remark))
 
     def _end_turn(self, now_ns: int) -> int | None:
         """Have what came taken, and what waited too long refused; return when the next will have."""
@@ -221,7 +230,7 @@ class RemotingServer:
         except AccessDeniedError as error:
             self.counts.refused(RequestRefusal.ACCESS)
             self._emit(debug(f"{session.remote_address}: request {command.code}: access denied: {error}"))
-            return response_to(command, error.code, str(error)[:REMARK_CHARACTERS_MAX])
+            return response_to(command, error.code, str(error))
         except Exception as error:
             return self._failed(request, error)
 
@@ -234,7 +243,7 @@ class RemotingServer:
 
     def _answer(self, request: PooledRequest, code: int, remark: str) -> None:
         if not request.command.is_one_way:
-            request.session.send(response_to(request.command, code, remark[:REMARK_CHARACTERS_MAX]))
+            request.session.send(response_to(request.command, code, remark))
 
 
 class ClosedChannels(Service):

@@ -30,6 +30,7 @@ class RequestRefusal(Enum):
     TOO_OLD = "it waited for too long"
     TOO_MUCH_HELD = "too many bytes were held"
     NOT_SUPPORTED = "its code is not supported"
+    TOO_LARGE = "its body was too large"
     ACCESS = "access was denied"
     FAILED = "its processor failed"
     STRAY_RESPONSE = "it answered nothing that was asked"

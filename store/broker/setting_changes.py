@@ -7,6 +7,7 @@ from .requests import RequestRefusedError, ResponseCode
 
 CHANGES_MAX = 1_024
 """Of one request."""
+KEY_CHARACTERS_MAX = 255
 _BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
 
@@ -29,6 +30,9 @@ def wanted_settings(body: bytes) -> dict[str, str]:
     wanted: dict[str, str] = {}
     try:
         for each in parse_properties(body.decode()):
+            if len(each.key) > KEY_CHARACTERS_MAX:
+                expected = f"settings: expected names of {KEY_CHARACTERS_MAX} characters or fewer"
+                raise RequestRefusedError(f"{expected}, found {len(each.key)}")
             wanted[each.key] = each.value.strip()
             if len(wanted) > CHANGES_MAX:
                 raise RequestRefusedError(f"settings: expected {CHANGES_MAX} or fewer, found one more")

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
 from rich.text import Text
 
@@ -13,6 +14,7 @@ from tornlog.reports.cli.console import ERR, OUT, plain_table, progress_shown
 from tornlog.reports.cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
 from tornlog.scenarios.campaigns.amounts import seconds_in
 
+from .hostile import KIND_NAMES
 from .soak import Soak, run_soak
 
 
@@ -22,6 +24,14 @@ def soak(
     directory: Annotated[
         Path | None,
         typer.Option("--dir", exists=True, file_okay=False, help="Serve a store below DIR, not in /tmp."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            click_type=click.Choice(KIND_NAMES),
+            help="A kind of hostile clients, which is there alone; may be repeated.",
+        ),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -33,7 +43,7 @@ def soak(
         progress_shown() as update,
     ):
         try:
-            found = run_soak(root, seconds, idle, lambda phase: update(description=phase))
+            found = run_soak(root, seconds, idle, lambda phase: update(description=phase), only or ())
         except ProcessError as error:
             ERR.print(f"soak: {error}", soft_wrap=True)
             raise typer.Exit(EXIT_BROKEN) from error

@@ -3,8 +3,8 @@
 import random
 import socket
 import struct
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from select import EPOLLIN, epoll
 from time import monotonic, sleep
 
@@ -12,9 +12,12 @@ from tornlog.store.real.sockets import split_address
 
 from .hostile_kinds import (
     Churn,
+    Crowd,
     Garbage,
     HalfFrames,
+    HugeSettings,
     Idle,
+    JsonBombs,
     Kind,
     Limits,
     NeverReads,
@@ -27,6 +30,13 @@ from .hostile_kinds import (
 _GRACE_SECONDS = 10.0
 """Above the broker's own limit, for a busy machine."""
 _TURN_SECONDS = 0.01
+_RECEIVE_BYTES = 1 << 20
+_RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER of no time: closing sends a reset, and leaves no port in TIME_WAIT."""
+_MIXED = (OversizedLengths, Garbage, HalfFrames, SlowLoris, NeverReads, Pipelines, Churn, HugeSettings, JsonBombs)
+_ALONE = (Crowd,)
+"""Kinds that are there on request only: a crowd leaves no room for idle connections."""
+KIND_NAMES = tuple(kind.name for kind in (*_MIXED, *_ALONE, Idle))
 
 
 @dataclass(eq=False)
@@ -34,22 +44,23 @@ class _Link:
     socket: socket.socket
     due: float
     """By when the broker has to have closed it."""
-    reads: bool = True
-    pending: deque[bytes] = field(default_factory=deque)
-    """What is still to be sent, a piece a second."""
-    flood: memoryview = field(default_factory=lambda: memoryview(b""))
-    """What is sent again and again."""
-    at: int = 0
-    """How much of it has been sent this time."""
+    reads: bool
+    unsent: memoryview
+    """The rest of the data that was begun last."""
+    pieces: Iterator[bytes]
+    """Data to begin later, one piece a second."""
+    flood: memoryview
+    """Data to begin whenever there is no rest."""
 
 
 class Hostility:
-    """All kinds at once."""
+    """Several kinds at once: all that go together, or those that are named."""
 
-    def __init__(self, address: str, limits: Limits, idle: int, seed: int) -> None:
+    def __init__(self, address: str, limits: Limits, idle: int, seed: int, only: Collection[str] = ()) -> None:
         draw = random.Random(f"{seed}/hostile")
-        plain = (OversizedLengths, Garbage, HalfFrames, SlowLoris, NeverReads, Pipelines, Churn)
-        self.kinds: list[Kind] = [*(kind(limits, draw) for kind in plain), Idle(limits, draw, idle)]
+        kinds: list[Kind] = [kind(limits, draw) for kind in (*_MIXED, *(_ALONE if only else ()))]
+        kinds.append(Idle(limits, draw, idle))
+        self.kinds = [kind for kind in kinds if not only or kind.name in only]
         self._address = split_address(address)
         self._links: dict[Kind, dict[int, _Link]] = {kind: {} for kind in self.kinds}
         self._kind_of: dict[int, Kind] = {}
@@ -69,10 +80,10 @@ class Hostility:
             before = now
             if now >= next_second:
                 next_second += 1.0
-                self._go_on()
+                self._begin_pieces()
                 self._find_stuck(now)
             self._take_in()
-            self._flood()
+            self._send_on()
             sleep(_TURN_SECONDS)
         for links in self._links.values():
             for link in list(links.values()):
@@ -90,9 +101,9 @@ class Hostility:
                 made.bind((source, 0))
             made.connect(self._address)
             made.setblocking(False)
-            first = kind.first()
+            first = memoryview(kind.first())
             if first:
-                made.send(first)
+                first = first[made.send(first) :]
         except OSError:
             made.close()
             kind.tally.refused += 1
@@ -100,7 +111,8 @@ class Hostility:
         kind.tally.made += 1
         if isinstance(kind, Churn):
             self._resets = not self._resets
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", self._resets, 0))
+            if self._resets:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             made.close()
             kind.tally.left += 1
             return
@@ -108,12 +120,15 @@ class Hostility:
             made,
             now + kind.allowed + _GRACE_SECONDS,
             kind.reads,
-            deque(kind.pieces()),
+            first,
+            kind.pieces(),
             memoryview(kind.flood()),
         )
         self._links[kind][made.fileno()] = link
         self._kind_of[made.fileno()] = kind
         self._poll.register(made, EPOLLIN if kind.reads else 0)  # a reset is told in any case
+        if kind.wave and kind.tally.made % kind.wave == 0:
+            self._leave_together(kind)
 
     def _take_in(self) -> None:
         """Find the connections that the broker has closed."""
@@ -121,7 +136,7 @@ class Hostility:
             kind = self._kind_of[descriptor]
             link = self._links[kind][descriptor]
             try:
-                has_ended = not link.reads or not link.socket.recv(1 << 16)
+                has_ended = not link.reads or not link.socket.recv(_RECEIVE_BYTES)
             except BlockingIOError:
                 continue
             except OSError:
@@ -130,31 +145,31 @@ class Hostility:
                 kind.tally.closed_by_broker += 1
                 self._drop(kind, descriptor)
 
-    def _go_on(self) -> None:
+    def _begin_pieces(self) -> None:
+        for links in self._links.values():
+            for link in links.values():
+                if not link.unsent:
+                    link.unsent = memoryview(next(link.pieces, b""))
+
+    def _send_on(self) -> None:
         for kind, links in self._links.items():
             for descriptor, link in list(links.items()):
-                if not link.pending:
+                link.unsent = link.unsent or link.flood
+                if not link.unsent:
                     continue
                 try:
-                    link.socket.send(link.pending.popleft())
+                    link.unsent = link.unsent[link.socket.send(link.unsent) :]
                 except BlockingIOError:
                     continue
                 except OSError:
                     kind.tally.closed_by_broker += 1
                     self._drop(kind, descriptor)
 
-    def _flood(self) -> None:
-        for kind, links in self._links.items():
-            for descriptor, link in list(links.items()):
-                if not link.flood:
-                    continue
-                try:
-                    link.at = (link.at + link.socket.send(link.flood[link.at :])) % len(link.flood)
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    kind.tally.closed_by_broker += 1
-                    self._drop(kind, descriptor)
+    def _leave_together(self, kind: Kind) -> None:
+        for descriptor, link in list(self._links[kind].items()):
+            link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            kind.tally.left += 1
+            self._drop(kind, descriptor)
 
     def _find_stuck(self, now: float) -> None:
         for kind, links in self._links.items():

@@ -5,16 +5,21 @@ Most are to be closed by the broker within a time, and one that is not is stuck.
 
 import random
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from math import inf
 
 from tornlog.reports.bench.exchanges import Sends, pull_frame
 from tornlog.store.broker.requests import RequestCode
 from tornlog.store.formats.remoting.command import RemotingCommand
-from tornlog.store.formats.remoting.frame import encode_frame
+from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX, encode_frame
 
 _CONNECTS_A_SECOND_MIN = 200.0
 _FLOOD_BODY_BYTES = 100
+_SETTINGS_BYTES = 3_000_000
+_BOMB_BYTES = 4_000_000
+_CROWD_TURN = 500
 _RAMP_SHARE = 0.25
 """Of the whole time: by then what a kind holds is there. Crowds that come at once are what churn is for."""
 
@@ -56,6 +61,8 @@ class Kind:
     per_second = 0.0
     """How many it makes beside."""
     reads = True
+    wave = 0
+    """After so many connections all of them leave together, with resets; 0: never."""
     sources: tuple[str, ...] = ("",)
     """From which addresses its connections come, in turn; empty: from the same host as honest clients, if that is this
     machine."""
@@ -79,9 +86,9 @@ class Kind:
         """Return what is sent at once."""
         return b""
 
-    def pieces(self) -> list[bytes]:
-        """Return what is sent after that, one a second."""
-        return []
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the data to send after that, one piece a second."""
+        return iter(())
 
     def flood(self) -> bytes:
         """Return what is sent after that again and again, as fast as it is taken."""
@@ -143,10 +150,10 @@ class SlowLoris(HalfFrames):
         """Return the first byte of a frame's length."""
         return b"\0"
 
-    def pieces(self) -> list[bytes]:
-        """Return its other bytes."""
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its other bytes."""
         frame = encode_frame(RemotingCommand(RequestCode.SEND_MESSAGE_V2, 1, body=bytes(4096)))[1:]
-        return [frame[at : at + 1] for at in range(len(frame))]
+        return (frame[at : at + 1] for at in range(len(frame)))
 
 
 class NeverReads(Kind):
@@ -205,3 +212,76 @@ class Idle(Kind):
     def allowed(self) -> float:
         """Return the broker's time for idleness; it looks at it eight times in that time."""
         return self.limits.idle * 1.25
+
+
+class HugeSettings(Kind):
+    """Ask twice a second for a change of a setting with a name of 3 MB."""
+
+    name = "huge settings"
+    held = 1
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield two requests a second."""
+        body = b"k" * _SETTINGS_BYTES + b"=1\n"
+        return cycle((encode_frame(RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, 1, body=body)) * 2,))
+
+    @property
+    def allowed(self) -> float:
+        """Return no time: each request is refused, and the connection may stay."""
+        return inf
+
+
+class JsonBombs(Kind):
+    """Send headers and bodies of JSON that are huge, deeply nested, or both."""
+
+    name = "JSON bombs"
+    held = 3
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield bombs of all forms, beginning with another one on each connection."""
+        bombs = [*map(_frame_of_header, _json_bombs()), *map(_frame_of_body, _json_bombs())]
+        begin = self.tally.made % len(bombs)
+        return cycle(bombs[begin:] + bombs[:begin])
+
+    @property
+    def allowed(self) -> float:
+        """Return no time: a body may be refused, and the connection may stay."""
+        return inf
+
+
+def _json_bombs() -> list[bytes]:
+    """Return texts of members of an object: many empty lists, many objects of one member, and one deep list."""
+    half = _BOMB_BYTES // 2
+    return [
+        b'"x":[' + b",".join([b"[]"] * (_BOMB_BYTES // 3)) + b"]",
+        b'"x":[' + b",".join([b'{"a":1}'] * (_BOMB_BYTES // 8)) + b"]",
+        b'"x":' + b"[" * half + b"]" * half,
+    ]
+
+
+def _frame_of_header(members: bytes) -> bytes:
+    header = b'{"code":%d,"opaque":1,%s}' % (RequestCode.HEART_BEAT, members)
+    assert len(header) < FRAME_BYTES_MAX, len(header)
+    return struct.pack(">iI", 4 + len(header), len(header)) + header
+
+
+def _frame_of_body(members: bytes) -> bytes:
+    return encode_frame(RemotingCommand(RequestCode.HEART_BEAT, 1, body=b'{"clientID":"c",%s}' % members))
+
+
+class Crowd(Kind):
+    """Connect from one host as often as it may, as fast as it can, leave together, and begin again."""
+
+    name = "a crowd of one host"
+    sources = ("127.0.0.3",)
+    wave = 14_000
+    """More than one host may have."""
+
+    def owes(self, passed: float, seconds: float, held: int) -> int:
+        """Return how many connections to make in this turn, whatever the time."""
+        return _CROWD_TURN
+
+    @property
+    def allowed(self) -> float:
+        """Return no time: the crowd leaves before the broker may find it idle."""
+        return inf

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .hostile import Hostility
+from .hostile import KIND_NAMES, Hostility
 from .hostile_kinds import Limits
 
 _NICENESS = 10
@@ -22,12 +22,15 @@ def main(
     output_seconds: Annotated[float, typer.Option(help="Its time for a client to take an answer.")] = 30.0,
     idle_seconds: Annotated[float, typer.Option(help="Its time for idleness.")] = 120.0,
     seed: int = 0,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"Of {', '.join(KIND_NAMES)}; all that go together if none is named.")
+    ] = None,
 ) -> None:
     """Misbehave for a while and print what became of each kind's connections as JSON."""
     os.nice(_NICENESS)  # elsewhere, such clients burn processors of their own
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    hostility = Hostility(address, Limits(frame_seconds, output_seconds, idle_seconds), idle, seed)
+    hostility = Hostility(address, Limits(frame_seconds, output_seconds, idle_seconds), idle, seed, only or ())
     tallies = hostility.run(seconds)
     typer.echo(json.dumps({name: asdict(tally) for name, tally in tallies.items()}))
 

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tornlog.reports.bench.broker import ProcessError, end_process
 
@@ -13,12 +13,15 @@ from .hostile_kinds import Tally
 class HostileProcess:
     """`python -m tests.soak.hostile_main`, started at once, and no more urgent than what it disturbs."""
 
-    def __init__(self, address: str, seconds: float, idle: int, limits: Mapping[str, float]) -> None:
-        """limits: the broker's, in seconds, by what they are of: frame, output, idle."""
+    def __init__(
+        self, address: str, seconds: float, idle: int, limits: Mapping[str, float], only: Sequence[str] = ()
+    ) -> None:
+        """limits: the broker's, in seconds: frame, output, idle. only: as in run_soak."""
         command = [sys.executable, "-m", "tests.soak.hostile_main", address]
         command += ["--seconds", str(seconds), "--idle", str(idle)]
         for name, value in limits.items():
             command += [f"--{name}-seconds", str(value)]
+        command += [f"--only={name}" for name in only]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def tallies(self) -> dict[str, Tally]:

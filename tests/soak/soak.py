@@ -7,7 +7,7 @@ of the same run, so the machine may be any; memory is the broker's own (anonymou
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median
 from typing import Any
@@ -22,6 +22,7 @@ from .hostile_kinds import Tally
 from .hostile_process import HostileProcess
 
 GROWTH_MAX = 0.05
+RESIDENT_BYTES_MAX = 250 << 20
 SLOWDOWN_MAX = 2.0
 BUSY_MAX = 0.001
 _CONNECTIONS = 8
@@ -36,6 +37,7 @@ _LEFT_SECONDS = 20.0
 _OWN_REQUEST_BYTES = 256
 """More than the request that asks what is left, which is held while it is answered."""
 _ASK_MS = 10_000
+_SAMPLES_A_SECOND = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,13 @@ class Verdict:
 class Soak:
     """What was seen."""
 
+    is_mixed: bool = True
+    """Whether all kinds were there. Connections of a single kind, and the memory for them, may grow to the end."""
     undisturbed: list[Mapping[str, LoadResult]] = field(default_factory=list)
     """Before it was disturbed, and after."""
     disturbed: Mapping[str, LoadResult] = field(default_factory=dict)
     resident_bytes: list[int] = field(default_factory=list)
-    """Of the broker, once a second while it was disturbed."""
+    """Of the broker, ten times a second while it was disturbed."""
     hostile: Mapping[str, Tally] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
     """What the broker said of itself when all others had gone."""
@@ -65,6 +69,7 @@ class Soak:
     def verdicts(self) -> list[Verdict]:
         """Return everything that has to hold."""
         return [
+            *([self._growth()] if self.is_mixed else []),
             self._memory(),
             *(self._latency(kind) for kind in self.disturbed),
             *(self._busy(kind) for kind in self.disturbed),
@@ -80,10 +85,13 @@ class Soak:
         third = max(len(settled) // 3, 1)
         return median(settled[-third:]) / median(settled[:third]) - 1
 
+    def _growth(self) -> Verdict:
+        return Verdict(f"memory is flat within {GROWTH_MAX:.0%}", self.growth <= GROWTH_MAX, f"{self.growth:+.1%}")
+
     def _memory(self) -> Verdict:
-        highest = max(self.resident_bytes) / (1 << 20)
-        detail = f"{self.growth:+.1%}, at most {highest:.0f} MiB"
-        return Verdict(f"memory is flat within {GROWTH_MAX:.0%}", self.growth <= GROWTH_MAX, detail)
+        highest = max(self.resident_bytes)
+        name = f"memory is at most {RESIDENT_BYTES_MAX >> 20} MiB"
+        return Verdict(name, highest <= RESIDENT_BYTES_MAX, f"{highest / (1 << 20):.0f} MiB")
 
     def _latency(self, kind: str) -> Verdict:
         alone = [results[kind].p99_us for results in self.undisturbed]
@@ -112,9 +120,14 @@ class Soak:
         return Verdict("nothing is left", _is_nothing(self.left), detail)
 
 
-def run_soak(directory: str, seconds: float, idle: int, on_phase: Callable[[str], None]) -> Soak:
-    """Soak a broker in a directory for about so long. ProcessError if an honest client failed, or the broker did."""
-    soak = Soak()
+def run_soak(
+    directory: str, seconds: float, idle: int, on_phase: Callable[[str], None], only: Sequence[str] = ()
+) -> Soak:
+    """Soak a broker in a directory for about so long. ProcessError if an honest client failed, or the broker did.
+
+    only: names of kinds of hostile clients; all that go together if empty.
+    """
+    soak = Soak(is_mixed=not only)
     frame, output = min(60.0, seconds / 6), min(30.0, seconds / 6)
     settings = (
         "mapedFileSizeCommitLog=67108864",
@@ -132,7 +145,7 @@ def run_soak(directory: str, seconds: float, idle: int, on_phase: Callable[[str]
         on_phase("honest clients among hostile ones")
         among_seconds = max(seconds * (1 - 2 * _UNDISTURBED_SHARE), 5.0)
         limits = {"frame": frame, "output": output, "idle": _IDLE_SECONDS}
-        hostile = HostileProcess(broker.address, among_seconds, idle, limits)
+        hostile = HostileProcess(broker.address, among_seconds, idle, limits, only)
         try:
             _watch(soak, broker, among_seconds)
             soak.hostile = hostile.tallies()
@@ -169,9 +182,10 @@ def _watch(soak: Soak, broker: BrokerProcess, seconds: float) -> None:
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            soak.resident_bytes.append(broker.resident_bytes)
             soak.connections_max = max(soak.connections_max, int(_ask(client)["connections"]))
-            time.sleep(1.0)
+            for _ in range(_SAMPLES_A_SECOND):  # a peak passes between two looks a second
+                soak.resident_bytes.append(broker.resident_bytes)
+                time.sleep(1.0 / _SAMPLES_A_SECOND)
         soak.disturbed = _results(honest)
     finally:
         client.close()

@@ -9,8 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 from tests.soak import command
-from tests.soak.hostile_kinds import Tally
-from tests.soak.soak import Soak
+from tests.soak.hostile import KIND_NAMES
+from tests.soak.hostile_kinds import Crowd, HugeSettings, JsonBombs, Tally
+from tests.soak.soak import Soak, run_soak
 from tornlog.reports.bench.broker import LoadResult
 
 pytestmark = pytest.mark.slow
@@ -45,6 +46,17 @@ def test_memory_that_grows_is_found_and_the_ramp_is_not() -> None:
 
     assert broken(leaking) == ["memory is flat within 5%"]
     assert broken(ramping) == []
+
+
+def test_memory_above_the_bound_is_found_and_growth_counts_in_a_mixed_soak_alone() -> None:
+    large = soak()
+    large.resident_bytes = [251 << 20] * 50
+    single = soak()
+    single.is_mixed = False
+    single.resident_bytes = [second << 20 for second in range(1, 51)]
+
+    assert broken(large) == ["memory is at most 250 MiB"]
+    assert broken(single) == []
 
 
 def test_honest_clients_that_wait_or_are_refused_are_found() -> None:
@@ -106,8 +118,19 @@ def test_a_short_soak_meets_every_kind_and_leaves_nothing(tmp_path: Path) -> Non
     document = json.loads(file.read_text())
     held = {verdict["name"]: verdict["held"] for verdict in document["verdicts"]}
     kinds = list(document["hostile"])
-    assert len(kinds) == 8
+    assert kinds == [name for name in KIND_NAMES if name != Crowd.name]
     assert all(held[name] for name in [*kinds, "nothing is left", "the broker stops cleanly"]), result.output
     endings = document["counts"]["endings"]
     assert {"BAD_LENGTH", "BAD_FRAME", "HALF_FRAME", "NOT_READING", "BY_CLIENT"} <= set(endings)
     assert result.exit_code == (0 if all(held.values()) else 1)
+
+
+@pytest.mark.parametrize("kind", [HugeSettings.name, JsonBombs.name, Crowd.name])
+def test_a_kind_alone_keeps_memory_within_the_bound(tmp_path: Path, kind: str) -> None:
+    found = run_soak(str(tmp_path), 8.0, 0, lambda _: None, [kind])
+
+    assert list(found.hostile) == [kind]
+    held = {verdict.name: verdict.held for verdict in found.verdicts()}
+    assert all(
+        held[name] for name in [kind, "memory is at most 250 MiB", "nothing is left", "the broker stops cleanly"]
+    )

@@ -14,7 +14,7 @@ from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
 from ....store.broker.long_polling import HeldPull
 from ....store.broker.requests import RequestRefusedError, ResponseCode
-from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Route, Routes
+from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
 from ....store.formats.remoting.command import RemotingCommand
@@ -63,7 +63,7 @@ class WatchedRequests:
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
         }
         return {
-            code: Route(route.pool, partial(judges.get(route.pool, self._process), route.processor))
+            code: route._replace(processor=partial(judges.get(route.pool, self._process), route.processor))
             for code, route in routes.items()
         }
 

@@ -7,10 +7,10 @@
     8       H      header             see command
     8+H     B      body
 
-A frame is FRAME_BYTES_MAX long at the most, its length field included; what is longer is refused by its length alone,
-before anything is kept of it. No checksum. Binary headers have one encoding, so decoding and encoding such a frame
-gives its bytes; JSON does not say in which order and layout it was written. `CommandReader` cuts what comes over a
-connection into commands.
+A frame is at most FRAME_BYTES_MAX long, its length field included, and its header at most HEADER_BYTES_MAX; RocketMQ
+takes headers of 16 MiB. A longer one is refused by that length alone, before anything is kept of it. No checksum.
+Binary headers have one encoding, so decoding and encoding such a frame gives its bytes; JSON does not say in which
+order and layout it was written. `CommandReader` cuts what comes over a connection into commands.
 Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
 """
 
@@ -28,6 +28,8 @@ from .command import (
 )
 
 FRAME_BYTES_MAX = 16_777_216
+HEADER_BYTES_MAX = 256 * 1024
+"""The properties of a message are 32,767 bytes at most, and a character of them is 6 bytes at most in JSON."""
 LENGTH_BYTES = 4
 _HEADER_WORD_AT = 4
 _HEADER_AT = 8
@@ -43,12 +45,20 @@ LENGTH_FIELD = "length"
 def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
     """Return how long the frame at position at is, by its first LENGTH_BYTES, which must be there.
 
-    view begins at offset of what file names. Raises CorruptFileError for a length that no frame can have.
+    view begins at offset of what file names. Raises CorruptFileError for a length that no frame can have. The same goes
+    for the length of the header, if its bytes are there.
     """
     (length,) = _LENGTH.unpack_from(view, at)
     least, most = _HEADER_AT - LENGTH_BYTES, FRAME_BYTES_MAX - LENGTH_BYTES
     if not least <= length <= most:
         raise CorruptFileError(file, offset + at, "length", f"{least} to {most}", length)
+    if len(view) - at >= _HEADER_AT:
+        header_bytes = _HEAD.unpack_from(view, at)[1] & _HEADER_BYTES_MASK
+        most = min(LENGTH_BYTES + length - _HEADER_AT, HEADER_BYTES_MAX)
+        if header_bytes > most:
+            raise CorruptFileError(
+                file, offset + at + _HEADER_WORD_AT + 1, "headerLength", f"0 to {most}", header_bytes
+            )
     return LENGTH_BYTES + int(length)
 
 
@@ -73,11 +83,6 @@ def decode_frame(
     if form is None:
         raise CorruptFileError(file, offset + at + _HEADER_WORD_AT, "headerForm", "0 or 1", word >> 24)
     header_end = header_at + (word & _HEADER_BYTES_MASK)
-    if header_end > frame_end:
-        most = frame_end - header_at
-        raise CorruptFileError(
-            file, offset + at + _HEADER_WORD_AT + 1, "headerLength", f"0 to {most}", header_end - header_at
-        )
     header, body = bytes(view[header_at:header_end]), bytes(view[header_end:frame_end])
     decode = decode_binary_header if form is HeaderForm.ROCKETMQ else decode_json_header
     return decode(header, body, file=file, offset=offset + header_at), frame_end
@@ -88,7 +93,9 @@ def encode_frame(command: RemotingCommand) -> bytes:
     is_binary = command.form is HeaderForm.ROCKETMQ
     header = encode_binary_header(command) if is_binary else encode_json_header(command)
     size_bytes = _HEADER_AT + len(header) + len(command.body)
-    if len(header) > _HEADER_BYTES_MASK or size_bytes > FRAME_BYTES_MAX:
+    if len(header) > HEADER_BYTES_MAX:
+        raise ValueError(f"header: expected at most {HEADER_BYTES_MAX} bytes, found {len(header)}")
+    if size_bytes > FRAME_BYTES_MAX:
         raise ValueError(f"frame: expected at most {FRAME_BYTES_MAX} bytes, found {size_bytes}")
     head = _HEAD.pack(size_bytes - LENGTH_BYTES, command.form << 24 | len(header))
     return b"".join((head, header, command.body))

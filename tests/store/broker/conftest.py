@@ -19,7 +19,7 @@ from tornlog.store.broker.router import Channel, Pool, Route, Routes
 from tornlog.store.broker.server import AccessCheck, RemotingServer
 from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import RemotingCommand
-from tornlog.store.formats.remoting.frame import CommandReader, encode_frame
+from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX, CommandReader, encode_frame
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 
@@ -104,9 +104,9 @@ class Served:
 
     def routes(self) -> Routes:
         return {
-            self.ECHO: Route(Pool.ADMIN, self._echo),
+            self.ECHO: Route(Pool.ADMIN, self._echo, FRAME_BYTES_MAX),
             self.FAIL: Route(Pool.ADMIN, self._fail),
-            self.WAIT: Route(Pool.SEND_MESSAGE, self._wait),
+            self.WAIT: Route(Pool.SEND_MESSAGE, self._wait, FRAME_BYTES_MAX),
             self.SIZED: Route(Pool.QUERY_MESSAGE, self._sized),
             self.LATER: Route(Pool.PULL_MESSAGE, self._later),
         }

@@ -95,3 +95,21 @@ def test_hosts_take_turns_and_within_each_its_owners(puts: list[tuple[str, int]]
             assert numbers == sorted(numbers)
     with pytest.raises(KeyError):
         queue.take()
+
+
+def test_a_paused_host_has_no_turn_and_keeps_its_items() -> None:
+    queue: HostFairQueue[str, int] = HostFairQueue()
+    queue.put("one", "a", 1)
+    queue.pause("one")
+    queue.pause("two")
+    queue.put("one", "a", 2)
+    queue.put("one", "b", 3)
+
+    assert (len(queue), queue.has_turn, sorted(queue.firsts())) == (3, False, [1, 3])
+    with pytest.raises(KeyError):
+        queue.take()
+    queue.drop_first("one", "a")
+    queue.resume("two")
+    queue.resume("one")
+    assert queue.has_turn
+    assert [queue.take() for _ in range(len(queue))] == [2, 3]

@@ -1,6 +1,7 @@
 """What an honest client waits for beside sixty that pipeline and never read, on one processor and in virtual time."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import Processor
 from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies.random_walk import RandomWalk
+from tornlog.store.broker.connections import ACCEPTS_MAX, ACCEPTS_PAUSE_MS
 from tornlog.store.broker.fair_queue import HostFairQueue
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
@@ -20,6 +22,7 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import encode_frame
 from tornlog.store.world import World
 
+Run = Callable[[Callable[[World, World], None]], None]
 SEND = 310
 ADDRESS = "10.0.0.1:10911"
 SEND_MS = 1
@@ -131,3 +134,59 @@ def test_the_load_is_one_that_a_server_without_this_would_not_bear(
     monkeypatch.setattr(Session, "is_pipelining", False)
 
     assert max(waited_ms(hostile, honest, send_limits=PoolLimits(16, 10_000))) > 15 * SEND_MS
+
+
+def test_requests_of_one_host_leave_tasks_for_another_host(run: Run) -> None:
+    """Requests that wait for other clients, as administrators send them, may wait for as long as these like."""
+
+    def body(here: World, there: World) -> None:
+        def wait(command: RemotingCommand, channel: Channel) -> RemotingCommand:
+            if not channel.remote_address.startswith("10.0.0.1"):
+                here.tasks.sleep(5_000)
+            return response_to(command, 0)
+
+        server = RemotingServer(here)
+        server.listen([ADDRESS])
+        server.start({SEND: Route(Pool.ADMIN, wait)})
+        done: list[int] = []
+
+        def ask(number: int) -> None:
+            client = RemotingClient(there, ADDRESS)
+            done.append(client.invoke(RemotingCommand(SEND, number), 60_000).opaque)
+            client.close()
+
+        asking = [there.tasks.spawn(f"ask {number}", partial(ask, number)) for number in range(8)]
+        here.tasks.sleep(100)
+        honest = RemotingClient(here, ADDRESS)
+        begin_ns = here.clock.monotonic_ns()
+        honest.invoke(RemotingCommand(SEND, 100), 60_000)
+        took_ms = (here.clock.monotonic_ns() - begin_ns) / 1e6
+        honest.close()
+        for task in asking:
+            task.join(None)
+        server.shutdown()
+        assert took_ms < 100
+        assert len(done) == 8
+
+    run(body)
+
+
+def test_a_crowd_that_connects_is_accepted_with_pauses(run: Run) -> None:
+    crowd = 64
+
+    def body(here: World, there: World) -> None:
+        server = RemotingServer(here)
+        server.listen([ADDRESS])
+        assert there.network is not None
+        connections = [there.network.connect(ADDRESS, 1_000) for _ in range(crowd)]
+        server.start({})
+        begin_ns = here.clock.monotonic_ns()
+        while server.connections.count < crowd:
+            here.tasks.sleep(1)
+        took_ms = (here.clock.monotonic_ns() - begin_ns) / 1e6
+        for connection in connections:
+            connection.close()
+        server.shutdown()
+        assert (crowd // ACCEPTS_MAX - 2) * ACCEPTS_PAUSE_MS <= took_ms <= crowd * ACCEPTS_PAUSE_MS
+
+    run(body)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.broker.limits import ServerLimits
+from tornlog.store.broker.router import BODY_BYTES_MAX
 from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import CommandReader, encode_frame
@@ -35,6 +36,17 @@ def test_an_impossible_length_ends_the_connection_before_anything_is_kept(serve:
     served.until(lambda: served.server.connections.held_bytes == 0)
     assert "length" in served.told[0]
     assert still_answers(served)
+
+
+def test_a_body_that_is_too_large_is_refused_by_name_and_the_connection_stays(serve: Serve) -> None:
+    served = serve()
+    peer = served.connect()
+
+    refused = peer.ask(RemotingCommand(served.SIZED, 1, ext_fields={"bytes": "7"}, body=bytes(BODY_BYTES_MAX + 1)))
+
+    assert refused.remark == "body: expected 262144 bytes or fewer, found 262145"
+    assert served.server.counts.refusals[RequestRefusal.TOO_LARGE] == 1
+    assert peer.ask(RemotingCommand(served.SIZED, 2, ext_fields={"bytes": "7"}, body=bytes(BODY_BYTES_MAX))).code == 0
 
 
 @pytest.mark.parametrize(

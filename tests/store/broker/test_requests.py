@@ -2,7 +2,16 @@
 
 import pytest
 
-from tornlog.store.broker.requests import INT_MAX, LONG_MAX, ExtFields, RequestRefusedError, ResponseCode
+from tornlog.store.broker.requests import (
+    INT_MAX,
+    LONG_MAX,
+    REMARK_CHARACTERS_MAX,
+    ExtFields,
+    RequestRefusedError,
+    ResponseCode,
+    response_to,
+)
+from tornlog.store.formats.remoting.command import RemotingCommand
 
 FIELDS = ExtFields({"text": "abc", "one": "+1", "least": str(-LONG_MAX - 1), "yes": "TRUE", "no": "false"})
 
@@ -34,3 +43,9 @@ def test_what_is_no_integer_is_refused_by_name_and_shown_in_part(text: str) -> N
 def test_a_field_that_must_be_there_is_missed(read: str) -> None:
     with pytest.raises(RequestRefusedError, match=r"queueId: expected .*, found no such field"):
         getattr(ExtFields({}), read)("queueId")
+
+
+def test_a_remark_that_quotes_a_large_request_is_cut() -> None:
+    response = response_to(RemotingCommand(25, 1), ResponseCode.SYSTEM_ERROR, "k" * 3_000_000)
+
+    assert response.remark == "k" * REMARK_CHARACTERS_MAX

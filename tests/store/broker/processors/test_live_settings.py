@@ -172,3 +172,11 @@ def test_nobody_keeps_a_copy_of_a_setting_that_can_change() -> None:
     assert len(names) + len(HANDED_ON) == len(LIVE_KEYS) > 50
     store = Path(live_settings.__file__).parents[1]
     assert [found for path in sorted(store.rglob("*.py")) for found in _reads_at_construction(path, names)] == []
+
+
+def test_a_setting_with_a_long_name_is_refused_and_not_quoted(live: Live) -> None:
+    def body(bench: Any) -> None:
+        refused = change(bench.client(), "k" * 256 + "=1")
+        assert refused.remark == "settings: expected names of 255 characters or fewer, found 256"
+
+    live(body)

@@ -139,3 +139,17 @@ def test_odd_headers_are_read_or_refused_as_they_ever_were(raw: bytes) -> None:
 def test_a_header_as_clients_write_it_is_read_at_once() -> None:
     assert remoting._plain_command(PLAIN, b"") is not None
     assert remoting._plain_command(PLAIN.replace(b"310", b"310.5"), b"") is None
+
+
+def test_a_large_header_is_read_if_it_is_plain_and_refused_if_it_is_odd() -> None:
+    large = "p" * (64 << 10)
+    odd = b'{"code":310,"opaque":7,"x":[' + b",".join([b"[]"] * (16 << 10)) + b"]}"
+
+    plain = decode_json_header(
+        b'{"code":310,"opaque":7,"extFields":{"i":"%s"}}' % large.encode(), b"", file=PEER, offset=8
+    )
+    assert plain.ext_fields == {"i": large}
+    with pytest.raises(
+        CorruptFileError, match="header: expected plain JSON, or 32768 bytes or fewer, found 49181 bytes"
+    ):
+        decode_json_header(odd, b"", file=PEER, offset=AT)

@@ -6,7 +6,9 @@ from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.remoting.command import LANGUAGES, OTHER_LANGUAGE, HeaderForm, RemotingCommand
 from tornlog.store.formats.remoting.frame import (
     FRAME_BYTES_MAX,
+    HEADER_BYTES_MAX,
     LENGTH_BYTES,
+    CommandReader,
     decode_frame,
     encode_frame,
     frame_bytes,
@@ -136,6 +138,28 @@ def test_the_longest_frame_is_one_that_the_bound_allows() -> None:
     assert len(encode_frame(RemotingCommand(10, 1, body=body))) == FRAME_BYTES_MAX
     with pytest.raises(ValueError, match="expected at most 16777216 bytes, found 16777217"):
         encode_frame(RemotingCommand(10, 1, body=body + b"x"))
+
+
+def test_a_header_that_is_too_long_is_refused_by_its_length_alone() -> None:
+    reader = CommandReader(PEER)
+    reader.add((1 << 20).to_bytes(4, "big") + (HEADER_BYTES_MAX + 1).to_bytes(4, "big"))
+
+    with pytest.raises(CorruptFileError) as caught:
+        reader.take()
+
+    assert fields_of(caught.value) == (PEER, 5, "headerLength", "0 to 262144", "262145")
+
+
+@pytest.mark.parametrize("form", HeaderForm)
+def test_the_longest_header_is_one_that_the_bound_allows(form: HeaderForm) -> None:
+    def sized(size_characters: int) -> RemotingCommand:
+        return RemotingCommand(10, 1, ext_fields={"i": "p" * size_characters}, form=form)
+
+    most = HEADER_BYTES_MAX - (len(encode_frame(sized(1))) - 8) + 1
+
+    assert decoded(encode_frame(sized(most))) == sized(most)
+    with pytest.raises(ValueError, match="header: expected at most 262144 bytes, found 262145"):
+        encode_frame(sized(most + 1))
 
 
 @pytest.mark.parametrize(
