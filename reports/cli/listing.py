@@ -27,4 +27,4 @@ def list_(
         require_one_of(SECTIONS, section, "SECTION")
     from .names import print_names
 
-    print_names(section, word or "", json_file)
+    print_names(SECTIONS if section is None else (section,), word or "", json_file)

@@ -1,6 +1,6 @@
 """Names of every section, with their meanings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import typer
 from rich import box
@@ -17,12 +17,11 @@ from ...scenarios.oracle.guarantees import promised_text
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.marks import MARKS
 from .console import OUT
-from .listing import SECTIONS
 from .options import write_json
 
 
-def print_names(section: str | None, word: str, json_file: str | None) -> None:
-    """Write and print the names of one section or of all that contain a word, or whose meanings do."""
+def print_names(sections: Sequence[str], word: str, json_file: str | None) -> None:
+    """Write and print the names in some sections that contain a word, in the name or in its meaning."""
     groups: dict[str, Mapping[str, str]] = {
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,
@@ -35,14 +34,12 @@ def print_names(section: str | None, word: str, json_file: str | None) -> None:
         "mutants": {mutant.id: mutant.summary for mutant in MUTANTS.values()},
         "versions": {version.id: version.summary for version in VERSIONS.values()},
     }
-    assert (*groups,) == SECTIONS
     groups = {
-        title: {name: text for name, text in members.items() if word.lower() in f"{name} {text}".lower()}
-        for title, members in groups.items()
-        if section in (None, title)
+        title: {name: text for name, text in groups[title].items() if word.lower() in f"{name} {text}".lower()}
+        for title in sections
     }
     if not any(groups.values()):
-        raise typer.BadParameter(f"no name or meaning in {section} contains {word}", param_hint="WORD")
+        raise typer.BadParameter(f"no name or meaning in {', '.join(sections)} contains {word}", param_hint="WORD")
     write_json(json_file, groups)
     if json_file == "-":
         return
