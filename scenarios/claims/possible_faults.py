@@ -28,7 +28,7 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.DAMAGED_RECORD: (LifeEnding.STOP_AND_DAMAGED_RECORD,),
     FaultKind.FLIPPED_NUMBER: (LifeEnding.STOP_AND_FLIPPED_NUMBER,),
     FaultKind.ZEROED_SECTOR: (LifeEnding.STOP_AND_DAMAGED_PROGRESS,),
-    FaultKind.UNLINK_UNDONE: (LifeEnding.STOP_AND_RETURNED_FILE,),
+    FaultKind.MISSING_SEGMENT: (LifeEnding.STOP_AND_MISSING_SEGMENT,),
 }
 """Faults that an ending of a life brings."""
 _FOLLOWS: Mapping[FaultKind, str] = {

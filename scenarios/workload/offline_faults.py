@@ -215,14 +215,14 @@ class OfflineFaults:
         for segment in before:
             files[segment.file.path] = FileImage(files[segment.file.path].content, old_ms)
         self.segments_are_old = True
-        self.injected["missing segment"] += 1
+        self.injected[FaultKind.MISSING_SEGMENT] += 1
         image = Image(files, image.directories)
         if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept"):
             return image
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         # The numbers of a queue are in its files and in the log, so a queue that has lost both begins at 0 again.
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
-        return damage.without_queues(image)
+        return damage.without_queues(image, self.config)
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
         """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""
