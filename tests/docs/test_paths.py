@@ -1,4 +1,4 @@
-"""Every path that a page names is there."""
+"""Every file and module that a page names exists."""
 
 import re
 from pathlib import Path
@@ -11,11 +11,22 @@ PAGES = (
     ROOT / "ARCHITECTURE.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "docs" / "gallery" / "README.md",
 )
+FILES = {
+    path.name
+    for folder in ("store", "sim", "faults", "scenarios", "reports", "tests", "docs", ".")
+    for path in (ROOT / folder).glob("*" if folder == "." else "**/*")
+}
 _PATH = re.compile(r"`((?:store|sim|faults|scenarios|reports|tests|docs)/[\w./-]+)`")
 _LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]*)?\)")
-_MODULE = re.compile(r"(?:from |`)tornlog((?:\.[a-z_]+)+)")
+_MODULE = re.compile(r"(?:from |`)tornlog((?:\.[a-z_]+)+)|`((?:store|sim|faults|scenarios|reports)(?:\.[a-z_]+)+)`")
+_FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"`(?:[\w./-]*/)?([\w-]+\.(?:py|c|h|sh|java|css|js))`")
+"""A file whose folder the sentence leaves out, or names from elsewhere."""
 _PLACEHOLDER = "NAME"
+_OF_READERS = ("FILE.py",)
+"""Files that a reader brings."""
 _GENERATED = "reference/"
 
 
@@ -24,9 +35,10 @@ def test_every_path_on_a_page_is_there(page: Path) -> None:
     text = page.read_text()
     named = [ROOT / path for path in _PATH.findall(text) if _PLACEHOLDER not in path]
     linked = [page.parent / path for path in _LINK.findall(text) if not path.startswith(_GENERATED)]
-    modules = [ROOT.joinpath(*name.split(".")[1:]) for name in _MODULE.findall(text)]
+    modules = [ROOT.joinpath(*(ours or other).strip(".").split(".")) for ours, other in _MODULE.findall(text)]
 
     assert [path for path in named + linked if not path.exists()] == []
+    assert [name for name in _FILE.findall(_FENCED.sub("", text)) if name not in {*FILES, *_OF_READERS}] == []
     assert [path for path in modules if not (path.is_dir() or is_in_module(path))] == []
 
 
