@@ -9,7 +9,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h faults/probe/tracing/native/*.c)
 
-.PHONY: run check test test-slow coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures clean
+.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
@@ -32,6 +32,17 @@ test: $(DEV)  ## the tests but those of CI and the slow ones, on all cores
 
 test-slow: $(DEV)  ## the slow ones: Spark clusters, the real store beside ours, pages run command by command
 	$(TESTS) -m slow --durations=15
+
+LOWEST := build/lowest
+
+lowest: $(DEV)  ## quick tests with the lowest versions that pyproject.toml allows, of the core and the extra `test`
+	rm -rf $(LOWEST)
+	$(BIN)/uv venv --quiet --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[test]'
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python pytest-timeout trustme
+	$(LOWEST)/bin/tornlog run rollover-at-a-crash --seeds 2
+	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -m "$(TIER)" tests/test_command_line.py tests/sim \
+		tests/store/formats tests/faults/simulation tests/scenarios/claims tests/scenarios/testing/strategies
 
 # Under Python 3.11 a thread dies in its first line if another one is being traced at that very moment: not of the code.
 coverage: $(DEV)  ## the tests of store/ and faults/ with the line coverage of both, in three times as long
