@@ -10,6 +10,7 @@ from enum import Enum
 
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..log.segment_queue import used_ratio_if_known
+from ..replication.ha_client import STATES
 from ..stats import LATENCY_BOUNDS_MS
 from .broker import Broker
 from .requests import BROKER_VERSION
@@ -152,8 +153,9 @@ def _of_replication(broker: Broker) -> Iterator[Metric]:
         behind = {each.remote_address: float(end - each.reported) for each in slaves if each.reported >= 0}
         yield _by("slave_behind_bytes", "How far a slave is behind.", Kind.GAUGE, "slave", behind)
         if ha.client is not None:
-            state = {ha.client.state: 1.0}
-            yield _by("replication_state", "What a slave is at, always 1.", Kind.GAUGE, "state", state)
+            now = ha.client.state
+            states = {state: float(state == now) for state in STATES}
+            yield _by("replication_state", "1 for the state that a slave is in.", Kind.GAUGE, "state", states)
     registered = {each.address: float(each.registered) for each in broker.registrations}
     label = "name_server"
     yield _by("registrations_total", "Registrations with a name server.", Kind.COUNTER, label, registered)

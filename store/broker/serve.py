@@ -13,11 +13,12 @@ from typing import Any
 import typer
 
 from ..config import BrokerRole, ConfigError, StoreConfig
-from ..errors import StoreError, StoreLockedError
+from ..errors import DivergedError, StoreError, StoreLockedError
 from ..network import in_brackets
 from ..real.network import RealNetwork
 from ..real.sockets import split_address
 from ..real.tls import TlsSettings
+from ..replication.ha_service import HAConnection, HAService
 from ..settings.broker_conf import UNUSED_DEFAULTS, BrokerConf, read_broker_conf
 from ..settings.conf_file import ConfFile
 from ..world import World
@@ -92,6 +93,8 @@ class ServedBroker:
             for registration in broker.registrations:
                 registration.emit = self._emit
             self._note_failures(broker)
+            if broker.ha is not None:
+                self._note_slaves(broker.ha)
             broker.start()
         except BaseException:
             self.server.shutdown()
@@ -105,6 +108,21 @@ class ServedBroker:
             check = self._access.check
         closed, answered = broker.channel_closed, broker.calls.answered
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
+
+    def _note_slaves(self, ha: HAService) -> None:
+        """Have the log say when this broker loses a slave, or as a slave stops for good."""
+
+        def gone(slave: HAConnection) -> None:
+            at = f"log offset {max(slave.reported, 0)}"
+            self._emit(warning(f"slave {slave.remote_address} is gone at {at}: {slave.closed_because}"))
+
+        def diverged(master: str, error: DivergedError) -> None:
+            line = f"this slave copies nothing more from {master}: their logs have diverged: {error}"
+            self._emit(warning(f"{line}; restart it with a log that fits, or none, or name another master"))
+
+        ha.on_slave_gone = gone
+        if ha.client is not None:
+            ha.client.on_diverged = diverged
 
     def _note_failures(self, broker: Broker) -> None:
         """Have the log name each service that ends of an error, and the process end without what clients need.

@@ -5,19 +5,22 @@ ASYNC_FLUSH that they are in the page cache, which is all that RocketMQ's ever m
 Source: RocketMQ HAService.HAClient.
 """
 
+from collections.abc import Callable
+
 from ..config import FlushDiskType
 from ..errors import CorruptFileError, DivergedError
 from ..formats.replication import FrameReader, encode_report
 from ..marks import hit
 from ..message_store import MessageStore
 from ..network import Connection, send_all
-from ..service import Service
+from ..service import Service, do_nothing
 from .replica_log import ReplicaLog
 
 RECONNECT_MS = 5_000
 """How long a slave that has lost its master waits before it looks for it again."""
 CONNECT_MS = 5_000
 """How long one attempt may take."""
+STATES = DIVERGED, NOT_CONNECTED, COMPARING, FOLLOWING = ("diverged", "not connected", "comparing", "following")
 _RECEIVE_BYTES = 1 << 16
 _NS_PER_MS = 1_000_000
 
@@ -39,6 +42,8 @@ class HAClient(Service):
         """Who is followed; empty while nobody is known."""
         self.diverged: DivergedError | None = None
         """Why nobody is followed any more, until another master is named."""
+        self.on_diverged: Callable[[str, DivergedError], None] = do_nothing
+        """Called with the master's address when its log turns out to be another one."""
         self.last_error = ""
         """Why the last connection ended, or none came about."""
         self._lock = store.world.tasks.lock("ha-client connection")
@@ -50,12 +55,19 @@ class HAClient(Service):
 
     @property
     def state(self) -> str:
-        """Return in words how it stands with the master."""
+        """Return one of STATES: how it stands with the master."""
         if self.diverged is not None:
-            return f"diverged: {self.diverged}"
+            return DIVERGED
         if self._connection is None:
-            return f"not connected: {self.last_error}" if self.last_error else "not connected"
-        return "following" if self.is_following else "comparing"
+            return NOT_CONNECTED
+        return FOLLOWING if self.is_following else COMPARING
+
+    @property
+    def state_and_reason(self) -> str:
+        """Return the state, and why it is not a better one."""
+        state = self.state
+        reason = {DIVERGED: str(self.diverged), NOT_CONNECTED: self.last_error}.get(state)
+        return f"{state}: {reason}" if reason else state
 
     @property
     def is_following(self) -> bool:
@@ -112,8 +124,11 @@ class HAClient(Service):
         except DivergedError as error:
             hit("slave diverged")
             with self._lock:
-                if address == self.master_address:  # another one is yet to be looked at
+                is_over = address == self.master_address  # another one is yet to be looked at
+                if is_over:
                     self.diverged = error
+            if is_over:
+                self.on_diverged(address, error)
         except (OSError, CorruptFileError) as error:
             self.last_error = str(error)
         self._disconnect()

@@ -20,6 +20,7 @@ from ..formats.replication import REPORT_BYTES, decode_report, encode_frame_head
 from ..marks import hit
 from ..message_store import MessageStore
 from ..network import Connection, Listener, in_brackets, send_all
+from ..service import do_nothing
 from ..world import Task
 from .ha_client import HAClient
 
@@ -114,7 +115,7 @@ class HAConnection:
                     position += REPORT_BYTES
                     if not self._take_report(report):
                         return
-            self.close("the slave ended it")
+            self.close(f"the slave ended it{self._doubt}")
         except TimeoutError:
             self.close(f"no report for {self._config.ha_housekeeping_interval_ms} ms")
         except (OSError, CorruptFileError) as error:
@@ -122,6 +123,13 @@ class HAConnection:
         except Exception as error:
             self.close(f"{type(error).__name__}: {error}")
             raise
+
+    @property
+    def _doubt(self) -> str:
+        """Return a guess at why a slave goes: the stream cannot say it, so a slave whose log differs only hangs up."""
+        began = self._began.get()
+        took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
+        return ", and took nothing: its log may have diverged" if took_nothing else ""
 
     def _take_report(self, report: int) -> bool:
         """Note a report; False, and the connection is closed, if it cannot be true."""
@@ -151,7 +159,8 @@ class HAConnection:
             if report > end:
                 hit("report beyond the master's end")
             self._send(encode_frame_header(end if report > end else first, 0))
-            self.close(f"reported {report}, and the log has {first} to {end}")
+            why = "its log has diverged" if report > end else "what it needs next has expired here"
+            self.close(f"reported {report}, and the log has {first} to {end}: {why}")
             return False
         assert 0 <= begin <= end, (begin, end)
         self._sent.set(begin)
@@ -225,6 +234,8 @@ class HAService:
         """Connections whose tasks may not have ended yet."""
         self.last_closed = ""
         """Which connection ended last, and why."""
+        self.on_slave_gone: Callable[[HAConnection], None] = do_nothing
+        """Called with each connection that has ended while others go on."""
         self._accepted = 0
         self.client: HAClient | None = None
         if store.config.broker_role is BrokerRole.SLAVE:
@@ -240,6 +251,7 @@ class HAService:
 
     def shutdown(self) -> None:
         """End all connections and the client, and answer the puts that wait for slaves."""
+        self.on_slave_gone = do_nothing
         if self.client is not None:
             self.client.shutdown()
         if self._listener is not None:
@@ -272,7 +284,7 @@ class HAService:
         info["haLastClosed"] = self.last_closed
         if self.client is not None:
             info["haMasterAddress"] = self.client.master_address
-            info["haClientState"] = self.client.state
+            info["haClientState"] = self.client.state_and_reason
         return info
 
     def _wake(self) -> None:
@@ -316,3 +328,4 @@ class HAService:
             self.connections = tuple(each for each in self.connections if each is not connection)
             self._ended.append(connection)
             self.last_closed = f"{connection.remote_address}: {connection.closed_because}"
+        self.on_slave_gone(connection)

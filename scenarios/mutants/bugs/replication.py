@@ -1,9 +1,10 @@
 """Bugs of replication: what a master and a slave believe of each other."""
 
 from ....store.config import FlushDiskType
-from ....store.errors import MisplacedRecordError
+from ....store.errors import DivergedError, MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
 from ....store.log.allocate import AllocateMappedFileService
+from ....store.network import Connection
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.replication.group_transfer import GroupTransfer, Replica
 from ....store.replication.ha_client import HAClient
@@ -174,4 +175,27 @@ EARLY_SEGMENTS_LEFT = Mutant(
         lives=(1, 2),
         faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12_000,)},
     ),
+)
+
+
+# slave-diverges-in-silence: a slave whose log is not its master's stops for good. The state says so to those who ask,
+# and no log does.
+_original_follow = HAClient._follow
+
+
+def _say_nothing(master: str, error: DivergedError) -> None:
+    bit()
+
+
+def _follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
+    self.on_diverged = _say_nothing
+    _original_follow(self, connection, replica, address)
+
+
+SLAVE_DIVERGES_IN_SILENCE = Mutant(
+    "slave-diverges-in-silence",
+    "a slave whose log is not its master's stops for good, and the log of its broker does not say so",
+    (Patch(HAClient, "_follow", _follow_in_silence),),
+    ("REP",),
+    CLUSTER.replace(lives=(2, 3), heals=(True,), cluster={"slaves": (1,)}),
 )

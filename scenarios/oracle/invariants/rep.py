@@ -122,10 +122,12 @@ def _is_blank(held: ReportedRange, at: int) -> bool:
     return len(head) == BLANK_BYTES and head == encode_blank(held.size_bytes - at)
 
 
-def check_settled(host: str, slave: MessageStore, master: MessageStore, diverged: str | None) -> Iterator[Violation]:
-    """Yield a slave that follows a master it does not fit, or does not follow one that it fits.
+def check_settled(
+    host: str, slave: MessageStore, master: MessageStore, diverged: str | None, *, is_logged: bool
+) -> Iterator[Violation]:
+    """Yield a slave that follows a master it does not fit, or does not follow one that it fits, or stops in silence.
 
-    diverged: why it follows no master any more; None if it follows.
+    diverged: why it follows no master any more; None if it follows. is_logged: whether its broker's log says so.
     """
     tried("REP")
     first, end = max(slave.log.min_offset, master.log.min_offset, 0), slave.log.max_offset
@@ -140,6 +142,9 @@ def check_settled(host: str, slave: MessageStore, master: MessageStore, diverged
     elif not fits and diverged is None:
         summary = f"{host} follows a master whose log is not its own"
         yield Violation("REP", summary, "commitlog", end, "divergence", "found", "not found")
+    if diverged is not None and not is_logged:
+        summary = f"{host} follows no master any more, and no log says so"
+        yield Violation("REP", summary, "commitlog", end, "divergence", "a line in the log", "none", diverged)
 
 
 def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator[Violation]:

@@ -127,6 +127,8 @@ class BrokerNode:
         """Those of its newest life, once it answers any."""
         self._closed_ns: dict[Channel, int] = {}
         """When it was done with each connection that has ended in its newest life; virtual time."""
+        self._logged: list[DivergedError] = []
+        """Divergences that its newest life had the log say."""
 
     def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         """Be a certain broker from the next life on; others: those beside it."""
@@ -208,6 +210,9 @@ class BrokerNode:
         server.listen([self.identity.address.address])
         broker = self._broker = self._load(world, disk, machine)
         self._recovered(broker, disk)
+        self._logged = []
+        if broker.ha is not None and broker.ha.client is not None:
+            broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
         try:
             broker.start()
             if self._makes_topics and not self.is_slave:
@@ -349,7 +354,8 @@ class BrokerNode:
     def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
         """Yield what is wrong with how a slave stands to its master, now that it will not change."""
         (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
-        return rep.check_settled(self.identity.name, store, own, None if diverged is None else str(diverged))
+        why, is_logged = None if diverged is None else str(diverged), diverged in self._logged
+        return rep.check_settled(self.identity.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
         """Yield what is wrong with the newest life as it is now, or was when it died. master: of its cluster."""

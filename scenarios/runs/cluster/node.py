@@ -9,6 +9,7 @@ from ....faults.simulation.simulation import Simulation
 from ....sim.machine import Machine
 from ....sim.network.hosts import HostNetwork
 from ....store.config import BrokerRole, FlushDiskType, StoreConfig
+from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAService
@@ -40,6 +41,8 @@ class Node:
         self.store: MessageStore | None = None
         """None until it has been loaded."""
         self.ha: HAService | None = None
+        self.has_logged_divergence = False
+        """Whether the slave's newest life had the log say that its master's log is another one."""
 
     @property
     def is_master(self) -> bool:
@@ -55,6 +58,17 @@ class Node:
         """Begin a life."""
         self._life = life
         self.store = self.ha = None
+        self.has_logged_divergence = False
+
+    def replicate(self, store: MessageStore) -> None:
+        """Start the replication of a store that runs. OSError if it cannot listen."""
+        self.ha = HAService(store, listen_host=self.host)
+        if self.ha.client is not None:
+            self.ha.client.on_diverged = self._log_divergence
+        self.ha.start()
+
+    def _log_divergence(self, master: str, error: DivergedError) -> None:
+        self.has_logged_divergence = True
 
     @property
     def life(self) -> PoweredOn:

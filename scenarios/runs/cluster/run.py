@@ -25,7 +25,6 @@ from ....store.formats.scan import ScannedRecord
 from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.queues.dispatch import Dispatcher, DispatchService
-from ....store.replication.ha_service import HAService
 from ....store.world import Files, World
 from ...claims.machine import world_of
 from ...claims.plan import Life, LifeEnding
@@ -240,8 +239,7 @@ class ClusterRun(Execution):
         if node.is_master:
             self._progress.start(store)
         self._start_store(store, disk, machine)
-        node.ha = HAService(store, listen_host=node.host)
-        node.ha.start()
+        node.replicate(store)
 
     def _load(self, node: Node, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
         if node.is_master:  # what a picture shows of files is its disk

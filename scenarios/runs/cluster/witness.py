@@ -93,7 +93,8 @@ class ReplicationWitness:
         """Return what is wrong with how a slave stands to its master, now that it will not change."""
         store, _, _ = slave.running
         diverged = None if slave.client.diverged is None else str(slave.client.diverged)
-        return rep.check_settled(slave.name, store, master.running[0], diverged)
+        is_logged = slave.has_logged_divergence
+        return rep.check_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
 
 
 class _WatchedConnection:

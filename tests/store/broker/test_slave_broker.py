@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ from tornlog.store.broker import outer_api as slave_synchronize
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.limits import ServerLimits
+from tornlog.store.broker.operator_log import Level, level_of
 from tornlog.store.broker.outer_api import APART_MS
+from tornlog.store.broker.serve import ServedBroker
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.config import BrokerRole, ConfigError, StoreConfig
 from tornlog.store.errors import StoreError
 from tornlog.store.message import Message
+from tornlog.store.message_store import MessageStore
 from tornlog.store.real.network import RealNetwork
 from tornlog.store.real.world import real_world
 
@@ -176,3 +180,63 @@ def test_a_slave_needs_a_number_of_its_own(tmp_path: Path) -> None:
     store = StoreConfig(str(tmp_path), broker_role=BrokerRole.SLAVE)
     with pytest.raises(ConfigError, match="brokerId: expected more than 0 on a slave, found 0"):
         Broker(real_world(), store, BrokerConfig())
+
+
+class Logged:
+    """A served broker, and the lines of its log."""
+
+    def __init__(self, directory: Path, role: BrokerRole, bodies: list[bytes], master: str = "") -> None:
+        store = StoreConfig(
+            str(directory),
+            broker_role=role,
+            ha_listen_port=0,
+            ha_master_address=master,
+            mapped_file_size_commit_log=1 << 16,
+        )
+        self.lines: list[str] = []
+        alone = MessageStore(real_world(), replace(store, broker_role=BrokerRole.ASYNC_MASTER))
+        alone.load()
+        alone.start()
+        assert all(alone.put_message(Message.of("T", body)).is_stored for body in bodies)
+        assert alone.shutdown()
+        config = BrokerConfig(broker_id=int(role is BrokerRole.SLAVE))
+        self.served = ServedBroker(real_world(), store, config, ServerLimits(), emit=self.lines.append)
+        self.served.start(["127.0.0.1:0"])
+
+    @property
+    def warnings(self) -> str:
+        return "\n".join(line for line in list(self.lines) if level_of(line) is Level.WARNING)
+
+    @property
+    def ha_address(self) -> str:
+        assert self.served._broker is not None
+        assert self.served._broker.ha is not None
+        return self.served._broker.ha.address
+
+    def replication_states(self) -> dict[tuple[str, ...], float]:
+        (states,) = [dict(each.values) for each in self.served.metrics() if each.name == "replication_state"]
+        return states
+
+
+@pytest.mark.parametrize(
+    ("bodies", "of_master"),
+    [
+        ([b"another"] * 3, "the slave ended it, and took nothing: its log may have diverged"),
+        ([b"message"] * 9, "its log has diverged"),
+    ],
+    ids=["other bytes", "longer"],
+)
+def test_both_logs_say_that_a_slave_has_diverged_and_stops(tmp_path: Path, bodies: list[bytes], of_master: str) -> None:
+    with ExitStack() as stack:
+        master = Logged(tmp_path / "master", BrokerRole.ASYNC_MASTER, [b"message"] * 6)
+        stack.callback(master.served.shutdown)
+        slave = Logged(tmp_path / "slave", BrokerRole.SLAVE, bodies, master.ha_address)
+        stack.callback(slave.served.shutdown)
+        until(lambda: slave.warnings and master.warnings)
+        assert slave.warnings.startswith(
+            f"this slave copies nothing more from {master.ha_address}: their logs have diverged: log offset "
+        )
+        assert master.warnings.startswith("slave 127.0.0.1:")
+        assert of_master in master.warnings
+        states = dict.fromkeys([("not connected",), ("comparing",), ("following",)], 0.0)
+        assert slave.replication_states() == {("diverged",): 1.0, **states}

@@ -60,7 +60,7 @@ class Node:
     def client_state(self) -> str:
         """Return how it stands with the master."""
         assert self.ha.client is not None
-        return self.ha.client.state
+        return self.ha.client.state_and_reason
 
 
 @pytest.fixture

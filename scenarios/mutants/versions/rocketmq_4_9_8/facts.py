@@ -174,6 +174,8 @@ FACTS: tuple[Fact, ...] = (
          "nothing in getMessage or queryMessage catches an InternalError: the request is answered SYSTEM_ERROR"),
     Fact("log-time-stands-still", _HAS_NOT,
          "CommitLog.asyncPutMessage and ScheduleMessageService take the wall clock, whatever was stored before"),
+    Fact("slave-diverges-in-silence", _HAS_NOT,
+         "HAClient.dispatchReadRequest logs `master pushed offset not equal the max phy offset in slave`"),
     Fact("header-fields-are-texts", _HAS_NOT, "fastjson's StringCodec turns a number or a boolean into a text"),
     Fact("flush-answers-all", _HAS_NOT, "doCommit compares what is flushed with the next offset of each request"),
     Fact("check-progress-lost-in-a-stop", _HAS_NOT,

@@ -202,17 +202,17 @@ def test_a_slave_that_fits_must_follow_and_one_that_does_not_must_say_so(stores:
     fits = stores.slave(stores.data[: stores.end_of(2)])
     differs = stores.slave(b"?" + stores.data[1:])
 
-    assert not list(rep.check_settled("s", fits, stores.master, None))
-    assert list(rep.check_settled("s", fits, stores.master, "because"))
-    assert not list(rep.check_settled("s", differs, stores.master, "because"))
-    assert list(rep.check_settled("s", differs, stores.master, None))
+    assert not list(rep.check_settled("s", fits, stores.master, None, is_logged=True))
+    assert list(rep.check_settled("s", fits, stores.master, "because", is_logged=True))
+    assert not list(rep.check_settled("s", differs, stores.master, "because", is_logged=True))
+    assert list(rep.check_settled("s", differs, stores.master, None, is_logged=True))
 
 
 def test_a_slave_must_say_so_once_retention_has_taken_what_it_needs_next(stores: Stores) -> None:
     master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data[: stores.end_of(2)])
 
-    assert list(rep.check_settled("s", slave, master, None))
-    assert not list(rep.check_settled("s", slave, master, "because"))
+    assert list(rep.check_settled("s", slave, master, None, is_logged=True))
+    assert not list(rep.check_settled("s", slave, master, "because", is_logged=True))
 
 
 def test_nobody_has_to_stand_behind_what_retention_has_removed_meanwhile(stores: Stores) -> None:
