@@ -22,6 +22,7 @@ from .acl.plain_acl import AccessControl
 from .broker_config import MASTER_ID, BrokerConfig
 from .client_calls import ClientCalls, Pushes
 from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
+from .hooks import MessageHooks
 from .housekeeping import DailyTotals, PutLatency, StoreWatch
 from .live_settings import LiveSettings
 from .long_polling import PullRequestHoldService
@@ -67,6 +68,7 @@ class BrokerParts:
         self.settings = LiveSettings(world, store_config, config)
         self.daily = DailyTotals(world, store.stats)
         self.watch = StoreWatch(world, store)
+        self.hooks = MessageHooks()
         self.access: AccessControl | None = None
         """Who may do what, if anyone asks; whoever serves the broker sets it."""
         self.ha: HAService | None = None

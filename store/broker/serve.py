@@ -89,7 +89,7 @@ class ServedBroker:
             recovery = broker.own_store.last_recovery
             for finding in () if recovery is None else recovery.findings:
                 self._emit(warning(f"damage in the store: {finding}"))
-            broker.watch.emit = self._emit
+            broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit
             self._note_failures(broker)

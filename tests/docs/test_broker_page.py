@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.broker.limits import ServerLimits
+from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.router import Pool
 from tornlog.store.config import KIB, MIB
+from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX
+from tornlog.store.real.world import real_world
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "broker.md").read_text()
 COMMANDS = [match[1] for match in re.finditer(r"^    tornlog (serve .+)$", PAGE, re.MULTILINE)]
@@ -82,3 +85,28 @@ def test_a_broker_is_served_as_the_page_says(command: str, workplace: Path) -> N
     assert (ready["format"], ready["event"]) == ("tornlog-serve/1", "serving")
     assert ready["addresses"][0].startswith("127.0.0.1:")
     assert not (workplace / words[1] / "abort").exists()
+
+
+def test_hooks_see_what_the_page_says(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    small = "mapped_file_size_commit_log=1 << 20, max_hash_slot_num=100, max_index_num=400, "
+    smaller = example.replace('StoreConfig("mq", ', f'StoreConfig("mq", {small}')
+    assert smaller != example
+    send = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0", "i": ""}
+    pull = {"consumerGroup": "billing", "topic": "Orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1"}
+    pull |= {"sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0"}
+    with subprocess.Popen(
+        [sys.executable, "-c", smaller], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        client = RemotingClient(real_world(), process.stdout.readline().split()[1])
+        client.invoke(RemotingCommand(310, 0, ext_fields=send, body=b"hello"), 30_000)
+        said = [process.stdout.readline()]
+        while not (pulled := client.invoke(RemotingCommand(11, 0, ext_fields=pull), 30_000)).body:
+            process.stdout.readline()  # the message is not dispatched yet
+        said.append(process.stdout.readline())
+        client.close()
+        process.communicate("\n", timeout=60)
+    assert said == ["sent Orders 0 0 0\n", "pulled billing Orders 0 0\n"]
+    assert b"audited\x01yes" in pulled.body
+    assert process.returncode == 0

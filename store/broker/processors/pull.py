@@ -50,12 +50,18 @@ class PullMessageProcessor:
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
-        self._again = answering(lambda request, channel: self._pull(request, channel, may_hold=False))
+        self._again = answering(lambda request, channel: self._watched(request, channel, may_hold=False))
         parts.held_pulls.answer = self._answer_held
 
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
         """Answer a pull; None if it is held."""
-        return self._pull(request, channel, may_hold=True)
+        return self._watched(request, channel, may_hold=True)
+
+    def _watched(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
+        response = self._pull(request, channel, may_hold=may_hold)
+        if response is not None:
+            self._parts.hooks.before_consume(request, channel, response)
+        return response
 
     def _answer_held(self, request: RemotingCommand, channel: Channel) -> None:
         response = self._again(request, channel)

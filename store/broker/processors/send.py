@@ -17,6 +17,7 @@ Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack, EndTransactionP
 ReplyMessageRequestHeader.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -40,6 +41,7 @@ from ...formats.properties import (
 from ...formats.remoting.command import RemotingCommand
 from ...message import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ...put_wait import PutWait
+from ..hooks import SendMessageContext
 from ..parts import BrokerParts
 from ..requests import (
     ExtFields,
@@ -67,6 +69,7 @@ from ..topics import TopicConfig, unit_flag
 FIRST_DELAY_LEVEL = 3
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+_Put = Callable[[RemotingCommand, SendRequest, Channel], RemotingCommand | LateResponse]
 _DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
@@ -79,8 +82,41 @@ class SendMessageProcessor:
 
     def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Put a message, or several."""
+        return self._watched(request, channel, self._send)
+
+    def _watched(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
+        """Put what a request has, with the hooks around it."""
         self._checks.check_writeable()
-        send = SendRequest.of(request)
+        send, hooks = SendRequest.of(request), self._parts.hooks
+        if not hooks.send:
+            return put(request, send, channel)
+        context = self._context(request, send, channel)
+        hooks.before_send(context)
+        try:
+            response = put(request, send._replace(properties=context.properties), channel)
+        except RequestRefusedError as refused:
+            hooks.after_send(context, response_to(request, refused.code, refused.remark))
+            raise
+        if isinstance(response, RemotingCommand):
+            return hooks.after_send(context, response)
+        respond = response.respond
+        response.respond = lambda result: hooks.after_send(context, respond(result))
+        return response
+
+    def _context(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> SendMessageContext:
+        return SendMessageContext(
+            send.producer_group,
+            send.topic,
+            send.queue_id,
+            send.properties,
+            len(request.body),
+            channel.remote_address,
+            send.born_timestamp_ms,
+            self._parts.config.address,
+            self._parts.config.region_id,
+        )
+
+    def _send(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand | LateResponse:
         topic = self._checks.topic(send)
         message = self._checks.message(send, topic, request.body, channel)
         properties = decode_properties(send.properties)
@@ -154,6 +190,7 @@ class SendMessageProcessor:
         if not self._parts.config.broker_permission & PERM_WRITE:
             raise RequestRefusedError("this broker may not be sent to", ResponseCode.NO_PERMISSION)
         fields = ExtFields(request.ext_fields)
+        self._parts.hooks.after_consume(request, channel)
         group = self._parts.group(fields.text("group"))
         level = fields.int32("delayLevel")
         if group.retry_queue_nums <= 0:
@@ -239,10 +276,11 @@ class SendMessageProcessor:
 
     # -- replies -----------------------------------------------------------------------------------
 
-    def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Send a reply to whom it is for, and store it."""
-        self._checks.check_writeable()
-        send = SendRequest.of(request)
+        return self._watched(request, channel, self._reply)
+
+    def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:
         topic = self._checks.topic(send)
         properties = decode_properties(send.properties)
         refused = self._push(request, send, properties, channel)

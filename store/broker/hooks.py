@@ -1,0 +1,169 @@
+"""Hooks around sends and consumption, for programs that run a broker of their own. RocketMQ's SendMessageHook.
+
+class Audit:
+    hook_name = "audit"
+
+    def send_message_before(self, context: SendMessageContext) -> None: ...
+
+    def send_message_after(self, context: SendMessageContext) -> None: ...
+
+broker.hooks.register_send_message_hook(Audit())
+
+Hooks run in the order of their registration, in the task of the request. What they raise goes to the log, and the
+request goes on. Without hooks a request costs nothing more.
+
+    send, batch, reply        send_message_before when its fields are read, send_message_after when its answer is known
+    pull                      consume_message_before when its answer is known; a held pull counts when it is answered
+    message sent back         consume_message_after, if the client names the message
+
+Source: RocketMQ 4.9 SendMessageHook, ConsumeMessageHook, AbstractSendMessageProcessor, PullMessageProcessor,
+SendMessageProcessor.asyncConsumerSendMsgBack.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ..formats.remoting.command import RemotingCommand
+from .operator_log import Emit, failure
+from .requests import ExtFields, ResponseCode
+from .router import Channel
+
+
+@dataclass(slots=True)
+class SendMessageContext:
+    """One send. A hook may replace `properties` before the message is stored. Fields of the answer come last."""
+
+    producer_group: str
+    topic: str
+    queue_id: int
+    """Below 0 until the broker has chosen one."""
+    properties: str
+    """As the client has sent them: name, U+0001, value, U+0002."""
+    body_length: int
+    born_host: str
+    born_timestamp_ms: int
+    broker_address: str
+    region_id: str
+    code: ResponseCode | int = ResponseCode.SUCCESS
+    error_message: str | None = None
+    message_id: str = ""
+    """The offset message id. Empty if nothing was stored."""
+    queue_offset: int = -1
+
+    def note(self, response: RemotingCommand) -> None:
+        """Take over what the answer says."""
+        fields = response.ext_fields
+        self.code, self.error_message = response.code, response.remark
+        self.message_id = fields.get("msgId", "")
+        self.queue_id = int(fields.get("queueId", self.queue_id))
+        self.queue_offset = int(fields.get("queueOffset", self.queue_offset))
+
+
+@dataclass(slots=True)
+class ConsumeMessageContext:
+    """One pull that is answered, or one message that was sent back."""
+
+    consumer_group: str
+    topic: str
+    client_host: str
+    queue_id: int = -1
+    """-1 for a message that was sent back."""
+    offset: int = -1
+    """The queue offset that a pull asks for."""
+    code: ResponseCode | int = ResponseCode.SUCCESS
+    body_length: int = 0
+    """The bytes of all messages in the answer to a pull."""
+    message_id: str = ""
+    """The id by which a client sends a message back."""
+
+
+_Context = TypeVar("_Context", SendMessageContext, ConsumeMessageContext)
+
+
+class SendMessageHook(Protocol):
+    """Watches sends."""
+
+    @property
+    def hook_name(self) -> str:
+        """Return the name that the log has for it."""
+
+    def send_message_before(self, context: SendMessageContext) -> None:
+        """See a send before it is checked and stored."""
+
+    def send_message_after(self, context: SendMessageContext) -> None:
+        """See its answer."""
+
+
+class ConsumeMessageHook(Protocol):
+    """Watches consumers."""
+
+    @property
+    def hook_name(self) -> str:
+        """Return the name that the log has for it."""
+
+    def consume_message_before(self, context: ConsumeMessageContext) -> None:
+        """See the answer to a pull before it is sent."""
+
+    def consume_message_after(self, context: ConsumeMessageContext) -> None:
+        """See a message that a consumer could not handle."""
+
+
+class MessageHooks:
+    """The hooks of one broker. Register them before it starts."""
+
+    def __init__(self) -> None:
+        self.emit: Emit = lambda line: None
+        self.send: list[SendMessageHook] = []
+        self.consume: list[ConsumeMessageHook] = []
+
+    def register_send_message_hook(self, hook: SendMessageHook) -> None:
+        """Add a hook."""
+        self.send.append(hook)
+
+    def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
+        """Add a hook."""
+        self.consume.append(hook)
+
+    def before_send(self, context: SendMessageContext) -> None:
+        """Run the hooks of a send that has come."""
+        self._run(((hook.hook_name, hook.send_message_before) for hook in self.send), context)
+
+    def after_send(self, context: SendMessageContext, response: RemotingCommand) -> RemotingCommand:
+        """Run the hooks of a send that is answered, and return the answer."""
+        context.note(response)
+        self._run(((hook.hook_name, hook.send_message_after) for hook in self.send), context)
+        return response
+
+    def before_consume(self, request: RemotingCommand, channel: Channel, response: RemotingCommand) -> None:
+        """Run the hooks of a pull that is answered."""
+        if not self.consume:
+            return
+        fields = ExtFields(request.ext_fields)
+        context = ConsumeMessageContext(
+            fields.text("consumerGroup"),
+            fields.text("topic"),
+            channel.remote_address,
+            fields.int32("queueId"),
+            fields.int64("queueOffset"),
+            response.code,
+            len(response.body),
+        )
+        self._run(((hook.hook_name, hook.consume_message_before) for hook in self.consume), context)
+
+    def after_consume(self, request: RemotingCommand, channel: Channel) -> None:
+        """Run the hooks of a message that is sent back."""
+        fields = ExtFields(request.ext_fields)
+        message_id = fields.text("originMsgId", "")
+        if not self.consume or not message_id:
+            return
+        group, topic = fields.text("group"), fields.text("originTopic", "")
+        context = ConsumeMessageContext(group, topic, channel.remote_address, message_id=message_id)
+        self._run(((hook.hook_name, hook.consume_message_after) for hook in self.consume), context)
+
+    def _run(self, calls: Iterable[tuple[str, Callable[[_Context], None]]], context: _Context) -> None:
+        for name, call in calls:
+            try:
+                call(context)
+            except Exception as error:
+                self.emit(failure(f"hook {name}: {type(error).__name__}: {error}"))
