@@ -28,6 +28,9 @@ _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
 """A put that took less is not reported to the statistics: the log has counted it, and time is what they cost."""
 
+SLOW_MS = 500
+"""RocketMQ logs each put that takes longer, and each that holds the log's lock for longer."""
+
 _SAMPLE_MS = 1_000
 _SAMPLES_MAX = max(TPS_WINDOWS_S) * 1_000 // _SAMPLE_MS + 1
 _NS_PER_MS = 1_000_000
@@ -43,6 +46,27 @@ class TopicTotals:
 
 
 _NOTHING = TopicTotals()
+
+
+class SlowCount:
+    """Counts times above SLOW_MS, and keeps the longest, until they are taken. Two tasks may lose one another's."""
+
+    __slots__ = ("_count", "_longest_ns")
+
+    def __init__(self) -> None:
+        self._count = self._longest_ns = 0
+
+    def note(self, took_ns: int) -> None:
+        """Count a time if it is long."""
+        if took_ns > SLOW_MS * _NS_PER_MS:
+            self._count += 1
+            self._longest_ns = max(self._longest_ns, took_ns)
+
+    def take(self) -> tuple[int, int]:
+        """Return how many there were, and the longest in ms, and begin at zero."""
+        count, longest_ns = self._count, self._longest_ns
+        self._count = self._longest_ns = 0
+        return count, longest_ns // _NS_PER_MS
 
 
 class LogCounts(Protocol):
@@ -79,6 +103,7 @@ class StoreStats:
         self.boot_timestamp_ms = world.clock.now_ms()
         self.put_ns_max = 0
         """The longest of the puts that took FAST_PUT_NS or more."""
+        self.slow_puts = SlowCount()
         self.gets_found = 0
         self.gets_missed = 0
         self.messages_transferred = 0
@@ -98,6 +123,7 @@ class StoreStats:
     def put_was_slow(self, took_ns: int) -> None:
         """Note a put that took FAST_PUT_NS or more to be answered."""
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
+        self.slow_puts.note(took_ns)
         if took_ns > self.put_ns_max:
             self.put_ns_max = took_ns
 

@@ -40,8 +40,9 @@ class Broker(BrokerParts):
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
         silent = (self.consumers.close_expired, self.producers.close_expired, self.locks.forget_expired)
-        notes = (self.daily.note, self.put_latency.note, self.statistics.sample, self.watch.look)
-        self.housekeeping = ClientHousekeepingService(world, (*silent, *notes))
+        notes = (self.daily.note, self.put_latency.note, self.statistics.sample)
+        watch = (self.watch.look, self.watch.report_slow_puts)
+        self.housekeeping = ClientHousekeepingService(world, (*silent, *notes, *watch))
         self.name_server = NameServer(
             world, config, self.topics, kv_path=f"{store_config.config_directory}/kvConfig.json"
         )

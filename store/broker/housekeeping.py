@@ -2,7 +2,7 @@
 
 Daily totals are what `mqadmin clusterList -m` and exporters read, by local time. Counts begin with the process. The
 first day has been counted from 0. The operator log says why a store takes no messages: once when that begins, and once
-when it is over.
+when it is over. It also says how many puts were slow.
 Source: RocketMQ ClientHousekeepingService, BrokerStats, StoreStatsService.
 """
 
@@ -12,9 +12,9 @@ from ..log.segment_queue import used_ratio
 from ..message_store import MessageStore
 from ..running_flags import Refusal
 from ..service import Service
-from ..stats import LATENCY_BOUNDS_MS, StoreStats
+from ..stats import LATENCY_BOUNDS_MS, SLOW_MS, StoreStats
 from ..world import World
-from .operator_log import Emit, failure
+from .operator_log import Emit, failure, warning
 
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
@@ -117,6 +117,16 @@ class StoreWatch:
             failure = self._store.allocate.failure
             line = None if failure is None else self._no_segment(*failure)
             self._note("no segment", line, "the commit log has a new segment: messages are taken")
+
+    def report_slow_puts(self) -> None:
+        """Log how many puts were slow since the last report, in one line: a slow disk has thousands of them."""
+        for slow, what in (
+            (self._store.stats.slow_puts, "took longer than"),
+            (self._store.commit_log.long_holds, "held the log's lock for longer than"),
+        ):
+            count, longest_ms = slow.take()
+            if count:
+                self.emit(warning(f"slow puts: {count} {what} {SLOW_MS} ms, the longest {longest_ms:,} ms"))
 
     def _note(self, matter: str, line: str | None, over: str) -> None:
         if line is not None and matter not in self._reported:

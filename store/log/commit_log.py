@@ -15,7 +15,7 @@ from ..message import AppendMessageResult, Message, MessageBatch, PutMessageResu
 from ..put_wait import PutWait
 from ..replication.group_transfer import GroupTransfer
 from ..service import do_nothing
-from ..stats import TopicTotals
+from ..stats import SlowCount, TopicTotals
 from ..world import World
 from .allocate import AllocateMappedFileService
 from .flush import FlushCommitLogService
@@ -53,6 +53,8 @@ class CommitLog:
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
         """When the put that holds the lock got it, 0 if none does. Read without the lock, to notice a stall."""
+        self.long_holds = SlowCount()
+        """Puts that have held the lock for long. Belongs to whoever holds it."""
         self.on_appended: Callable[[], None] = do_nothing
         """Called after records are in the page cache."""
         self.group_transfer: GroupTransfer | None = None
@@ -98,10 +100,12 @@ class CommitLog:
             if self._closed:
                 return PutMessageStatus.SERVICE_NOT_AVAILABLE
             self.begin_time_in_lock_ms = self._world.clock.now_ms()
+            began_ns = self._world.clock.monotonic_ns()
             try:
                 return self._append_locked(encoded, self.time.take_ms())
             finally:
                 self.begin_time_in_lock_ms = 0
+                self.long_holds.note(self._world.clock.monotonic_ns() - began_ns)
 
     def _append_locked(self, encoded: EncodedPut, store_timestamp_ms: int) -> AppendMessageResult | PutMessageStatus:
         last_ms = self.last_store_timestamp_ms

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.broker.housekeeping import DailyTotals
+from tornlog.store.broker.operator_log import Level, level_of
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.side_json import decode_side_json
 from tornlog.store.running_flags import Refusal
@@ -343,6 +344,33 @@ def test_the_age_of_the_log_is_that_of_its_first_message(live: Live) -> None:
         assert found["commitLogDirCapacity"].startswith("Total : ")
 
     live(body)
+
+
+def test_the_log_counts_slow_puts_and_long_holds_of_the_lock_every_ten_seconds(live: Live) -> None:
+    def body(bench: Any) -> list[str]:
+        told: list[str] = []
+        bench.broker.watch.emit = told.append
+        client, log, sleep = bench.client(), bench.broker.own_store.commit_log, bench.world.tasks.sleep
+        client.send_message(b"fast")
+        bench.sleep(11_000)
+        assert told == []
+
+        place, appended = log._place_records, log.on_appended
+        log._place_records = lambda *given: (sleep(700), place(*given))
+        client.send_message(b"slow in the lock")
+        log._place_records, log.on_appended = place, lambda: (sleep(1_200), appended())
+        client.send_message(b"slow outside of it")
+        log.on_appended = appended
+        bench.sleep(11_000)
+        bench.sleep(11_000)
+        return told
+
+    lines = live(body)
+    assert lines == [
+        "slow puts: 2 took longer than 500 ms, the longest 1,200 ms",
+        "slow puts: 1 held the log's lock for longer than 500 ms, the longest 700 ms",
+    ]
+    assert {level_of(line) for line in lines} == {Level.WARNING}
 
 
 def test_a_full_disk_and_a_segment_that_cannot_be_made_are_told_once_and_when_they_are_over(
