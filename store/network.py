@@ -5,7 +5,21 @@ or the connection breaks. It says nothing about when, nor whether the other side
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ListenOptions:
+    """What the system keeps for those who connect. Linux doubles both buffers for its own bookkeeping."""
+
+    backlog: int = 4096
+    """Connections that were made and are not accepted yet."""
+    send_buffer_bytes: int = 128 * 1024
+    """Of each connection; RocketMQ's is 64 KiB. Left to itself, Linux lets whoever never reads have 4 MiB, and some
+    hundreds of those have all the memory that it keeps for the TCP connections of a machine."""
+    receive_buffer_bytes: int = 0
+    """The same for what has come; 0: the system chooses."""
 
 
 def in_brackets(host: str) -> str:

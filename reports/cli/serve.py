@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...store.broker.limits import listen_options_of
 from ...store.broker.operator_log import Emit, OperatorLog
 from ...store.broker.serve import (
     Role,
@@ -126,7 +127,9 @@ def serve(
             f"{host} is beyond loopback: needs --acl or --tls-cert, or {_WORDS}", param_hint="--host"
         )
     requires_tls = tls_only or (not is_local and acl is None and not open_to_all)
-    network = network_of(_text(tls_cert), _text(tls_key), is_required=requires_tls)
+    with usage_errors(given.conf_path, given.conf.others):
+        options = listen_options_of(given.conf.others)
+    network = network_of(_text(tls_cert), _text(tls_key), is_required=requires_tls, options=options)
     metrics_at = None if metrics is None else metrics_address(metrics)
     world = real_world(network)
     log = OperatorLog(world, line_writer(as_json=log_json), log_level.level)

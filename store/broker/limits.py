@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..config import KIB, MIB, ConfigError
+from ..network import ListenOptions
 from .requests import INT_MAX, LONG_MAX
 from .router import Pool
 
@@ -79,6 +80,8 @@ class ServerLimits:
     held_bytes_max: int = 512 * MIB
     """All of this of all clients; beyond it whoever has been slow for longest goes, and requests are refused."""
 
+    sockets: ListenOptions = field(default_factory=ListenOptions)
+
     def with_pool(self, pool: Pool, limits: PoolLimits) -> "ServerLimits":
         """Return these limits with others for one kind of request."""
         return replace(self, pools={**self.pools, pool: limits})
@@ -113,6 +116,12 @@ _OWN_KEYS = {
 """This server's own keys: the field each stands for, and the most it may be."""
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
 _FAST_FAILURE_KEY = "brokerFastFailureEnable"
+_SOCKET_KEYS = {
+    "serverSocketBacklog": ("backlog", 1 << 16),
+    "serverSocketSndBufSize": ("send_buffer_bytes", 64 * MIB),
+    "serverSocketRcvBufSize": ("receive_buffer_bytes", 64 * MIB),
+}
+"""RocketMQ's keys: the option each stands for, and the most it may be. As in RocketMQ, 0 is a buffer's default."""
 _TASKS_MAX = 1_024
 _DIGITS_MAX = 20  # of a setting: more of them take `int` long
 
@@ -134,7 +143,20 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
     own: dict[str, Any] = {
         name: _number(others, key, getattr(limits, name), most) for key, (name, most) in _OWN_KEYS.items()
     }
-    return replace(limits, idle_ms_max=idle_ms_max, **own)
+    return replace(limits, idle_ms_max=idle_ms_max, sockets=listen_options_of(others), **own)
+
+
+def listen_options_of(others: Mapping[str, str]) -> ListenOptions:
+    """Return the default options of sockets with what the keys of a broker.conf say. Raises ConfigError."""
+    wanted = {
+        name: _number(others, key, 0, most, least=int(name == "backlog")) for key, (name, most) in _SOCKET_KEYS.items()
+    }
+    return replace(ListenOptions(), **{name: value for name, value in wanted.items() if value})
+
+
+def settings_of_sockets(options: ListenOptions) -> dict[str, str]:
+    """Return the options of sockets by their keys."""
+    return {key: str(getattr(options, name)) for key, (name, _) in _SOCKET_KEYS.items()}
 
 
 def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
@@ -147,13 +169,14 @@ def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
     waits = {pool: limits.pools[pool].wait_ms_max for pool in _WAIT_KEYS}
     settings |= {_WAIT_KEYS[pool]: POOL_LIMITS[pool].wait_ms_max if ms is None else ms for pool, ms in waits.items()}
     ages = any(ms is not None for ms in waits.values())
-    return {_FAST_FAILURE_KEY: str(ages).lower(), **{key: str(value) for key, value in settings.items()}}
+    own = {_FAST_FAILURE_KEY: str(ages).lower(), **settings_of_sockets(limits.sockets)}
+    return own | {key: str(value) for key, value in settings.items()}
 
 
-def _number(others: Mapping[str, str], key: str, default: int, most: int) -> int:
+def _number(others: Mapping[str, str], key: str, default: int, most: int, *, least: int = 1) -> int:
     text = others.get(key)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS_MAX or not 1 <= int(text) <= most:
-        raise ConfigError(key, f"a number from 1 to {most}", text[:80])
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS_MAX or not least <= int(text) <= most:
+        raise ConfigError(key, f"a number from {least} to {most}", text[:80])
     return int(text)

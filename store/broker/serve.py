@@ -14,7 +14,7 @@ import typer
 
 from ..config import BrokerRole, ConfigError, StoreConfig
 from ..errors import DivergedError, StoreError, StoreLockedError
-from ..network import in_brackets
+from ..network import ListenOptions, in_brackets
 from ..real.network import RealNetwork
 from ..real.sockets import split_address
 from ..real.tls import TlsSettings
@@ -26,7 +26,7 @@ from .acl.plain_acl import AccessControl
 from .acl.rules import address_parts
 from .broker import Broker
 from .broker_config import BrokerConfig
-from .limits import ServerLimits, server_limits_of, settings_of_limits
+from .limits import ServerLimits, server_limits_of, settings_of_limits, settings_of_sockets
 from .live_settings import LiveSettings
 from .metrics import Metric, metrics_of
 from .operator_log import Emit, failure, warning
@@ -102,6 +102,7 @@ class ServedBroker:
         self._broker = broker
         broker.server_info = self._info
         self._complete(broker.settings)
+        broker.name_server.settings.know(**settings_of_sockets(self._limits.sockets))
         check = None
         if self._access is not None:
             self._access.start()
@@ -314,16 +315,16 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
     return replace(limits, connections_max=in_all, connections_per_host_max=per_host)
 
 
-def network_of(certificate: str | None, key: str | None, *, is_required: bool) -> RealNetwork:
+def network_of(certificate: str | None, key: str | None, *, is_required: bool, options: ListenOptions) -> RealNetwork:
     """Return the network to listen in, with TLS if there is a certificate."""
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together", param_hint="--tls-key")
     if certificate is None or key is None:
         if is_required:
             raise typer.BadParameter("needs --tls-cert", param_hint="--tls-only")
-        return RealNetwork()
+        return RealNetwork(options=options)
     with usage_errors():
-        return RealNetwork(tls=TlsSettings(certificate, key, is_required=is_required))
+        return RealNetwork(tls=TlsSettings(certificate, key, is_required=is_required), options=options)
 
 
 def is_loopback(host: str) -> bool:

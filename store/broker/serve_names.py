@@ -12,7 +12,7 @@ from ..errors import StoreLockedError
 from ..formats.remoting.frame import FRAME_BYTES_MAX
 from ..world import FileLock, World
 from .acl.plain_acl import AccessControl
-from .limits import ServerLimits
+from .limits import ServerLimits, settings_of_sockets
 from .name_server import NameServer
 from .operator_log import Emit
 from .processors.names import name_server_processors
@@ -55,7 +55,8 @@ class ServedNameServer:
             self.server.shutdown()
             self._unlock()
             raise
-        self.names.settings.know(listenPort=self.addresses[0].rpartition(":")[2])
+        sockets = settings_of_sockets(self.server.limits.sockets)
+        self.names.settings.know(listenPort=self.addresses[0].rpartition(":")[2], **sockets)
         check = None
         if self._access is not None:
             self._access.on_failure = self.server.fail

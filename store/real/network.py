@@ -13,7 +13,7 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from ..network import Connection, Listener, Ready
+from ..network import Connection, Listener, ListenOptions, Ready
 from .socket_connection import SocketConnection, SocketListener
 from .sockets import ByteStream, Deadline, SocketAddress, find_addresses, split_address
 
@@ -210,11 +210,19 @@ class RealNetwork:
 
     tls: what listeners accept beside plain text, or instead of it; None: plain text only. tls_trust: whom connections
     that are made believe; None: these are plain text. OSError (ssl.SSLError) if a file that these name will not do.
+    options: of listeners.
     """
 
-    __slots__ = ("_make_stream", "_trusting")
+    __slots__ = ("_make_stream", "_options", "_trusting")
 
-    def __init__(self, *, tls: "TlsSettings | None" = None, tls_trust: "TlsTrust | None" = None) -> None:
+    def __init__(
+        self,
+        *,
+        tls: "TlsSettings | None" = None,
+        tls_trust: "TlsTrust | None" = None,
+        options: ListenOptions | None = None,
+    ) -> None:
+        self._options = options or ListenOptions()
         self._make_stream: Callable[[], ByteStream] | None = None
         if tls is not None:
             from .tls import FirstByteStream  # costs start-up time, for those who use it only
@@ -225,7 +233,7 @@ class RealNetwork:
 
     def listen(self, address: str) -> SocketListener:
         """Listen at `host:port`. OSError (EADDRINUSE, EADDRNOTAVAIL, EACCES) if that cannot be."""
-        return SocketListener(address, self._make_stream)
+        return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
         """Connect, with TLS through the handshake. TimeoutError, or another OSError, the last one of several hosts'.

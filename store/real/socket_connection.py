@@ -12,15 +12,11 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 
+from ..network import ListenOptions
 from .sockets import ByteStream, Deadline, PlainStream, SharedSocket, find_addresses, join_address
 
 _DRAINED_BYTES_MAX = 1 << 20
 
-SEND_BUFFER_BYTES = 128 * 1024
-"""Of each connection that comes; RocketMQ's is 64 KiB. Left to itself, Linux lets whoever never reads have 4 MiB, and
-some hundreds of those have all the memory that it keeps for the TCP connections of a machine.
-"""
-_BACKLOG = 4096
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE_S = 0.01
 
@@ -152,7 +148,7 @@ def _broken(error: OSError) -> ConnectionError:
     return ConnectionError(error.errno or errno.EIO, error.strerror or str(error))
 
 
-def open_listening(address: str) -> socket.socket:
+def open_listening(address: str, options: ListenOptions) -> socket.socket:
     """Return a socket that listens at `host:port`. OSError if that cannot be."""
     family, place = find_addresses(address)[0]
     opened = socket.socket(family, socket.SOCK_STREAM)
@@ -160,10 +156,12 @@ def open_listening(address: str) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # which accepted ones inherit
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        # Accepted sockets inherit the buffers. A window can only be scaled for a size that is known before it listens.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+        if options.receive_buffer_bytes:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         opened.bind(place)
-        opened.listen(_BACKLOG)
+        opened.listen(options.backlog)
     except BaseException:
         opened.close()
         raise
@@ -175,8 +173,13 @@ class SocketListener:
 
     __slots__ = ("_make_stream", "_reserve", "address", "shared")
 
-    def __init__(self, address: str, make_stream: Callable[[], ByteStream] | None = None) -> None:
-        opened = open_listening(address)
+    def __init__(
+        self,
+        address: str,
+        make_stream: Callable[[], ByteStream] | None = None,
+        options: ListenOptions = ListenOptions(),  # noqa: B008 - frozen
+    ) -> None:
+        opened = open_listening(address, options)
         self.address = join_address(opened.getsockname())
         self.shared = SharedSocket(opened)
         self._make_stream = make_stream

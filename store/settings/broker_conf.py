@@ -85,8 +85,7 @@ _UNUSED = """
     isEnableBatchPush=false isolateLogEnable=false maxDelayTime=40 maxErrorRateOfBloomFilter=20
     putMessageFutureThreadPoolNums=2 putThreadPoolQueueCapacity=10000 registerBrokerTimeoutMills=6000
     rocketmqHome= serverAsyncSemaphoreValue=64 serverCallbackExecutorThreads=0 serverOnewaySemaphoreValue=256
-    serverPooledByteBufAllocatorEnable=true serverSelectorThreads=3 serverSocketBacklog=1024
-    serverSocketRcvBufSize=0 serverSocketSndBufSize=0 serverWorkerThreads=8 transferMsgByHeap=true
+    serverPooledByteBufAllocatorEnable=true serverSelectorThreads=3 serverWorkerThreads=8 transferMsgByHeap=true
     useEpollNativeSelector=false useTLS=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())

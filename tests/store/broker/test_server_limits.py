@@ -8,10 +8,11 @@ import pytest
 
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.deadlines import Deadlines
-from tornlog.store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits, server_limits_of
+from tornlog.store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits, server_limits_of, settings_of_limits
 from tornlog.store.broker.router import Pool
 from tornlog.store.broker.serve import ServedBroker, limits_of_process
 from tornlog.store.config import ConfigError, StoreConfig
+from tornlog.store.network import ListenOptions
 from tornlog.store.real.world import real_world
 from tornlog.store.settings.broker_conf import read_broker_conf
 
@@ -34,6 +35,9 @@ def test_each_key_changes_its_own_limit() -> None:
             "serverFrameTimeoutMillis": "10",
             "serverOutputTimeoutMillis": "11",
             "serverHeldBytesMax": "12",
+            "serverSocketBacklog": "13",
+            "serverSocketSndBufSize": "14",
+            "serverSocketRcvBufSize": "15",
         }
     )
 
@@ -42,6 +46,8 @@ def test_each_key_changes_its_own_limit() -> None:
     assert limits.pools[Pool.PULL_MESSAGE] == POOL_LIMITS[Pool.PULL_MESSAGE]
     assert (limits.idle_ms_max, limits.connections_max, limits.connections_per_host_max) == (8_000, 9, 6)
     assert (limits.frame_ms_max, limits.output_ms_max, limits.held_bytes_max) == (10, 11, 12)
+    assert limits.sockets == ListenOptions(13, 14, 15)
+    assert settings_of_limits(limits)["serverSocketBacklog"] == "13"
 
 
 def test_without_fast_failure_nothing_waits_too_long() -> None:
@@ -54,6 +60,12 @@ def test_without_fast_failure_nothing_waits_too_long() -> None:
 def test_a_value_that_is_no_limit_is_an_error_that_names_its_key(text: str) -> None:
     with pytest.raises(ConfigError, match="waitTimeMillsInPullQueue"):
         server_limits_of({"waitTimeMillsInPullQueue": text})
+
+
+def test_a_buffer_of_0_is_the_default_and_a_backlog_of_0_is_an_error() -> None:
+    assert server_limits_of({"serverSocketSndBufSize": "0", "serverSocketRcvBufSize": "0"}) == ServerLimits()
+    with pytest.raises(ConfigError, match="serverSocketBacklog: expected a number from 1"):
+        server_limits_of({"serverSocketBacklog": "0"})
 
 
 def test_few_descriptors_are_shared_with_clients_and_the_log_says_for_how_many(

@@ -5,6 +5,7 @@ import os
 import resource
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.store.network import Connection, Listener
+from tornlog.store.network import Connection, Listener, ListenOptions
 from tornlog.store.real import network as real_network
 from tornlog.store.real.network import RealNetwork, SocketPoller
 from tornlog.store.real.sockets import Deadline, find_addresses, join_address, split_address
@@ -55,6 +56,20 @@ def test_the_system_keeps_little_for_a_client_that_never_reads() -> None:
             kept += accepted.send(bytes(1 << 16), 100)
 
     assert 0 < kept < 1 << 20
+    close_all(accepted, listener)
+    client.close()
+
+
+def test_a_listener_has_the_backlog_and_the_buffers_that_options_say() -> None:
+    listener = RealNetwork(options=ListenOptions(7, 20_000, 30_000)).listen("127.0.0.1:0")
+    client = raw_client(listener)
+    accepted = listener.accept(PATIENCE_MS)
+    with listener.shared as listening, accepted.shared as served:
+        info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        sizes = [served.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+
+    assert struct.unpack_from("I", info, 28) == (7,)  # tcpi_sacked, which is the backlog of a socket that listens
+    assert sizes == [40_000, 60_000]  # Linux doubles them
     close_all(accepted, listener)
     client.close()
 
