@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from .formats.consume_queue import ENTRY_BYTES
 from .formats.delay_level import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from .formats.index import index_file_bytes
+from .formats.java_text import java_trim
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -266,5 +267,5 @@ class StoreConfig:
 
 def _paths(text: str) -> tuple[str, ...]:
     """Return paths separated by `,`, each once, however often it ends in `/`."""
-    stripped = (path.strip() for path in text.split(","))
+    stripped = map(java_trim, text.split(","))
     return tuple(dict.fromkeys(path.rstrip("/") or path for path in stripped if path))

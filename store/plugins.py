@@ -17,6 +17,7 @@ from importlib import import_module
 
 from .config import ConfigError, StoreConfig
 from .filters.message_filter import MessageFilter
+from .formats.java_text import java_trim
 from .formats.message import MessageRecord
 from .index.key_query import QueryMessageResult
 from .log.recovery import RecoveryReport
@@ -184,7 +185,7 @@ def build_message_store(names: str, context: PluginContext, store: AnyMessageSto
 
     Raises ConfigError for a name behind which there is no plug-in. What the making of one raises goes through.
     """
-    for name in reversed([name.strip() for name in names.split(",") if name.strip()]):
+    for name in reversed([name for name in map(java_trim, names.split(",")) if name]):
         store = _plugin_class(name)(context, store)
     return store
 

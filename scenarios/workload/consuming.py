@@ -18,6 +18,8 @@ from ..oracle.reader import LogRecord, UnreadableError
 from . import options
 
 _COMMIT_CHANCE = 0.7
+_SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
+"""Of the spaces in the last one only the ASCII ones do not count: it wants two tags that few messages have."""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """Between two pulls that find nothing: the longer nothing has come, the longer, for idle turns are most of a run."""
 _FAILED_MS = 50
@@ -56,7 +58,7 @@ class Consumer:
         topic, queue_id = options.draw_queue(stream, plan, (topic, queue_id))
         tags = None
         if plan.consuming.filtered:
-            tags = stream.pick(("TagA", "TagB || TagC", "TagD"), "subscription")
+            tags = stream.pick(_SUBSCRIPTIONS, "subscription")
         self._pull = Pull(topic, queue_id, tags)
         self._group = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]

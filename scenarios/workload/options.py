@@ -75,8 +75,9 @@ _WORDS = (
     *("two  words", " leading", "trailing "),
     *("\N{OLD ITALIC LETTER A}\N{GRINNING FACE}", "naïve", "tab\tbed", "名前"),
 )
-_TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签")
-"""None that anybody subscribes to: what is drawn here changes no subscriber's messages but by leaving some out."""
+_SPACED = ("TagA\u3000", "\u00a0TagB")
+_TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签", *_SPACED)
+"""Only the tags in `_SPACED` have subscribers. The others change a subscriber's messages by leaving some out."""
 
 
 class Oddities(NamedTuple):

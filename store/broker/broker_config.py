@@ -11,6 +11,7 @@ from typing import Any
 
 from ..config import ConfigError, Key
 from ..formats.host import Host
+from ..formats.java_text import java_trim
 from ..settings.broker_conf import value_of
 from ..settings.describe_config import spelled
 from .requests import INT_MAX, LONG_MAX
@@ -112,7 +113,7 @@ class BrokerConfig:
     @property
     def name_servers(self) -> tuple[str, ...]:
         """Return the addresses of namesrvAddr."""
-        return tuple(filter(None, (address.strip() for address in self.namesrv_addr.split(";"))))
+        return tuple(filter(None, map(java_trim, self.namesrv_addr.split(";"))))
 
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:

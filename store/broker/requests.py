@@ -6,18 +6,17 @@ Source: RocketMQ RequestCode, ResponseCode, RemotingSysResponseCode, RemotingCom
 createResponseCommand, NettyRemotingAbstract.processRequestCommand.
 """
 
-import re
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NoReturn
 
 from ..formats.host import decode_message_id
+from ..formats.java_text import java_integer
 from ..formats.remoting.command import RESPONSE_FLAG, RemotingCommand
 from ..formats.remoting.json_body import encode_json_body
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
-_DIGITS = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _PLAIN_DIGITS_MAX = 9
 """So many of them are an integer of 32 bits, whichever they are."""
 _SHOWN_CHARACTERS = 80
@@ -212,7 +211,8 @@ class ExtFields:
             return default
         if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii():
             return int(text)  # nearly always
-        if not _DIGITS.fullmatch(text) or not -most - 1 <= (value := int(text)) <= most:
+        value = java_integer(text, most.bit_length() + 1)
+        if value is None:
             refuse_field(name, expected, text)
         return value
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ..formats.java_properties import PropertiesError, parse_properties
+from ..formats.java_text import java_trim
 from .requests import RequestRefusedError, ResponseCode
 
 CHANGES_MAX = 1_024
@@ -33,7 +34,7 @@ def wanted_settings(body: bytes) -> dict[str, str]:
             if len(each.key) > KEY_CHARACTERS_MAX:
                 expected = f"settings: expected names of {KEY_CHARACTERS_MAX} characters or fewer"
                 raise RequestRefusedError(f"{expected}, found {len(each.key)}")
-            wanted[each.key] = each.value.strip()
+            wanted[each.key] = java_trim(each.value)
             if len(wanted) > CHANGES_MAX:
                 raise RequestRefusedError(f"settings: expected {CHANGES_MAX} or fewer, found one more")
     except (PropertiesError, UnicodeDecodeError) as error:

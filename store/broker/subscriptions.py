@@ -11,6 +11,7 @@ from ..filters.consumer_filter import ConsumerFilterData, SqlMessageFilter
 from ..filters.message_filter import MessageFilter, TagFilter
 from ..filters.sql_filter import EXPRESSION_CHARACTERS_MAX, SqlExpression
 from ..formats.java_hash import java_hash
+from ..formats.java_text import java_trim
 from ..formats.remoting.json_body import BODY, Members, decode_json_body
 from .requests import RequestRefusedError, ResponseCode
 
@@ -77,9 +78,9 @@ class SubscriptionData:
 
     @property
     def _tags(self) -> list[str]:
-        if not self.is_tag or self.expression.strip() == _ALL:
+        if not self.is_tag or java_trim(self.expression) == _ALL:
             return []
-        return list(dict.fromkeys(tag.strip() for tag in self.expression.split("||") if tag.strip()))
+        return list(dict.fromkeys(tag for tag in map(java_trim, self.expression.split("||")) if tag))
 
     @classmethod
     def of(cls, members: Members) -> "SubscriptionData":

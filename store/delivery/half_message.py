@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..formats.host import Host
+from ..formats.java_text import java_integer
 from ..formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
 from ..formats.properties import (
     ENTRY_SEPARATOR,
@@ -41,7 +42,6 @@ QUEUE_ID = 0
 """The one queue that each of the three topics has."""
 DECIDED_TAG = "d"
 
-_LONG_DIGITS_MAX = 19
 _WIDEST = {PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10, PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * 19}
 """What being put back adds, at its longest."""
 
@@ -99,10 +99,9 @@ class HalfMessage(NamedTuple):
 
 
 def whole_number(text: str | None) -> int | None:
-    """Read decimal digits, None if there are none, or other characters, or more of them than an i64 has."""
-    if text is None or not text.isascii() or not text.isdecimal() or len(text) > _LONG_DIGITS_MAX:
-        return None
-    return int(text)
+    """Read what `Long.parseLong` would, None where it would throw or the number is below 0."""
+    number = None if text is None else java_integer(text, 64)
+    return number if number is not None and number >= 0 else None
 
 
 def prepared(message: Message) -> Message | None:

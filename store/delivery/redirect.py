@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..errors import InvalidMessageError
 from ..formats.delay_level import SCHEDULE_TOPIC, delay_level
+from ..formats.java_text import java_integer
 from ..formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE, MessageRecord
 from ..formats.properties import (
     ENTRY_SEPARATOR,
@@ -40,7 +41,6 @@ class Redirection(NamedTuple):
 
 
 _DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
-_JAVA_INT_DIGITS_MAX = 10
 
 
 def redirection(message: Message, levels: int) -> Redirection | None:
@@ -70,11 +70,10 @@ def delivered(record: MessageRecord) -> Message | None:
     text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # as Java decodes it
     properties = decode_properties(text)
     topic = properties.get(PROPERTY_REAL_TOPIC)
-    queue_id = properties.get(PROPERTY_REAL_QID, "")
-    is_number = queue_id.isascii() and queue_id.isdecimal() and len(queue_id) <= _JAVA_INT_DIGITS_MAX
-    if not topic or not is_number:
+    queue_id = java_integer(properties.get(PROPERTY_REAL_QID, ""), 32)
+    if not topic or queue_id is None or queue_id < 0:
         return None
-    return copy_of(record, topic, int(queue_id), rebuild_properties(properties))
+    return copy_of(record, topic, queue_id, rebuild_properties(properties))
 
 
 def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:

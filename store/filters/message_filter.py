@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ..formats.consume_queue import ExtUnit
 from ..formats.java_hash import java_hash
+from ..formats.java_text import java_trim
 
 _LOW_32_BITS = 0xFFFF_FFFF
 
@@ -45,8 +46,8 @@ class TagFilter:
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
         """Parse an expression; None means everything."""
-        text = (expression or "*").strip()
-        tags = [tag.strip() for tag in text.split("||") if tag.strip()]
+        text = java_trim(expression or "*")
+        tags = [tag for tag in map(java_trim, text.split("||")) if tag]
         if text == "*" or not tags:
             return cls(text, None)
         return cls(text, frozenset(java_hash(tag) & _LOW_32_BITS for tag in tags))

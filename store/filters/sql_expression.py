@@ -17,18 +17,15 @@ from functools import partial
 from math import copysign, isnan
 from typing import NamedTuple
 
+from ..formats.java_text import java_integer, java_order, java_trim
+
 _UNLIKE = -1
 """What two values compare as that have nothing in common."""
 
-_INTEGER = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
-_CONTROLS_AND_SPACE = "".join(map(chr, range(0x21)))
 
 Value = str | bool | int | float | None
 """What an expression can come to; None is unknown."""
-
-_DIGITS_MAX = 4_000
-"""More than any number needs; Python refuses to read many more."""
 
 _ORDERS: Mapping[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
@@ -50,7 +47,7 @@ def compare(left: str | bool | int | float, right: str | bool | int | float) -> 
     """Return a number below, at or above 0. Raises NotComparableError where one cannot become what the other is."""
     if isinstance(left, str):
         if isinstance(right, str):
-            return (left > right) - (left < right)
+            return (java_order(left) > java_order(right)) - (java_order(left) < java_order(right))
         return compare(_as_kind(left, right), right)
     if isinstance(right, str):
         if isinstance(left, bool):
@@ -75,15 +72,14 @@ def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
     if isinstance(other, float):
         return _double(text)
     bits = 64 if isinstance(other, Long) else 32
-    if _INTEGER.fullmatch(text) and len(text) <= _DIGITS_MAX:
-        value = int(text)
-        if -(1 << bits - 1) <= value < 1 << bits - 1:
-            return value
+    value = java_integer(text, bits)
+    if value is not None:
+        return value
     raise NotComparableError(f"{text!r} is no whole number of {bits} bits")
 
 
 def _double(text: str) -> float:
-    trimmed = text.strip(_CONTROLS_AND_SPACE)
+    trimmed = java_trim(text)
     if _DOUBLE.fullmatch(trimmed) is None:
         raise NotComparableError(f"{text!r} is no number")
     return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD"))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from .consume_queue import tags_code
+from .java_text import java_integer, java_trim
 from .properties import PROPERTY_DELAY, PROPERTY_TAGS, find_property
 from .scan import ScannedRecord
 
@@ -20,7 +21,6 @@ UNKNOWN_LEVEL_DELAY_MS = 1000
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]+)([smhd])")
-_JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 _TAGS = PROPERTY_TAGS.encode()
 _TAGS_KEY = _TAGS + b"\x01"
 _ENTRY_SEPARATOR = 2
@@ -39,7 +39,7 @@ def parse_delay_levels(text: str) -> Mapping[int, int]:
     {1: 1000, 2: 7200000}
     """
     levels = {}
-    for level, item in enumerate(text.split(), start=1):
+    for level, item in enumerate(filter(None, java_trim(text).split(" ")), start=1):
         match = _LEVEL.fullmatch(item)
         if match is None:
             raise ValueError(f"delay level {level}: expected a number and one of s m h d, found {item!r}")
@@ -106,7 +106,4 @@ def _remember_code(tags: bytes) -> int:
 
 def _java_int(text: bytes) -> int:
     """Read what Java's Integer.parseInt would, 0 where it would throw."""
-    if not _JAVA_INT.fullmatch(text) or len(text) > 32:
-        return 0
-    value = int(text)
-    return value if -0x8000_0000 <= value <= 0x7FFF_FFFF else 0
+    return java_integer(text.decode(errors="replace"), 32) or 0

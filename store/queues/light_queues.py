@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from ..errors import InvalidMessageError
 from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.java_text import is_java_blank, java_split
 from ..formats.properties import (
     ENTRY_SEPARATOR,
     NAME_SEPARATOR,
@@ -69,7 +70,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
 
 def _split(text: str) -> list[str]:
     """Split names as Java does: empty ones at the end do not count, and blanks alone are no name."""
-    return text.rstrip(_SPLITTER).split(_SPLITTER) if text.strip() else []
+    return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
 
 def _is_offset(text: bytes) -> bool:

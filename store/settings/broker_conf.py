@@ -17,6 +17,7 @@ from typing import Any
 
 from ..config import ConfigError, StoreConfig
 from ..formats.java_properties import PropertiesError, Property, parse_properties
+from ..formats.java_text import java_trim
 
 _BROKER = """
     rocketmqHome namesrvAddr brokerName brokerClusterName brokerId brokerIP1 brokerIP2 brokerPermission
@@ -91,7 +92,6 @@ _UNUSED = """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
 """What RocketMQ's brokers have and this one has no use for, with RocketMQ's defaults: tools expect to be shown them."""
 
-_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FRACTION = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": True, "false": False}
@@ -135,7 +135,7 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
 
 def _properties(text: str) -> list[Property]:
     try:
-        return [each._replace(value=each.value.strip(_JAVA_BLANKS)) for each in parse_properties(text)]
+        return [each._replace(value=java_trim(each.value)) for each in parse_properties(text)]
     except PropertiesError as error:
         raise ConfigError("escape", error.expected, error.found, line=error.line) from error
 

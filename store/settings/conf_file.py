@@ -4,11 +4,15 @@ RocketMQ writes the whole file anew, with every key it knows, and no comment sur
 settings from either.
 """
 
+import re
 from collections.abc import Mapping
 
 from ..formats.java_properties import parse_properties
 from ..side_file import SideFile
 from ..world import Files
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+"""A line with its end, as the reader counts lines: a form feed or U+2028 ends none, though `splitlines` has it so."""
 
 
 def changed_text(text: str, settings: Mapping[str, str]) -> str:
@@ -17,7 +21,7 @@ def changed_text(text: str, settings: Mapping[str, str]) -> str:
     >>> changed_text("# kept\na=1\nb = 2\n", {"b": "3", "c": "4"})
     '# kept\na=1\nb=3\nc=4\n'
     """
-    lines = text.splitlines(keepends=True)
+    lines = _LINE.findall(text)
     left = dict(settings)
     for each in parse_properties(text):
         if each.key in settings:

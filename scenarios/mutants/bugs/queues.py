@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 
+from ....store.filters import message_filter
 from ....store.filters.message_filter import MessageFilter
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_entry
 from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ....store.formats.java_hash import java_hash
+from ....store.formats.java_text import java_trim
 from ....store.formats.properties import find_property
 from ....store.log import recovery
 from ....store.log.commit_log import CommitLog
@@ -334,4 +336,21 @@ HOT_QUEUE_FLUSHED_IN_PART = Mutant(
         pauses={"chance": (0.5,), "ms_max": (3000,)},
         flush={"thorough_interval_ms": (2000,)},
     ),
+)
+
+
+# tags-trimmed-like-python: spaces outside of ASCII at the ends of a tag that is subscribed to do not count, though
+# Java's trim keeps them: a consumer is given messages of another tag, and not those of its own.
+def _strip(text: str) -> str:
+    stripped = text.strip()
+    bit(stripped != java_trim(text))
+    return stripped
+
+
+TAGS_TRIMMED_LIKE_PYTHON = Mutant(
+    "tags-trimmed-like-python",
+    "a subscription to a tag that ends in a space outside of ASCII finds the messages of the tag without that space",
+    (Patch(message_filter, "java_trim", _strip),),
+    ("READ",),
+    Ranges(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,)),
 )

@@ -15,6 +15,9 @@ from ..recovered import RecoveredStore
 _FAR = 1_000_000
 """Queue offsets that no queue here ever gets to."""
 
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""The characters that do not count at the ends of a tag that is subscribed to."""
+
 
 def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     """READ: yield every walk of this life that missed something, repeated it, or was given what it did not ask for.
@@ -41,7 +44,7 @@ def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
 
 
 def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
-    tags = None if pull.tags is None else {tag.strip() for tag in pull.tags.split("||")}
+    tags = None if pull.tags is None else {tag.strip(_TRIMMED) for tag in pull.tags.split("||")}
     names = []
     for found in store.records:
         record = found.record

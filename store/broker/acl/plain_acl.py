@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ...errors import brings
+from ...formats.java_text import java_trim
 from ...formats.remoting.command import RemotingCommand
 from ...service import Service
 from ...side_file import SideFile
@@ -128,7 +129,7 @@ def _key(account: _Node, members: Mapping[str, _Node], name: str) -> str:
 
 def _permission(item: _Node, list_name: str) -> tuple[str, Permission]:
     text = _text(item, list_name)
-    name, equals, permission = (part.strip() for part in text.partition("="))
+    name, equals, permission = map(java_trim, text.partition("="))
     if not equals or not name or permission not in PERMISSIONS:
         expected = f"NAME=PERMISSION with one of {', '.join(PERMISSIONS)}"
         raise PlainAclError(_line(item), list_name, expected, repr(text))
@@ -179,7 +180,7 @@ def _address(node: _Node, name: str) -> AddressPattern:
 
 
 def _one_of(node: _Node, name: str, values: Mapping[str, _Value], default: _Value) -> _Value:
-    text = "" if node is None else _text(node, name).strip()
+    text = "" if node is None else java_trim(_text(node, name))
     if not text:
         return default
     if text not in values:

@@ -29,6 +29,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from ...errors import AccessDeniedError
+from ...formats.java_text import java_trim
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import decode_json_body
 from ..requests import RequestCode, ResponseCode
@@ -209,13 +210,13 @@ NOBODY = AddressPattern(())
 
 def parse_address_pattern(text: str) -> AddressPattern:
     """Read a pattern. Raises AddressPatternError."""
-    text = text.strip()
+    text = java_trim(text)
     if not text:
         return NOBODY
     if text in ("*", "*.*.*.*", "*:*:*:*:*:*:*:*"):
         return AddressPattern(None)
     if "{" not in text and "," in text:
-        return AddressPattern(tuple(_row(one.strip(), text) for one in text.split(",")))
+        return AddressPattern(tuple(_row(java_trim(one), text) for one in text.split(",")))
     return AddressPattern((_row(text, text),))
 
 
@@ -247,10 +248,10 @@ def _allowed(part: str, base: int, most: int, pattern: str, *, is_last: bool) ->
     if part == "*":
         return range(most + 1)
     if part.startswith("{") and part.endswith("}") and is_last:
-        return frozenset(_number(one.strip(), base, most, pattern) for one in part[1:-1].split(","))
+        return frozenset(_number(java_trim(one), base, most, pattern) for one in part[1:-1].split(","))
     low, dash, high = part.partition("-")
-    first = _number(low.strip(), base, most, pattern)
-    last = _number(high.strip(), base, most, pattern) if dash else first
+    first = _number(java_trim(low), base, most, pattern)
+    last = _number(java_trim(high), base, most, pattern) if dash else first
     if first > last:
         raise AddressPatternError(pattern, "a range that goes up")
     return range(first, last + 1)

@@ -10,6 +10,7 @@ GetBrokerClusterAclConfigResponseBody.
 
 from collections.abc import Callable
 
+from ...formats.java_text import java_trim
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import encode_json_body
 from ..acl.editing import NoSuchAccountError, shown, version_of, with_account, with_white_addresses, without_account
@@ -92,4 +93,4 @@ class AclAdminProcessor:
 
 
 def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [part for part in map(java_trim, text.split(",")) if part]

@@ -9,6 +9,7 @@ QueryCorrectionOffsetBody, QueryConsumeQueueResponseBody, ConsumeQueueData.
 
 from typing import Any
 
+from ...formats.java_text import java_trim
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue
 from ...queues.consume_queue import ConsumeQueue
@@ -87,7 +88,7 @@ class FiguresProcessor:
         """Return the least offset that any group has in each queue; LONG_MAX where a group to compare is behind it."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
-        left_out = {group.strip() for group in fields.text("filterGroups", "").split(",")}
+        left_out = set(map(java_trim, fields.text("filterGroups", "").split(",")))
         groups = [group for group in parts.offsets.groups_of(topic) if group not in left_out]
         least = {}
         for queue_id in range(parts.topic(topic).queue_nums):

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import CorruptFileError
+from ...formats.java_text import is_java_blank, java_trim
 from ...formats.message import encode_message_record
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, decode_json_body, decode_queue_offsets, encode_json_body
@@ -133,7 +134,7 @@ class GroupAdminProcessor:
         info = parts.consumers.group(group)
         table: dict[MessageQueue, dict[str, int]] = {}
         given_per_second = 0.0
-        for name in [topic] if topic.strip() else parts.offsets.topics_of(group):
+        for name in [topic] if not is_java_blank(topic) else parts.offsets.topics_of(group):
             config = parts.topics.get(name)
             if config is None or (info is not None and info.subscriptions and name not in info.subscriptions):
                 continue
@@ -169,7 +170,7 @@ class GroupAdminProcessor:
         parts, fields = self._parts, ExtFields(request.ext_fields)
         source, target = fields.text("srcGroup"), fields.text("destGroup")
         refuse_if(parts.group_fault(target))
-        topic = fields.text("topic", "").strip()
+        topic = java_trim(fields.text("topic", ""))
         for name in [topic] if topic else parts.offsets.topics_of(source):
             config = parts.topics.get(name)
             for queue_id in range(0 if config is None else config.queue_nums):
@@ -192,7 +193,7 @@ class GroupAdminProcessor:
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return how far each member of a group, or one of them, says it is; who does not answer is left out."""
         fields = ExtFields(request.ext_fields)
-        topic, group, only = fields.text("topic"), fields.text("group"), fields.text("clientAddr", "").strip()
+        topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
         clients = {each.channel: each.client_id for each in self._online(group).clients.values()}
         wanted = [each for each, client_id in clients.items() if only in ("", client_id)]
         asked = {"topic": topic, "group": group}

@@ -32,3 +32,10 @@ def test_the_entry_of_a_message_is_all_that_is_looked_at_and_unknown_tags_pass()
 
 def test_two_tags_with_one_hash_both_pass() -> None:
     assert TagFilter.parse("Aa").matches_queue(tags_code("BB"))
+
+
+@pytest.mark.parametrize("tag", ["A", "A\u3000", "\u00a0A", "A\u2003"])
+def test_spaces_outside_of_ascii_belong_to_a_tag_as_in_java(tag: str) -> None:
+    wanted = TagFilter.parse(f" B ||\t{tag} ")
+    for other in ("A", "A\u3000", "\u00a0A", "A\u2003"):
+        assert wanted.matches_queue(tags_code(other)) is (other == tag)

@@ -183,3 +183,17 @@ def test_where_an_error_is_can_be_asked() -> None:
         SqlExpression.parse("a = 1 b")
 
     assert caught.value.position == 6
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "wanted"),
+    [
+        ("a = 3", "٣", True),
+        ("a = 3", "\U0001d7db", False),
+        ("a = 3", "3\u3000", False),
+        ("a > 2.5", "3\u3000", False),
+        ("a > 2.5", " 3 ", True),
+    ],
+)
+def test_a_number_in_a_property_is_read_as_java_reads_it(expression: str, value: str, wanted: bool) -> None:
+    assert SqlExpression.parse(expression).matches({"a": value}) is wanted

@@ -26,7 +26,7 @@ def test_all_four_units_are_read() -> None:
     assert parse_delay_levels("2s 3m 4h 999d") == {1: 2000, 2: 180_000, 3: 14_400_000, 4: 86_313_600_000}
 
 
-@pytest.mark.parametrize("bad", ["5", "s", "5x", "-5s", "5 s", "1.5h", "5S"])
+@pytest.mark.parametrize("bad", ["5", "s", "5x", "-5s", "5 s", "1.5h", "5S", "2s\u30003s"])
 def test_a_level_that_cannot_be_read_is_named(bad: str) -> None:
     with pytest.raises(ValueError, match=r"delay level 2: .*" + bad.split()[0]):
         parse_delay_levels(f"1s {bad}")
@@ -46,7 +46,7 @@ def test_a_tag_is_hashed_by_its_characters_not_its_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("delay", "wait_ms"),
-    [(b"1", 1000), (b"3", 10_000), (b"18", 7_200_000), (b"19", 7_200_000), (b"+2", 5000)],
+    [(b"1", 1000), (b"3", 10_000), (b"18", 7_200_000), (b"19", 7_200_000), (b"+2", 5000), ("٣".encode(), 10_000)],
 )
 def test_a_delayed_record_carries_its_time_of_delivery(delay: bytes, wait_ms: int) -> None:
     assert record_tags_code(scanned(b"TAGS\x01A\x02DELAY\x01" + delay), DELAYS) == STORED_MS + wait_ms

@@ -1,0 +1,73 @@
+"""Java's text semantics: how RocketMQ trims, splits and reads numbers. Python's own methods differ outside of ASCII.
+
+    String.trim            removes characters up to U+0020 at both ends; U+00A0, U+2003 and U+3000 stay
+    String.split           drops empty pieces at the end, and no others
+    Integer.parseInt       a sign, then decimal digits of any script of the BMP; no blanks, no `_`
+    StringUtils.isBlank    Character.isWhitespace: without U+0085 and the no-break spaces, which Python's isspace has
+    String.compareTo       orders by UTF-16 code units: U+FFFD comes after U+1F600
+
+Lengths and hashes are in `java_hash`. Source: Java SE, String, Integer, Character; Apache Commons, StringUtils.
+"""
+
+import re
+from unicodedata import category
+
+_UP_TO_SPACE = "".join(map(chr, range(0x21)))
+_INTEGER = re.compile(r"[+-]?\d+")
+_DIGITS_MAX = 4_000
+"""Python refuses to read many more digits, and leading zeros have no limit in Java."""
+_LAST_OF_BMP = "\uffff"
+_SEPARATORS = ("Zs", "Zl", "Zp")
+_NO_BREAK = "\u00a0\u2007\u202f"
+_CONTROL_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
+
+
+def java_trim(text: str) -> str:
+    r"""Return text as `String.trim` does.
+
+    >>> java_trim("\t A \u3000 ")
+    'A \u3000'
+    """
+    return text.strip(_UP_TO_SPACE)
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """Return the pieces that `String.split` gives for a separator that is no pattern.
+
+    >>> java_split("a,,b,,", ","), java_split("", ","), java_split(",", ",")
+    (['a', '', 'b'], [''], [])
+    """
+    pieces = text.split(separator)
+    while len(pieces) > 1 and not pieces[-1]:
+        pieces.pop()
+    return pieces if pieces != [""] or not text else []
+
+
+def java_integer(text: str, bits: int) -> int | None:
+    """Return the number that `Integer.parseInt` (32 bits) or `Long.parseLong` (64) reads, None where they throw.
+
+    >>> java_integer("+٣", 32), java_integer("1_0", 32), java_integer(" 1", 64), java_integer("2147483648", 32)
+    (3, None, None, None)
+    """
+    if _INTEGER.fullmatch(text) is None or len(text) > _DIGITS_MAX or max(text) > _LAST_OF_BMP:
+        return None
+    value = int(text)
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def is_java_blank(text: str) -> bool:
+    r"""Return whether a text has nothing but white space in it, as `StringUtils.isBlank` has it.
+
+    >>> is_java_blank(" \u3000"), is_java_blank("\u00a0"), is_java_blank("")
+    (True, False, True)
+    """
+    return all(one in _CONTROL_BLANKS or (category(one) in _SEPARATORS and one not in _NO_BREAK) for one in text)
+
+
+def java_order(text: str) -> bytes:
+    r"""Return a key that sorts texts as `String.compareTo` does.
+
+    >>> java_order("\U0001F600") < java_order("\uFFFD")
+    True
+    """
+    return text.encode("utf-16-be", "surrogatepass")

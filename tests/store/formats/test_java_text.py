@@ -1,0 +1,68 @@
+"""Java's text semantics. The right values were worked out from the sources of Java SE 8."""
+
+import pytest
+
+from tornlog.store.formats.java_text import is_java_blank, java_integer, java_order, java_split, java_trim
+
+
+@pytest.mark.parametrize(
+    ("text", "trimmed"),
+    [
+        ("", ""),
+        (" \t\r\n\x00\x1fA\x20", "A"),
+        ("A\u3000", "A\u3000"),
+        ("\u00a0A", "\u00a0A"),
+        ("A\u2003 ", "A\u2003"),
+        ("\x85A\x7f", "\x85A\x7f"),
+    ],
+)
+def test_trim_removes_characters_up_to_u_0020_only(text: str, trimmed: str) -> None:
+    assert java_trim(text) == trimmed
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [("", [""]), (",", []), (",,", []), ("a", ["a"]), ("a,", ["a"]), (",a", ["", "a"]), ("a,,b,,", ["a", "", "b"])],
+)
+def test_split_drops_empty_pieces_at_the_end_only(text: str, pieces: list[str]) -> None:
+    assert java_split(text, ",") == pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7),
+        ("+7", 7),
+        ("-7", -7),
+        ("007", 7),
+        ("٣", 3),
+        ("１２", 12),
+        ("2147483647", 2**31 - 1),
+        ("-2147483648", -(2**31)),
+        *((text, None) for text in ("", "+", "-", "+-7", " 7", "7 ", "1_0", "1.0", "0x7", "7L", "²", "½")),
+        ("\U0001d7d7", None),
+        ("2147483648", None),
+        ("-2147483649", None),
+    ],
+)
+def test_an_integer_is_read_as_parse_int_reads_it(text: str, number: int | None) -> None:
+    assert java_integer(text, 32) == number
+
+
+def test_a_long_has_64_bits() -> None:
+    assert java_integer("-9223372036854775808", 64) == -(2**63)
+    assert java_integer("9223372036854775808", 64) is None
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n\v\f\r", "\x1c\x1d\x1e\x1f", "\u3000\u2003", "\u2028\u2029"])
+def test_white_space_alone_is_blank(text: str) -> None:
+    assert is_java_blank(text)
+
+
+@pytest.mark.parametrize("text", ["a", " a ", "\u00a0", "\u2007", "\u202f", "\x85", "\x00", "\u200b"])
+def test_a_no_break_space_is_not_blank(text: str) -> None:
+    assert not is_java_blank(text)
+
+
+def test_texts_are_in_the_order_of_their_utf_16_code_units() -> None:
+    assert sorted(["\ufffd", "\U0001f600", "\ud800", "a"], key=java_order) == ["a", "\ud800", "\U0001f600", "\ufffd"]
