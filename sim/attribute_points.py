@@ -2,7 +2,8 @@
 
 Tasks switch at calls of the world, so what they do to plain attributes between two calls is never torn apart, as real
 threads tear it. Within the block each attribute is a property of its class that passes a point and then does what was
-asked for, in one step. Outside of it the classes are as they were, and cost what they cost.
+asked for, in one step. Outside of it the classes are as they were, and cost what they cost. Other threads may use the
+same classes meanwhile: their accesses pass no point.
 
     label                      what comes next
     attribute C.name.get       a read
@@ -13,6 +14,7 @@ A check and an act on a table are two reads of the attribute that holds it, with
 a read and an assignment.
 """
 
+from _thread import get_ident  # names the thread of the tasks; simulated code still has no threads
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import MemberDescriptorType
@@ -59,12 +61,15 @@ def _labels(attribute: SharedAttribute) -> tuple[str, str]:
 
 def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point:
     reading, writing = _labels(attribute)
+    thread = get_ident()
     get, put, drop = slot.__get__, slot.__set__, slot.__delete__
 
     def read(instance: Any) -> Any:
-        kernel.fuel -= 1  # `Kernel.point`, written out: these are the hottest lines of such a run
-        if kernel.fuel < 0:
-            kernel.reschedule(reading)
+        if get_ident() == thread:
+            # `Kernel.point`, written out: these are the hottest lines of such a run.
+            fuel = kernel.fuel = kernel.fuel - 1
+            if fuel < 0:
+                kernel.reschedule(reading)
         return get(instance)
 
     def write(instance: Any, value: Any) -> None:
@@ -73,11 +78,13 @@ def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point
         except AttributeError:
             pass
         else:
-            kernel.point(writing)
+            if get_ident() == thread:
+                kernel.point(writing)
         put(instance, value)
 
     def delete(instance: Any) -> None:
-        kernel.point(writing)
+        if get_ident() == thread:
+            kernel.point(writing)
         drop(instance)
 
     return _Point(read, write, delete)
@@ -86,12 +93,14 @@ def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point
 def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _Point:
     """default: the class's own value, which counts until an object has one."""
     reading, writing = _labels(attribute)
+    thread = get_ident()
     name = attribute.name
 
     def read(instance: Any) -> Any:
-        kernel.fuel -= 1
-        if kernel.fuel < 0:
-            kernel.reschedule(reading)
+        if get_ident() == thread:
+            fuel = kernel.fuel = kernel.fuel - 1
+            if fuel < 0:
+                kernel.reschedule(reading)
         try:
             return instance.__dict__[name]
         except KeyError:
@@ -100,12 +109,13 @@ def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _Po
             return default
 
     def write(instance: Any, value: Any) -> None:
-        if name in instance.__dict__:
+        if name in instance.__dict__ and get_ident() == thread:
             kernel.point(writing)
         instance.__dict__[name] = value
 
     def delete(instance: Any) -> None:
-        kernel.point(writing)
+        if get_ident() == thread:
+            kernel.point(writing)
         del instance.__dict__[name]
 
     return _Point(read, write, delete)

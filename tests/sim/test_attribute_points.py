@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Thread
 
 import pytest
 
@@ -303,3 +304,25 @@ def test_no_task_is_made_or_woken_or_waits_within_one_moment(use: Callable[..., 
     with kernel, pytest.raises(TaskFailedError) as failed:
         kernel.run(machine, body, time_limit_ns=10_000_000)
     assert f"{what} within what is to be one moment" in str(failed.value.__cause__)
+
+
+def test_another_thread_passes_no_point_at_any_access() -> None:
+    kernel = Kernel(walk(1))
+    slotted, counter, done = Slotted(), Counter(), []
+
+    def use() -> None:
+        slotted.change()
+        counter.add()
+        done.append((slotted.before, slotted.value, counter.count))
+        counter.forget()
+
+    with attribute_points(kernel, shared_attributes(Slotted, Counter)):
+        before = kernel.steps
+        thread = Thread(target=use)
+        thread.start()
+        thread.join()
+        assert kernel.steps == before
+        counter.count = 7
+        assert counter.count == 7
+        assert kernel.steps > before  # the same access in the kernel's own thread
+    assert done == [(0, 1, 1)]
