@@ -1,22 +1,19 @@
-"""The `tornlog` command."""
+"""The `tornlog` command. Handlers of signals come before slow imports, so that a signal shows no traceback."""
 
-import errno
 import sys
-import traceback
-from typing import Annotated
-
-import typer
-from typer.completion import get_completion_inspect_parameters, install_callback, show_callback
+from typing import TYPE_CHECKING, Annotated
 
 from . import __version__
-from .command_line import Commands
+from .reports.cli.termination import end_at_once_on_stop_signals
 
-_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""What a place that is read or written may answer. Any other error is tornlog's own, and shows where."""
+if TYPE_CHECKING:
+    import typer
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        import typer
+
         from .store.real.native import load_core  # who asks for a command waits for no part of the store
 
         core = "Python alone" if load_core() is None else "a core in C"
@@ -24,8 +21,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def application() -> typer.Typer:
+def application() -> "typer.Typer":
     """Return the application with every command in it."""
+    import typer
+    from typer.completion import get_completion_inspect_parameters, install_callback, show_callback
+
+    from .command_line import Commands
+
     get_completion_inspect_parameters()  # has typer know its shells
     app = typer.Typer(
         cls=Commands,
@@ -68,18 +70,22 @@ def application() -> typer.Typer:
 
 def main() -> None:
     """Run the command line."""
+    end_at_once_on_stop_signals()
     if not __debug__:
         sys.exit("tornlog: python -O drops the asserts that its results rest on; start it without -O")
+    import errno
+    import traceback
+
     try:
         application()()
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _REFUSALS:
-            typer.echo(f"tornlog: {error}", err=True)
+        # What a place that is read or written may answer. Any other error is tornlog's own, and shows where.
+        refusals = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+        if isinstance(error, OSError) and error.errno in refusals:
+            print(f"tornlog: {error}", file=sys.stderr)
         else:
             traceback.print_exc()
         sys.exit(3)  # neither a broken promise nor a wrong command line
-    except KeyboardInterrupt:  # before the command itself has begun
-        sys.exit(130)
 
 
 if __name__ == "__main__":

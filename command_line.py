@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from .reports.cli.options import require_writable
+from .reports.cli.termination import LINE, StoppedError, stop_signals_raised
 
 
 class Entry(NamedTuple):
@@ -165,7 +166,14 @@ class Command(TyperCommand):
         for parameter in self.params:
             require_writable(parameter.name or "", ctx.params.get(parameter.name or ""), parameter.opts[0])
         try:
-            return super().invoke(ctx)
+            with stop_signals_raised():
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    sys.stdout.flush()  # from here on a signal ends the process at once
+        except StoppedError as stopped:
+            typer.echo(LINE, err=True)
+            raise typer.Exit(stopped.exit_code) from None
         except BrokenPipeError:  # whoever read has seen enough; typer would end with 1, which is a broken promise here
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(_PIPE_CLOSED) from None

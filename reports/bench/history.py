@@ -6,12 +6,11 @@ reading of a store would make anew is made anew here, so that memory is what it 
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
+from ...scenarios.campaigns.interruption import worker_pool
 from ...scenarios.oracle.evidence import Evidence, Violation
 from ...scenarios.oracle.index_model import (
     FoundIndex,
@@ -95,7 +94,7 @@ def _sound(judgement: Judgement) -> Judgement:
 
 def judge_apart(operations: int) -> Judgement:
     """Make a history and judge it, in a process of its own: what it has in memory is then nobody else's."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with worker_pool(1) as pool:
         return pool.submit(judge_history, operations).result()
 
 

@@ -33,7 +33,6 @@ from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
-    EXIT_INTERRUPTED,
     EXIT_NONDETERMINISTIC,
     command_line,
     options_text,
@@ -110,7 +109,7 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
         not_run = tuple(one.name for one in scenarios if one.name not in reached)
         broken = broken_promises(tallies)
         if version is not None and not interruption.is_wanted:
-            broken = interruption.unless_wanted(lambda: _explain(broken, version, asked.jobs)) or broken
+            broken = _explain(broken, version, asked.jobs, interruption)
         never: dict[str, list[str]] = {}
         if asked.require_coverage:
             never = {
@@ -133,7 +132,7 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
         left.show()
     if problem is not None:
         raise problem
-    raise typer.Exit(_exit_code(results))
+    raise typer.Exit(_exit_code(results, interruption))
 
 
 def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
@@ -161,10 +160,10 @@ def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
         raise typer.BadParameter("expected one scenario and --seed, run once", param_hint="--schedule")
 
 
-def _explain(rows: list[ViolationKind], version: Version, jobs: int) -> list[ViolationKind]:
+def _explain(rows: list[ViolationKind], version: Version, jobs: int, interruption: Interruption) -> list[ViolationKind]:
     found = []
     with progress_shown("looking for causes", len(rows)) as update:
-        for row in explained(rows, version.id, jobs=jobs):
+        for row in explained(rows, version.id, jobs=jobs, interruption=interruption):
             found.append(row)
             update(advance=1)
     return found
@@ -335,10 +334,10 @@ def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _exit_code(results: RunResults) -> int:
+def _exit_code(results: RunResults, interruption: Interruption) -> int:
     tallies = results.tallies
-    if results.reach.interrupted:
-        return EXIT_INTERRUPTED
+    if interruption.is_wanted:
+        return interruption.exit_code
     if any(tally.errors for tally in tallies):
         return EXIT_HARNESS
     if any(tally.nondeterministic for tally in tallies):

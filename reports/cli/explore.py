@@ -3,14 +3,15 @@
 JSON, version 1: `{"format": "tornlog-explore/1", "scenario", "seed", "disk", "mutant", "limit", "heal", "exhaustive",
 "moments", "crashes", "crashes_exhausted", "crashes_cut", "states", "images", "judgements", "judged", "violations",
 "depths": [{"situations", "operations"}], "kinds": [{"depth", "kind", "moments", "crashes", "exhausted", "cut",
-"states", "judged", "violations"}], "failures": [{"signature", "file"}], "seconds", "states_per_second"}`.
+"states", "judged", "violations"}], "failures": [{"signature", "file"}], "interrupted", "seconds",
+"states_per_second"}`.
 
 states: that were built; images: different ones; judgements: different pairs of an image and what had been promised;
 judged: how many were recovered and judged, which is more than that only with several processes.
 
 JSON of --schedules, version 1: `{"format": "tornlog-schedules/1", "kind", "bound", "scenario", "seed", "summary",
 "schedules", "schedules_by_cost": [numbers], "is_complete", "violated", "first_violated", "first_schedule",
-"last_schedule", "failures": [paths], "seconds"}`.
+"last_schedule", "failures": [paths], "seconds", "interrupted"}`. interrupted: true or false.
 """
 
 from pathlib import Path

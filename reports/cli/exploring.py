@@ -12,6 +12,7 @@ from ...faults.simulation.explore import LIMIT, ExplorationCounts
 from ...scenarios.campaigns.explore import WHOLE_LIMIT, Exploration, ExploreSettings, explore_seed
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
+from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.search import SearchResult, search_schedules
 from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
@@ -51,24 +52,25 @@ def explore_run(
     """Explore the crashes of one run, or its schedules, as the command line asks, and exit."""
     (scenario,) = scenarios_named([name], disk, None, attribute_points=attribute_points)
     require_mutant(mutant)
-    try:
-        if schedules:
-            kind, bound = ("delays", 1 if delays is None else delays)
-            if preemptions is not None:
-                kind, bound = "preemptions", preemptions
-            _search(scenario, seed, kind, bound, limit, after, mutant, stop_at_first, out, json_file)
-        if limit is None:
-            limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
-        settings = ExploreSettings(limit=limit, nest=nest, heal=heal, messages_each=messages)
-        explored = _explore(scenario, seed, settings, mutant, jobs)
-    except ReplayDivergedError as error:
-        print_error(f"not reproduced: {error}")
-        raise typer.Exit(EXIT_HARNESS) from error
-    paths = _write(explored.failures, out)
-    write_json(json_file, _json(explored, paths))
-    if json_file != "-":
-        _print_result(explored)
-    _print_failures(explored.failures, paths, json_file, "the same again, with --out DIR")
+    with interruptible() as interruption:
+        try:
+            if schedules:
+                kind, bound = ("delays", 1 if delays is None else delays)
+                if preemptions is not None:
+                    kind, bound = "preemptions", preemptions
+                _search(scenario, seed, kind, bound, limit, after, mutant, stop_at_first, out, json_file, interruption)
+            if limit is None:
+                limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
+            settings = ExploreSettings(limit=limit, nest=nest, heal=heal, messages_each=messages)
+            explored = _explore(scenario, seed, settings, mutant, jobs, interruption)
+        except ReplayDivergedError as error:
+            print_error(f"not reproduced: {error}")
+            raise typer.Exit(EXIT_HARNESS) from error
+        paths = _write(explored.failures, out)
+        write_json(json_file, _json(explored, paths))
+        if json_file != "-":
+            _print_result(explored)
+        _print_failures(explored.failures, paths, json_file, "the same again, with --out DIR", interruption)
 
 
 def _write(failures: list[Failure], out: Path | None) -> dict[str, Path]:
@@ -76,12 +78,16 @@ def _write(failures: list[Failure], out: Path | None) -> dict[str, Path]:
         return write_failures(failures, out)
 
 
-def _print_failures(failures: list[Failure], paths: dict[str, Path], json_file: str | None, again: str) -> NoReturn:
+def _print_failures(
+    failures: list[Failure], paths: dict[str, Path], json_file: str | None, again: str, interruption: Interruption
+) -> NoReturn:
     """Print what broke, and exit. again: how to see what was not left in a file again."""
     for failure in failures:
         path = paths.get(failure.signature)
         command = again if path is None else f"tornlog replay {path}"
         print_failure(findings_console(json_file), failure, command)
+    if interruption.is_wanted:
+        raise typer.Exit(interruption.exit_code)
     raise typer.Exit(EXIT_BROKEN if failures else EXIT_HELD)
 
 
@@ -96,6 +102,7 @@ def _search(
     stop_at_first: bool,
     out: Path | None,
     json_file: str | None,
+    interruption: Interruption,
 ) -> NoReturn:
     """Run one seed under every schedule with few delays or preemptions, say what that came to, and exit."""
     began = perf_counter()
@@ -115,6 +122,7 @@ def _search(
                 after=after,
                 stop_at_first=stop_at_first,
                 on_progress=on_progress,
+                interruption=interruption,
             )
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--after") from error
@@ -127,20 +135,28 @@ def _search(
         **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "failure"},
         "failures": [str(path) for path in paths.values()],
         "seconds": round(perf_counter() - began, 3),
+        "interrupted": interruption.is_wanted,
     }
     write_json(json_file, document)
     if json_file != "-":
-        verdict = "every promise held"
+        verdict = "interrupted, no promise broken" if interruption.is_wanted else "every promise held"
         if found.violated:
             first = f"the first after {found.first_violated:,} ({found.first_schedule})"
             verdict = f"{found.violated:,} broken, {first}"
         OUT.print(f"{found.summary}: {verdict}", soft_wrap=True)
         if not found.is_complete and found.last_schedule is not None:
             OUT.print(f"  go on with --after '{found.last_schedule}'", markup=False, soft_wrap=True)
-    _print_failures(failures, paths, json_file, "")
+    _print_failures(failures, paths, json_file, "", interruption)
 
 
-def _explore(scenario: Scenario, seed: int, settings: ExploreSettings, mutant: str | None, jobs: int) -> Exploration:
+def _explore(
+    scenario: Scenario,
+    seed: int,
+    settings: ExploreSettings,
+    mutant: str | None,
+    jobs: int,
+    interruption: Interruption,
+) -> Exploration:
     with progress_shown("pulling the plug") as update:
 
         def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
@@ -148,7 +164,9 @@ def _explore(scenario: Scenario, seed: int, settings: ExploreSettings, mutant: s
             facts = f"{sums.states:,} states, {sums.judged:,} judged, {sums.violations:,} broken"
             update(completed=done, total=total, facts=facts)
 
-        return explore_seed(scenario, seed, settings, mutant=mutant, jobs=jobs, on_progress=on_progress)
+        return explore_seed(
+            scenario, seed, settings, mutant=mutant, jobs=jobs, on_progress=on_progress, interruption=interruption
+        )
 
 
 def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
@@ -162,7 +180,7 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
         "mutant": explored.mutant,
         "limit": explored.settings.limit,
         "heal": explored.settings.heal,
-        "exhaustive": total.exhausted == total.crashes,
+        "exhaustive": total.exhausted == total.crashes and not explored.is_interrupted,
         "crashes_exhausted": sums.pop("exhausted"),
         "crashes_cut": sums.pop("cut"),
         **sums,
@@ -176,6 +194,7 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
             {"signature": failure.signature, "file": str(paths.get(failure.signature, ""))}
             for failure in explored.failures
         ],
+        "interrupted": explored.is_interrupted,
         "seconds": round(explored.seconds, 3),
         "states_per_second": round(explored.states_per_second, 1),
     }
@@ -184,7 +203,7 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
 def _print_result(explored: Exploration) -> None:
     total, found = explored.found.total, explored.found
     OUT.print(_table(explored))
-    every = "every state was tried"
+    every = "interrupted before every state was tried" if explored.is_interrupted else "every state was tried"
     if total.exhausted != total.crashes:
         every = f"of {total.exhausted:,} of {total.crashes:,} crashes {every}"
         if total.cut:
@@ -203,7 +222,9 @@ def _print_result(explored: Exploration) -> None:
 def _table(explored: Exploration) -> Table:
     total = explored.found.total
     broken = len(explored.failures) > 0
-    verdict = f"{max(total.violations, 1):,} broken" if broken else "every promise held"
+    held = "no promise broken" if explored.is_interrupted else "every promise held"
+    verdict = f"{max(total.violations, 1):,} broken" if broken else held
+    verdict = f"interrupted, {verdict}" if explored.is_interrupted else verdict
     table = plain_table(
         f"{explored.scenario.name} --seed {explored.seed}: {total.moments:,} crash points in "
         f"{explored.seconds:.1f} s: {verdict}",

@@ -31,7 +31,6 @@ from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
-    EXIT_INTERRUPTED,
     results_written,
     unknown,
     write_json,
@@ -94,8 +93,8 @@ def fuzz_formats(
     console = findings_console(json_file)
     for finding in findings:
         _print_result(console, finding, paths.get(finding.name))
-    if reach.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
+    if interruption.is_wanted:
+        raise typer.Exit(interruption.exit_code)
     raise typer.Exit(EXIT_BROKEN if findings else EXIT_HELD)
 
 

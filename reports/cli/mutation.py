@@ -7,7 +7,7 @@ import typer
 
 from ...faults.simulation.prose import prose
 from ...scenarios.campaigns.amounts import seconds_in
-from ...scenarios.campaigns.interruption import interruptible
+from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.mutation_run import Limits, MutantResult, MutationSettings, run_mutants
 from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants.files import MutantFileError
@@ -22,7 +22,6 @@ from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
-    EXIT_INTERRUPTED,
     command_line,
     results_written,
     write_json,
@@ -111,7 +110,7 @@ def mutate(
     if json_file != "-":
         print_paths([] if report is None else [report])
         OUT.print(verdict)
-    raise typer.Exit(_exit_code(found, survivors, reach))
+    raise typer.Exit(_exit_code(found, survivors, interruption))
 
 
 def _mutants_wanted(names: list[str], module: str | None) -> list[str]:
@@ -128,9 +127,9 @@ def _mutants_wanted(names: list[str], module: str | None) -> list[str]:
     return list(dict.fromkeys(named or known))
 
 
-def _exit_code(found: list[MutantResult], survivors: dict[str, str], reach: Reach) -> int:
-    if reach.interrupted:
-        return EXIT_INTERRUPTED
+def _exit_code(found: list[MutantResult], survivors: dict[str, str], interruption: Interruption) -> int:
+    if interruption.is_wanted:
+        return interruption.exit_code
     if any(one.error for one in found):
         return EXIT_HARNESS
     as_expected = all(not one.clean_violation and (one.found or one.id in survivors) for one in found)

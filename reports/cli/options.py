@@ -17,8 +17,6 @@ from typing import Annotated, Any, TextIO
 import typer
 
 EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
-EXIT_INTERRUPTED = 130
-"""As a shell has it for a process that SIGINT ends."""
 
 JsonFile = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE, - for stdout.")

@@ -14,6 +14,7 @@ from ...scenarios.campaigns.failures.failure import FailingRun, Failure, Size
 from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.failures.replay import RunReplay, is_same_run, replay
 from ...scenarios.campaigns.failures.shrink import TRIES_MAX, Shrunk, shrink_failure, shrunk_json
+from ...scenarios.campaigns.interruption import interruptible
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
 from ...sim.process import CPU_SECONDS_MAX
@@ -97,12 +98,12 @@ def shrink_file(
     failure = read_failure(file)
     seconds = seconds_in(time)
     began = perf_counter()
-    with progress_shown("shrinking") as update:
+    with interruptible() as interruption, progress_shown("shrinking") as update:
         try:
             found = shrink_failure(
                 failure,
                 tries_max=TRIES_MAX if tries is None else tries,
-                stop=lambda: perf_counter() - began > seconds,
+                stop=lambda: interruption.is_wanted or perf_counter() - began > seconds,
                 same="invariant" if any_breach else "signature",
                 cpu_seconds_max=CPU_SECONDS_MAX,
                 on_try=lambda record, accepted: update(advance=1),
@@ -114,10 +115,12 @@ def shrink_file(
     with results_written("--out"):
         (small or file).parent.mkdir(parents=True, exist_ok=True)
         (small or file).write_text(found.failure.to_json())
-    write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took)})
+    interrupted = interruption.is_wanted
+    write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took), "interrupted": interrupted})
     if json_file != "-":
-        _print_shrunk(OUT, found, took, f"tornlog replay {shlex.quote(str(small or file))}")
-    raise typer.Exit(EXIT_BROKEN)
+        again = f"tornlog replay {shlex.quote(str(small or file))}"
+        _print_shrunk(OUT, found, took, again, interrupted=interrupted)
+    raise typer.Exit(interruption.exit_code if interrupted else EXIT_BROKEN)
 
 
 def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> None:
@@ -135,9 +138,10 @@ def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> 
     _print_lines(console, "changed:", replayed.changed_lines, _GONE_SHOWN_MAX)
 
 
-def _print_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str) -> None:
+def _print_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str, *, interrupted: bool) -> None:
     failure = shrunk.failure
-    console.print(_sizes_table(failure, f"{shrunk.tries:,} runs, {seconds:.1f} s"))
+    title = f"{shrunk.tries:,} runs, {seconds:.1f} s"
+    console.print(_sizes_table(failure, f"interrupted: {title}" if interrupted else title))
     record = failure.smallest.record
     _print_lines(console, "schedule:", [str(switch) for switch in record.schedule], _SWITCHES_SHOWN_MAX)
     _print_lines(console, "draws:", [str(decision) for decision in record.decisions], _SWITCHES_SHOWN_MAX)

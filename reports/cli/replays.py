@@ -2,7 +2,7 @@
 
 JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "digest", "violations", "gone": [lines],
 "changed": [lines]}`, with --timeline or --trace also "drawn": `[paths]`; of `shrink`: `{"format": "tornlog-shrink/1",
-"before", "after", "digest", "tries", "seconds"}`.
+"before", "after", "digest", "tries", "seconds", "interrupted": true or false}`.
 """
 
 from pathlib import Path

@@ -1,10 +1,8 @@
 """Spreading over processes of this machine: what `PartSpread` asks for, with files that each of them opens itself."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
 
 from ...store.real.world import overlay_world
 from ...store.tools.spread import Item, Judgement, PartSpread, Result
@@ -22,7 +20,9 @@ def spread_over(jobs: int) -> Iterator[PartSpread]:
     if jobs == 1:
         yield _in_turn
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    from ...scenarios.campaigns.interruption import worker_pool  # help needs no scenarios
+
+    with worker_pool(jobs) as pool:
 
         def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
             return pool.map(partial(_judged_here, judgement), items)

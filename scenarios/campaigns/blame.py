@@ -8,10 +8,9 @@ Neither is a proof: without a bug a run may break earlier at something else, or 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 from ...sim.errors import LeakError
@@ -20,6 +19,7 @@ from ..mutants.mutant import Mutant, composed
 from ..mutants.versions import VERSIONS
 from .failures.failure import Failure, RunRecord
 from .failures.replay import replay
+from .interruption import Interruption, in_processes
 from .runner import Tally
 
 FAILURES_TRIED = 5
@@ -117,14 +117,25 @@ def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
     return tuple(failure for _, failure in sorted(keyed, key=lambda pair: pair[0]))
 
 
-def explained(rows: Sequence[ViolationKind], version: str, *, jobs: int = 1) -> Iterator[ViolationKind]:
-    """Yield what broke in runs of a version, in order, each with its causes among the version's bugs."""
-    explain = partial(_explained, version=version)
+def explained(
+    rows: Sequence[ViolationKind], version: str, *, jobs: int = 1, interruption: Interruption | None = None
+) -> Iterator[ViolationKind]:
+    """Yield what broke in runs of a version, in order, each with its causes among the version's bugs.
+
+    After an interruption the rest has no causes.
+    """
+    explain, interruption = partial(_explained, version=version), interruption or Interruption()
     if jobs == 1:
-        yield from map(explain, rows)
+        for row in rows:
+            yield interruption.unless_wanted(partial(explain, row)) or row
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(explain, rows)
+    left = {(row.promise, row.kind): row for row in rows}
+    for row, found in in_processes(explain, rows, jobs, interruption):
+        if isinstance(found, BrokenProcessPool):
+            raise found
+        del left[row.promise, row.kind]
+        yield found
+    yield from left.values()
 
 
 def _explained(row: ViolationKind, version: str) -> ViolationKind:

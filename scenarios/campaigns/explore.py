@@ -10,10 +10,9 @@ beginning for each state, which takes longer: `limit` says how many states of on
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from itertools import repeat
-from multiprocessing import get_context
+from functools import partial
 from time import perf_counter
 
 from ...faults.disk.fault_injector import CrashPhase
@@ -38,6 +37,7 @@ from ..runs.policies import policy_of
 from .explore_store import StoreRuns, nested, run_lives
 from .failures.failure import FailingRun, Failure, RunRecord
 from .failures.replay import failing_run_of, replay, run_plan, verified_run
+from .interruption import Interruption, in_processes
 from .seeds import draw
 
 NEST_SAMPLES = 4
@@ -79,6 +79,8 @@ class Exploration:
     found: ExplorationCounts[Plan] = field(default_factory=ExplorationCounts)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
+    is_interrupted: bool = False
+    """Whether the user ended it before every state was tried."""
 
     @property
     def states_per_second(self) -> float:
@@ -119,9 +121,13 @@ def explore_seed(
     mutant: str | None = None,
     jobs: int = 1,
     on_progress: Callable[[ExplorationCounts[Plan], int, int], None] = lambda found, done, total: None,
+    interruption: Interruption | None = None,
 ) -> Exploration:
-    """Explore the first life of a seed's run. on_progress(found, operations done, of how many at this depth)."""
-    began = perf_counter()
+    """Explore the first life of a seed's run. on_progress(found, operations done, of how many at this depth).
+
+    After an interruption the counts and failures are those of the states judged until then.
+    """
+    began, interruption = perf_counter(), interruption or Interruption()
     done = Exploration(scenario, seed, mutant, first_life(scenario, seed, settings.messages_each), settings)
     failing: list[FailingRun] = []
     with applied_mutant(mutant), guard():
@@ -135,18 +141,20 @@ def explore_seed(
         done.found.samples = []
         chunks = [chunk for one in situations for chunk in _chunks(one)]
         operations = 0
-        for chunk, found in zip(chunks, _explored(chunks, done, jobs), strict=True):
+        for chunk, found in _explored(chunks, done, jobs, interruption):
             operations += len(chunk[1])
             if found is not done.found:
                 done.found.add(found, NEST_SAMPLES)
             on_progress(done.found, operations, done.depths[-1].operations)
+        if interruption.is_wanted:
+            break
         if depth < settings.nest:
             with applied_mutant(mutant), guard():
                 situations = [nested(sample, situations[0]) for sample in done.found.samples]
     with applied_mutant(mutant), guard():
         failing += [_reproduced(signature, record) for signature, record in done.found.breaches.items()]
     done.failures += [Failure(scenario.name, scenario.claim, seed, mutant, one) for one in failing]
-    done.seconds = perf_counter() - began
+    done.seconds, done.is_interrupted = perf_counter() - began, interruption.is_wanted
     return done
 
 
@@ -165,14 +173,21 @@ def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
     ]
 
 
-def _explored(chunks: list[_Chunk], done: Exploration, jobs: int) -> Iterator[ExplorationCounts[Plan]]:
-    """Yield what each chunk comes to, in order; one process goes on with what it has found before."""
+def _explored(
+    chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
+) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
+    """Yield each chunk with its counts, in order; one process adds to the counts of the chunks before."""
+    explore = partial(explore_some, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:
-            yield explore_some(chunk, done.settings, done.mutant, done.found)
+            if interruption.unless_wanted(partial(explore, chunk, found=done.found)) is None:
+                return
+            yield chunk, done.found
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(explore_some, chunks, repeat(done.settings), repeat(done.mutant))
+    for chunk, found in in_processes(explore, chunks, jobs, interruption):
+        if isinstance(found, BrokenProcessPool):
+            raise found
+        yield chunk, found
 
 
 def explore_some(

@@ -1,13 +1,15 @@
-"""Interruption: Ctrl-C ends work within two seconds and keeps what is done, in this process and in others.
+"""Interruption: Ctrl-C or SIGTERM ends work within two seconds and keeps what is done, in this process and in others.
 
-A SIGINT is noted at once. Only work that was begun through `Interruption.unless_wanted` is broken off by it: what that
-has not finished is lost, and whoever sums up results is never interrupted himself. A second SIGINT is a
-KeyboardInterrupt wherever it comes.
+The first of these signals is noted at once. It breaks off only work begun through `Interruption.unless_wanted`: the
+results of unfinished work are lost, and code that sums up results is never interrupted. A second SIGINT is a
+KeyboardInterrupt wherever it comes. A second SIGTERM does nothing, for timeout(1) sends two.
 
-Processes do not see SIGINT, which a terminal sends to all of a group: an event ends them: they have GRACE_SECONDS to
-hand in what they have (`is_stop_wanted`), and are then terminated.
+Worker processes take neither signal, which a terminal or a service manager sends to all of a group. An event asks them
+to return their results (`is_stop_wanted`); after GRACE_SECONDS they are killed. They also end with their parent.
 """
 
+import ctypes
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -15,16 +17,17 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from multiprocessing import active_children, get_context
-from multiprocessing.process import BaseProcess
+from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.synchronize import Event
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 GRACE_SECONDS = 0.6
 """How long processes have to end what they are at."""
 _LOOK_SECONDS = 0.1
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>, Linux only
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -35,12 +38,17 @@ class Interruption:
 
     def __init__(self) -> None:
         self.is_wanted = False
+        self.exit_code = 128 + signal.SIGINT
+        """Of a command that was interrupted, as a shell reports the signal."""
         self._breaks_off = False
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Take the signal."""
-        insists, self.is_wanted = self.is_wanted, True
-        if insists or self._breaks_off:
+        insists = self.is_wanted and number == signal.SIGINT
+        if not self.is_wanted:
+            self.is_wanted, self.exit_code = True, 128 + number
+        breaks_off, self._breaks_off = self._breaks_off, False  # a second SIGTERM must not stop the clean-up
+        if insists or breaks_off:
             raise KeyboardInterrupt
 
     def unless_wanted(self, work: Callable[[], _Result]) -> _Result | None:
@@ -65,16 +73,17 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Take SIGINT inside a `with` block, and give what knows of it. Only the main thread gets signals."""
+    """Take the stop signals inside a `with` block, and yield their Interruption. Only the main thread gets signals."""
     interruption = Interruption()
     if current_thread() is not main_thread():
         yield interruption
         return
-    before = signal.signal(signal.SIGINT, interruption.note)
+    before = {number: signal.signal(number, interruption.note) for number in _STOP_SIGNALS}
     try:
         yield interruption
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # -- in processes ----------------------------------------------------------------------------------
@@ -101,20 +110,14 @@ def in_processes(
 
     After that no job is begun; nor after an interruption, which leaves out those that are not done in time.
     """
-    context = get_context("spawn")
-    stop = context.Event()  # starts the resource tracker, too, which meddles with the mask of signals
-    others = set(active_children())
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(stop,))
     pending: dict[int, tuple[_Job, Future[_Result]]] = {}
     numbered = enumerate(jobs)
     next_out = 0
-    is_done = False
-    try:
+    with worker_pool(processes) as pool:
         while not interruption.is_wanted:
             for number, job in islice(numbered, 2 * processes + 2 - len(pending)):
                 pending[number] = (job, _submit(pool, partial(work, job)))
             if not pending:
-                is_done = True
                 return
             first = pending[next_out][1]  # no other lets a job begin: results are yielded in order
             while not interruption.is_wanted and not wait([first], _LOOK_SECONDS).done:
@@ -125,33 +128,84 @@ def in_processes(
                 result = _result_of(future)
                 if isinstance(result, BrokenProcessPool):
                     numbered = enumerate(())  # the pool is gone: what is pending is lost, and no more is begun
+                    pool.kill()  # the executor sends SIGTERM, which workers do not take
                 yield job, result
-        stop.set()
+        pool.stop.set()
         wait([future for _, future in pending.values()], timeout=GRACE_SECONDS)
         for job, future in pending.values():
             if future.done() and not isinstance(result := _result_of(future), BrokenProcessPool):
                 yield job, result
-    finally:
-        if not is_done:
-            _terminate(set(active_children()) - others)
-        pool.shutdown(wait=is_done, cancel_futures=True)
+        pool.kill()
+
+
+class WorkerPool(ProcessPoolExecutor):
+    """Processes that see no stop signal, do one piece of work at a time, and end with this process."""
+
+    def __init__(self, processes: int) -> None:
+        context = get_context("spawn")
+        self.stop = context.Event()  # starts the resource tracker, too, which meddles with the mask of signals
+        self._others = set(active_children())
+        self._is_killed = False
+        super().__init__(processes, mp_context=context, initializer=_begin, initargs=(self.stop,))
+
+    def submit(self, work: Callable[..., _Result], /, *arguments: Any, **options: Any) -> Future[_Result]:
+        """Submit work. A process begun for it inherits the mask, so that no signal ends it before `_begin`."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        try:
+            return super().submit(work, *arguments, **options)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def kill(self) -> None:
+        """End the processes, hung ones included."""
+        self._is_killed = True
+        for child in set(active_children()) - self._others:
+            child.kill()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for the processes to end, unless they were killed."""
+        super().shutdown(wait=wait and not self._is_killed, cancel_futures=cancel_futures or self._is_killed)
+
+
+@contextmanager
+def worker_pool(processes: int) -> Iterator[WorkerPool]:
+    """Yield a pool for a `with` block. If the block does not end by itself, the processes are killed."""
+    with WorkerPool(processes) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.kill()
+            raise
+
+
+def become_worker() -> None:
+    """Leave the stop signals to the parent, and have the kernel kill this process when the parent dies, however."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    parent = parent_process()
+    if parent is not None and not parent.is_alive():  # it died before the kernel knew
+        os._exit(1)
+    for number in _STOP_SIGNALS:
+        signal.signal(
+            number, lambda number, frame: None
+        )  # a handler, which a process started from here does not inherit
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
 
 
 def _begin(stop: Event) -> None:
     _Worker.stop = stop
+    become_worker()
 
 
-def _submit(pool: ProcessPoolExecutor, work: Callable[[], _Result]) -> Future[_Result]:
-    """Submit work; to a pool that is broken, as one that failed. A process begun for it never sees SIGINT."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def _submit(pool: WorkerPool, work: Callable[[], _Result]) -> Future[_Result]:
+    """Submit work; to a pool that is broken, as one that failed."""
     try:
         return pool.submit(work)
     except BrokenProcessPool as error:
         failed: Future[_Result] = Future()
         failed.set_exception(error)
         return failed
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _result_of(future: Future[_Result]) -> _Result | BrokenProcessPool:
@@ -159,8 +213,3 @@ def _result_of(future: Future[_Result]) -> _Result | BrokenProcessPool:
         return future.result()
     except BrokenProcessPool as error:
         return error
-
-
-def _terminate(children: set[BaseProcess]) -> None:
-    for child in children:
-        child.terminate()

@@ -6,6 +6,7 @@ lets two operations on one disk change places also has them change their draws.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ...faults.simulation.record import execute
 from ...faults.simulation.simulation import Simulation
@@ -17,6 +18,7 @@ from ..runs.outcome import RunOutcome
 from ..runs.run_of import simulation_of
 from .failures.failure import Failure
 from .failures.replay import failing_run_of, run_plan
+from .interruption import Interruption
 from .seeds import draw
 
 
@@ -55,12 +57,13 @@ def search_schedules(
     after: str | None = None,
     stop_at_first: bool = False,
     on_progress: Callable[[SearchResult], None] = lambda result: None,
+    interruption: Interruption | None = None,
 ) -> SearchResult:
     """Run the plan that a seed draws under every schedule within a bound, and judge each.
 
     bound, kind, limit, after: as for sim.search.explore_schedules. stop_at_first: end with the first broken promise;
-    the search is then not complete. on_progress is called after each schedule. Raises what is wrong with the harness
-    itself.
+    the search is then not complete. on_progress is called after each schedule. An interruption leaves out the schedules
+    that are not judged yet. Raises what is wrong with the harness itself.
     """
 
     def run(policy: Policy) -> tuple[Simulation, RunOutcome]:
@@ -71,7 +74,8 @@ def search_schedules(
     search = explore_schedules(run, bound, kind, limit, after)
     result = SearchResult(scenario.name, seed)
     with applied_mutant(mutant):
-        for explored in search:
+        schedules, interruption = iter(search), interruption or Interruption()
+        while (explored := interruption.unless_wanted(partial(next, schedules, None))) is not None:
             simulation, outcome = explored.result
             result.schedules += 1
             result.last_schedule = explored.schedule

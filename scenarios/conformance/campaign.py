@@ -4,16 +4,16 @@ import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...faults.simulation.artefact import COMPARE, read_artefact, write_artefact
+from ..campaigns.interruption import worker_pool
 from .cases import WRITTEN_HERE, CaseResult, DirectoryCase, case_written_here, cases_written_there, compare
 from .maven import JavaProgram
 from .real_store import STORES_AT_A_TIME, RealStore, config_of_settings, moved, settings_of
@@ -115,7 +115,7 @@ def _written_here(seeds: Sequence[int], version: str | None, work: Path, jobs: i
     if jobs <= 1:
         yield from filter(None, map(write, seeds, directories))
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with worker_pool(jobs) as pool:
         yield from filter(None, pool.map(write, seeds, directories, chunksize=8))
 
 

@@ -15,6 +15,7 @@ import atheris
 import msgspec
 
 from ...sim.process import NoEndInSight, cpu_limit
+from ..campaigns.interruption import become_worker
 
 with atheris.instrument_imports(include=["tornlog.store"]):
     from .campaign import applied_fuzzed
@@ -99,6 +100,7 @@ class CoveredFuzzer:
 
 def main() -> None:
     """Fuzz as the task says."""
+    become_worker()
     task = json.loads(sys.argv[1])
     fuzzer = CoveredFuzzer(task)
     fuzzer.write_seeds()

@@ -308,6 +308,7 @@ def test_no_task_is_made_or_woken_or_waits_within_one_moment(use: Callable[..., 
 
 def test_another_thread_passes_no_point_at_any_access() -> None:
     kernel = Kernel(walk(1))
+    kernel.fuel = 100  # within a quantum, as while a task runs
     slotted, counter, done = Slotted(), Counter(), []
 
     def use() -> None:

@@ -141,18 +141,21 @@ def session(
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Let no SIGINT break off what is in this block, and have it taken as before behind that.
+    """Hold SIGINT and SIGTERM back until the end of this block, and restore the handlers of before.
 
     A session that is interrupted as it begins prints pages, and PySpark leaves a handler that nobody else hears of.
     """
     if current_thread() is not main_thread():
         yield
         return
-    before, mask = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.shrink import shrunk_within
+from ....scenarios.campaigns.interruption import become_worker
 from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
 from ....sim.process import CPU_SECONDS_MAX
@@ -110,7 +111,8 @@ def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
 
 
 def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
-    """Be the child: send a row for each seed. receiver is the parent's, whose death ends this process, too."""
+    """Be the child: send a row for each seed. receiver is the parent's end of the pipe."""
+    become_worker()
     receiver.close()
     gc.freeze()  # what the parent has may own threads, which no fork takes along, and wait for them where it is let go
     try:

@@ -19,7 +19,6 @@ from ...cli.options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
-    EXIT_INTERRUPTED,
     command_line,
     write_json,
 )
@@ -109,7 +108,7 @@ def sweep_seeds(
     elif latest:
         (done,), small = latest, smallest_failures(table)
     else:
-        raise typer.Exit(EXIT_INTERRUPTED)  # before there was anything to report
+        raise typer.Exit(interruption.exit_code)  # before there was anything to report
     paths = write_failures(small, here)
     took = perf_counter() - began
     report = None
@@ -146,7 +145,7 @@ def sweep_seeds(
     if report is not None and json_file != "-":
         print_paths([report])
     if interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
+        raise typer.Exit(interruption.exit_code)
     if any(done.outcomes[outcome] for outcome in _BAD):
         raise typer.Exit(EXIT_HARNESS)
     raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
