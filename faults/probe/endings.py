@@ -1,6 +1,10 @@
 """How processes end, in words."""
 
 import signal
+from collections.abc import Sequence
+
+SHOWN_LINES_MAX, _SHOWN_CHARACTERS_MAX = 5, 200
+"""How much of the end of an output is shown with an error."""
 
 
 def ended_with(code: int) -> str:
@@ -16,3 +20,10 @@ def ended_with(code: int) -> str:
 def exit_text(code: int) -> str:
     """Return the same, with an exit code named as one."""
     return ended_with(code) if code < 0 else f"exit code {code}"
+
+
+def bad_end(what: str, code: int, last_printed: Sequence[str]) -> str:
+    """Return that a process has ended with an error, with the end of its standard output if there is any."""
+    said = f"{what} has ended with {ended_with(code)}"
+    lines = [line[:_SHOWN_CHARACTERS_MAX] for line in last_printed[-SHOWN_LINES_MAX:]]
+    return f"{said}; the end of its standard output: {' | '.join(lines)}" if lines else said

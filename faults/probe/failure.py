@@ -24,7 +24,7 @@ record      what the program did up to then (faults.probe.record)
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +130,8 @@ class ProbeFailure:
         verdict = CheckOutcome(found.outcome, tuple(found.violations))
         decisions = tuple(decisions_of(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
-        record = ProgramRecord.from_json(found.record)
         start, recovery = _image(found.start), tuple(found.recovery)
+        record = replace(ProgramRecord.from_json(found.record), before=tuple(start.files))
         return cls(found.check, case, start, record, found.is_server, recovery, found.rerun)
 
 

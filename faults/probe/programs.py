@@ -50,7 +50,7 @@ class RecorderChoice:
         there to read.
         """
         command = runnable(program)
-        if self._kind_for(program) == PYTHON:
+        if self.kind_for(program) == PYTHON:
             return record_program(program, start, self.seconds_max, ignores_special_files=ignores_special_files)
         return record_traced(
             command,
@@ -95,7 +95,8 @@ class RecorderChoice:
         silent = tuple(step for step in record.steps if step.kind != steps.ACKNOWLEDGE)
         return replace(record, steps=silent), unlike
 
-    def _kind_for(self, program: Sequence[str]) -> str:
+    def kind_for(self, program: Sequence[str]) -> str:
+        """Return which recorder a program has. Raises ProgramError if it cannot have the one that is asked for."""
         is_python = is_of_python(program)
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")

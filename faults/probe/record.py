@@ -136,6 +136,10 @@ class ProgramRecord:
     tasks: tuple[ProgramTask, ...] = (ProgramTask(0, 0, ""),)
     unended: str = ""
     """What of a line was printed, or promised, of which the end never came: it is no promise."""
+    before: tuple[str, ...] = ()
+    """The paths of the files that were there before the first step, by their numbers. The image of the start has them,
+    so they are not in the document.
+    """
 
     @property
     def acknowledged(self) -> list[str]:
@@ -156,6 +160,7 @@ class ProgramRecord:
         document: dict[str, Any] = {"format": FORMAT, **msgspec.to_builtins(self)}
         for named, step in zip(document["steps"], self.steps, strict=True):
             named["from"] = step.stack  # also where it is 0, which readers do not take for granted
+        del document["before"]
         if not self.unended:
             del document["unended"]
         return document

@@ -94,13 +94,13 @@ def described(record: ProgramRecord, step: Step) -> str:
 
 
 def file_name(record: ProgramRecord, file: int) -> str:
-    """Return what a file was called first; one that never was, or was there before the program, by its number."""
+    """Return the first name of a file; of a file that never had a name, its number."""
     return file_names(record).get(file, f"file {file}")
 
 
 def file_names(record: ProgramRecord) -> dict[int, str]:
-    """Return what the files were called first that the program has given a name."""
-    names: dict[int, str] = {}
+    """Return the first names of files, of those that were there before the first step, too."""
+    names = {number: named(path) for number, path in enumerate(record.before)}
     for step in record.steps:
         if step.file >= 0 and step.kind == steps.CREATE and step.path:
             names.setdefault(step.file, named(step.path))

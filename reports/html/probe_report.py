@@ -9,7 +9,7 @@ from ...faults.probe.failure import RECOVERY
 from ...faults.probe.probe import DiskCount
 from ...faults.probe.record import ProgramRecord, Step
 from ...faults.probe.shrink import loss_note
-from ...faults.probe.story import crash_text, file_names, named, step_text, story, task_name
+from ...faults.probe.story import crash_text, file_name, step_text, story, task_name
 from .coverage import Group, bar_group
 from .probe_results import ProbeBreach, ProbeLinks, ProbeResults, amount
 from .render import Facts, PageVerdict, counted, figure, render
@@ -121,8 +121,7 @@ def _facts(results: ProbeResults) -> Facts:
 def _recorded(results: ProbeResults) -> list[Group]:
     """Return what was recorded: steps by kind, system call, thread and file."""
     record = results.record
-    names = {number: named(path) for number, path in enumerate(results.start.files)} | file_names(record)
-    files = Counter(names.get(step.file, f"file {step.file}") for step in record.steps if step.file >= 0)
+    files = Counter(file_name(record, step.file) for step in record.steps if step.file >= 0)
     groups = [
         bar_group("steps", Counter(step.kind for step in record.steps)),
         _most("by thread", Counter(_who(record, step) for step in record.steps)),

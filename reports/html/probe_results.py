@@ -56,6 +56,8 @@ class ProbeResults:
     """The end of what checks have written, of all states together."""
     command: str = ""
     seconds: float = 0.0
+    hint: str = ""
+    """What may help if recoveries could not be recorded."""
     ended: str = ""
     """The signal or the limit that has ended it early."""
     links: Mapping[tuple[str, str], ProbeLinks] = field(default_factory=dict)

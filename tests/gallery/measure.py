@@ -19,11 +19,10 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, Check, CheckOutcome
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer
 from tornlog.faults.probe.failure import ProbeFinding, write_cases
-from tornlog.faults.probe.probe import ProbeReport, ViolationGroup, probe
+from tornlog.faults.probe.probe import ProbeReport, ViolationGroup, probe, probe_end
 from tornlog.faults.probe.programs import CALLS, PYTHON, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY, start_of
-from tornlog.faults.probe.replay import Replayer
 from tornlog.faults.probe.shrink import shrink
 from tornlog.reports.cli.probe.printing import breach_text
 from tornlog.reports.html.probe_results import ProbeBreach
@@ -154,9 +153,6 @@ def _made(program: InstalledProgram, setting: Setting) -> Image:
 
 
 def _accept_whole(setting: Setting, record: ProgramRecord, start: Image, checkers: Checkers) -> None:
-    replayer = Replayer(record, start)
-    for _ in replayer.points():
-        pass
-    (verdict,) = checkers.verdicts([(replayer.intact(), record.acknowledged)])
-    if verdict.is_broken or not record.acknowledged:
-        raise RuntimeError(f"{setting.name}: its check does not accept the whole: {verdict.lines}")
+    broken = list(probe_end(record, start, checkers).breaches)
+    if broken or not record.acknowledged:
+        raise RuntimeError(f"{setting.name}: its check does not accept the whole: {broken}")

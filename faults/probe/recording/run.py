@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG, S_ISSOCK
 from tempfile import TemporaryDirectory
@@ -13,13 +14,15 @@ from ...disk.content import Content, first_difference
 from ...disk.export import export, load
 from ...disk.image import Image
 from ..early_end import EARLY_END
-from ..endings import ended_with
+from ..endings import SHOWN_LINES_MAX, bad_end
 from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
 from ..replay import Replayer
 
 EMPTY = Image({}, (FILES, TEMPORARY))
 """What a program finds that is given nothing."""
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system's blocks are
+
+_TAIL_BYTES = 4096
 
 
 class ProgramError(Exception):
@@ -44,32 +47,40 @@ def record_program(
     Raises ProgramError if it does not end well within seconds_max; what it prints on standard error is there to read.
     """
     with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
-        root, file = Path(scratch, "disk"), Path(scratch, "record.json")
+        root, file, output = (Path(scratch, name) for name in ("disk", "record.json", "output"))
         root.mkdir()
         export(start, "/", root)
-        _run([str(root), str(file), *program], seconds_max)
+        _run([str(root), str(file), *program], seconds_max, output)
         try:
-            record = ProgramRecord.from_json(json.loads(file.read_text()))
+            record = replace(ProgramRecord.from_json(json.loads(file.read_text())), before=tuple(start.files))
         except FileNotFoundError as error:
-            raise ProgramError("the program has ended its process past Python: there is no record") from error
+            raise ProgramError(
+                "the program has ended its process past Python, so there is no record; --record calls makes one"
+            ) from error
         if record.exit:
-            raise ProgramError(f"the program has ended with {ended_with(record.exit)}")
+            raise ProgramError(bad_end("the program", record.exit, _last_lines(output)))
         if ignores_special_files:
             remove_special_files(root)
         return record, list(unlike(record, start, root))
 
 
-def _run(arguments: list[str], seconds_max: float) -> None:
-    """Run the recorder. Its process ends with 0 as soon as there is a record."""
+def _run(arguments: list[str], seconds_max: float, output: Path) -> None:
+    """Run the recorder. Its process ends with 0 as soon as there is a record. output: where it prints to."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
         nothing = subprocess.DEVNULL
-        with EARLY_END.breakable():
-            done = subprocess.run(command, stdin=nothing, stdout=nothing, timeout=seconds_max, check=False)
+        with output.open("wb") as file, EARLY_END.breakable():
+            done = subprocess.run(command, stdin=nothing, stdout=file, timeout=seconds_max, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error
     if done.returncode:
-        raise ProgramError(f"the program's process has ended with {ended_with(done.returncode)}")
+        raise ProgramError(bad_end("the program's process", done.returncode, _last_lines(output)))
+
+
+def _last_lines(output: Path) -> list[str]:
+    with output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").splitlines()[-SHOWN_LINES_MAX:]
 
 
 def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:

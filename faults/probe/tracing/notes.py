@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ..endings import SHOWN_LINES_MAX
 from ..record import (
     ACKNOWLEDGE,
     FILE_BYTES_MAX,
@@ -32,6 +33,8 @@ class ProgramNotes:
         """Threads that have taken a step."""
         self.begun = {True: b"", False: b""}
         """Of what is printed, and of what is promised, the line that is not at its end yet."""
+        self.refused: dict[str, str] = {}
+        """What the program has asked for in vain, because it cannot be recorded, with the error that it was given."""
         self._data_bytes = 0
         self._is_full = False
         self.task = 0
@@ -98,6 +101,12 @@ class ProgramNotes:
         """Note something that is not recorded, once."""
         if len(self._unseen) < _UNSEEN_MAX:
             self._unseen.setdefault((event, detail))
+
+    def last_printed(self) -> list[str]:
+        """Return the last lines of standard output."""
+        lines = [self.steps[number].path for number in sorted(self._printed)[-SHOWN_LINES_MAX:]]
+        begun = self.begun[True].decode(errors="replace")
+        return [*lines, begun][-SHOWN_LINES_MAX:] if begun else lines
 
     def record(self, program: Sequence[str], code: int) -> ProgramRecord:
         """Return all that was noted."""

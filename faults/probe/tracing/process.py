@@ -100,6 +100,10 @@ class TracedProgram(NamedTuple):
     hurried: int
     stacks: list[tuple[StackFrame, ...]]
     """By their numbers in the record; empty if nobody has looked for them."""
+    last_printed: list[str]
+    """The end of its standard output."""
+    refused: dict[str, str]
+    """What it has asked for in vain, with the error that it was given."""
 
 
 class TraceRequest(NamedTuple):
@@ -131,7 +135,8 @@ def stand_beside(results: Connection, asked: TraceRequest) -> None:
         called = (asked.executable, asked.program, asked.seconds_max, asked.stores)
         record = trace(real, *called, notes, order, fault, walker)
         counts = (0, 0) if order is None else (order.choices, order.hurried)
-        results.send(TracedProgram(record, *counts, [] if walker is None else walker.stacks))
+        stacks = [] if walker is None else walker.stacks
+        results.send(TracedProgram(record, *counts, stacks, notes.last_printed(), notes.refused))
     except (ProgramTimeoutError, TraceRefusedError) as error:
         results.send(str(error))
     except OSError as error:

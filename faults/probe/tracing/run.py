@@ -3,7 +3,7 @@
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...disk.export import export
 from ...disk.image import Image
 from ..early_end import EARLY_END
-from ..endings import ended_with
+from ..endings import bad_end, ended_with
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, remove_special_files, unlike
 from .control import AS_IT_IS, RunControl
@@ -36,6 +36,9 @@ class TracedRun(NamedTuple):
     choices: int = 0
     """How often one of several threads was picked to go on, and how often while another one still ran."""
     hurried: int = 0
+    last_printed: Sequence[str] = ()
+    refused: Mapping[str, str] = {}
+    """What the program has asked for in vain, because it cannot be recorded, with the error that it was given."""
 
 
 def record_traced(
@@ -65,7 +68,8 @@ def record_traced(
         ignores_special_files=ignores_special_files,
     )
     if run.record.exit:
-        raise ProgramError(f"the program has ended with {ended_with(run.record.exit)}")
+        asked = "".join(f". The recorder has refused it {what} ({error})" for what, error in run.refused.items())
+        raise ProgramError(bad_end("the program", run.record.exit, run.last_printed) + asked)
     return run.record, run.unlike
 
 
@@ -104,12 +108,14 @@ def run_traced(
         absolute = os.path.abspath(executable)
         how = (seconds_max, stores, control, is_quiet, takes_stacks)
         found = _trace(TraceRequest(str(root), absolute, program, *how))
-        record = found.record
+        record = replace(found.record, before=tuple(start.files))
         if found.stacks:
             record = replace(record, stacks=source_lines(found.stacks))
         if ignores_special_files:
             remove_special_files(root)
-        return TracedRun(record, list(unlike(record, start, root)), found.choices, found.hurried)
+        return TracedRun(
+            record, list(unlike(record, start, root)), found.choices, found.hurried, found.last_printed, found.refused
+        )
 
 
 def _require_stacks() -> None:

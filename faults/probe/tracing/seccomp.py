@@ -40,13 +40,12 @@ class AnyBit(NamedTuple):
 def filter_of(machine: Architecture, stops: Mapping[str, AnyBit | None]) -> bytes:
     """Return a filter that stops at these calls, as far as the machine has them.
 
-    Calls that cannot be recorded do not exist for the program, which falls back to others: io_uring and 32-bit calls
-    (ENOSYS), and sharing blocks between files (EOPNOTSUPP).
+    Calls that cannot be recorded do not exist for the program, which falls back to others: 32-bit calls (ENOSYS), and
+    sharing blocks between files (EOPNOTSUPP).
     """
     code: list[_Code] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, machine.audit), _answer(errno.ENOSYS), (_LOAD, 0, 0, 0)]
     if machine.name == "x86_64":
         code += [(_AT_LEAST, 0, 1, _X32), _answer(errno.ENOSYS)]
-    code += _on(machine.calls["io_uring_setup"], [_answer(errno.ENOSYS)])
     is_clone = [(_LOAD, 0, 0, 24), (_EQUAL, 1, 0, _FICLONE), (_EQUAL, 0, 1, _FICLONERANGE)]
     code += _on(machine.calls["ioctl"], [*is_clone, _answer(errno.EOPNOTSUPP), (_RETURN, 0, 0, _ALLOW)])
     for name, condition in stops.items():

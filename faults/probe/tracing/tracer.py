@@ -5,6 +5,7 @@ record is the order in which things happened. A call that sleeps while others wa
 reads) lets these go first, and is noted when it has ended.
 """
 
+import errno
 import os
 import signal
 import time
@@ -34,6 +35,7 @@ write writev pwrite64 pwritev pwritev2 sendfile splice copy_file_range io_submit
 fsync fdatasync sync syncfs truncate ftruncate fallocate
 rename renameat renameat2 link linkat unlink unlinkat mkdir mkdirat rmdir
 symlink symlinkat mknod mknodat creat openat2
+io_uring_setup
 """
 _PROCESSORS = ("sched_getaffinity", "sched_setaffinity")
 """Calls by which a program could notice that it shares the recorder's."""
@@ -81,7 +83,7 @@ class Tracer:
         self.files = KnownFiles(root)
         self._notes = notes
         self._machine = machine
-        injector = CallInjector(machine)
+        injector = self._injector = CallInjector(machine)
         into_memory = kernel_stores.INTO_MEMORY if stores == "step" else {}
         self._maps = MapCalls(machine, self.files, notes, injector, stores == "step", into_memory)
         self._kernel_stores = KernelStores(self._maps, injector)
@@ -94,6 +96,7 @@ class Tracer:
                 owners = (contents, names, self._maps)
                 handlers = (getattr(owner, f"on_{name}", None) for owner in owners)
                 self._handlers[machine.calls[name]] = (name, next((one for one in handlers if one is not None), None))
+        self._handlers[machine.calls["io_uring_setup"]] = ("io_uring_setup", self._refuse_ring)
         self._threads: dict[int, TracedThread] = {}
         self._early: set[int] = set()
         """Threads that have stopped before it was known whose they are."""
@@ -341,6 +344,12 @@ class Tracer:
                 self._maps.settle()
         thread.call = name
         ptrace.go_on(thread.id, ptrace.CONTINUE if thread.finish is None else ptrace.TO_EXIT)
+
+    def _refuse_ring(self, thread: TracedThread, *_: int) -> Finish:
+        """Answer io_uring_setup(2) with ENOSYS: the kernel would carry out the requests of a ring unseen."""
+        self._injector.cancel_call(thread)
+        self._notes.refused["io_uring"] = "ENOSYS"
+        return lambda _result: self._injector.set_register(thread, self._machine.result, -errno.ENOSYS)
 
     def _leave(self, thread: TracedThread) -> None:
         """Note the call that a thread has made."""

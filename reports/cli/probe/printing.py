@@ -60,8 +60,8 @@ def _verdict(breaches: int, gaps: Sequence[str]) -> str:
     return f"no promise was broken, but {'; '.join(gaps)}" if gaps else "every promise held"
 
 
-def print_recoveries(console: Console, recoveries: Recoveries, gaps: Sequence[str]) -> None:
-    """Print what was tried of crashes in recoveries. gaps: what was not."""
+def print_recoveries(console: Console, recoveries: Recoveries, gaps: Sequence[str], hint: str) -> None:
+    """Print what was tried of crashes in recoveries. gaps: what was not; hint: what may help."""
     verdict = _verdict(len(recoveries.breaches), gaps)
     console.print(
         f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
@@ -70,6 +70,8 @@ def print_recoveries(console: Console, recoveries: Recoveries, gaps: Sequence[st
     )
     for reason, times in recoveries.refused.most_common(_REASONS_SHOWN_MAX):
         prose(console, 2, f"{amount(times, 'recovery', 'recoveries')} could not be recorded: {reason}")
+    if recoveries.refused and hint:
+        prose(console, 2, hint)
 
 
 def print_reruns(console: Console, reruns: Reruns, gaps: Sequence[str]) -> None:
@@ -177,11 +179,13 @@ def breach_text(breach: ProbeBreach, place: Path | None) -> str:
     return text.getvalue().strip()
 
 
-def print_refusal(console: Console, reasons: Iterable[str]) -> None:
+def print_refusal(console: Console, reasons: Iterable[str], hint: str) -> None:
     """Print why a program cannot be probed."""
     console.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
     for reason in reasons:
         prose(console, 2, reason)
+    if hint:
+        prose(console, 0, hint)
 
 
 def print_unfinished(console: Console, gaps: Iterable[str]) -> None:

@@ -4,11 +4,13 @@ from functools import partial
 from time import perf_counter
 
 from ....faults.disk.image import Image
+from ....faults.probe.checks.check import PythonCheck
 from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.early_end import EARLY_END
 from ....faults.probe.failure import RECOVERY, ProbeFinding
 from ....faults.probe.probe import OnHeld, ProbeReport, Verdicts, probe_end
 from ....faults.probe.probe import probe as probe_record
+from ....faults.probe.programs import CALLS
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries, RecoveryBreach
 from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
@@ -17,7 +19,7 @@ from ....faults.probe.story import moment
 from ....faults.probe.tracing.control import RunControl
 from ...html.probe_results import ProbeResults, kinds_of_breach
 from ..console import progress_shown
-from .recording import ProbeOptions, Recorded
+from .recording import CALLS_HINT, ProbeOptions, Recorded
 
 STORIES_MAX = 10
 """Kinds of breach with a story, of crashes, recoveries and reruns each. To shrink one takes up to 200 checks."""
@@ -67,6 +69,7 @@ def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> Pro
             checkers.said(),
             command,
             perf_counter() - began,
+            CALLS_HINT if isinstance(asked.check, PythonCheck) and asked.recorder.kind != CALLS else "",
             EARLY_END.reason,
         )
 

@@ -16,7 +16,7 @@ from ....faults.kinds import FaultKind
 from ....faults.probe.checks.check import Check, CheckError
 from ....faults.probe.checks.checkers import check_of
 from ....faults.probe.checks.command import CheckServer
-from ....faults.probe.programs import RecorderChoice
+from ....faults.probe.programs import PYTHON, RecorderChoice
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recording.run import EMPTY, ProgramError, start_of
 from ....faults.probe.story import where
@@ -59,12 +59,17 @@ def check_given(check: Path | None, server: str | None) -> Check:
 
 
 class RefusedError(Exception):
-    """A program did what the recorder does not see: what it has of it, and what that was."""
+    """A program did what the recorder does not see: what it has of it, what that was, and what may help."""
 
-    def __init__(self, record: ProgramRecord, reasons: list[str]) -> None:
+    def __init__(self, record: ProgramRecord, reasons: list[str], hint: str) -> None:
         super().__init__("; ".join(reasons))
         self.record = record
         self.reasons = reasons
+        self.hint = hint
+
+
+CALLS_HINT = "--record calls records at the calls of the system, which every program makes"
+"""For those who meet a limit of the recorder of Python's own calls."""
 
 
 class Recorded(NamedTuple):
@@ -92,5 +97,5 @@ def record_program(asked: ProbeOptions) -> Recorded:
     reasons = [f"{one.event}: {one.detail}  {where(record.stacks[one.stack])}".rstrip() for one in refused]
     reasons += [f"the directory is not what was recorded: {difference}" for difference in unlike]
     if reasons:
-        raise RefusedError(record, reasons)
+        raise RefusedError(record, reasons, CALLS_HINT if asked.recorder.kind_for(asked.program) == PYTHON else "")
     return Recorded(record, start, [f"{one.event}: {one.detail}" for one in allowed], began)

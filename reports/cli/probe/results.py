@@ -24,7 +24,7 @@ from .recording import RefusedError
 def leave_refusal(error: RefusedError, json_file: str | None) -> None:
     """Write and print why a program cannot be probed."""
     write_json(json_file, refused_json(error.record, error.reasons))
-    print_refusal(ERR, error.reasons)
+    print_refusal(ERR, error.reasons, error.hint)
 
 
 def leave_results(
@@ -71,7 +71,7 @@ def _show(results: ProbeResults, places: Places, report: Path | None, json_file:
     if is_shown:
         print_probed(OUT, results.found, results.record)
         if results.recoveries is not None:
-            print_recoveries(OUT, results.recoveries, results.recovery_gaps)
+            print_recoveries(OUT, results.recoveries, results.recovery_gaps, results.hint)
         if results.reruns is not None:
             print_reruns(OUT, results.reruns, results.rerun_gaps)
     console = findings_console(json_file)

@@ -94,7 +94,7 @@ class _Steps:
         self.promises: list[PromiseMade] = []
         self.spans: list[Span] = []
         self.faults: list[Fault] = []
-        self._names = {number: named(path) for number, path in enumerate(found.start.files)} | file_names(record)
+        self._names = file_names(record)
         self._taken = _taken(found)
         for number, step in enumerate(record.steps):
             place = ", ".join(filter(None, (where(record.stacks[step.stack]), step.call)))

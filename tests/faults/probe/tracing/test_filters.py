@@ -50,7 +50,6 @@ def test_what_cannot_be_recorded_does_not_exist(machine: Architecture) -> None:
     code = filter_of(machine, {})
     calls = machine.calls
 
-    assert outcome(code, machine, calls["io_uring_setup"]) == 0x50000 | errno.ENOSYS
     assert outcome(code, machine, calls["ioctl"], 3, 0x40049409) == 0x50000 | errno.EOPNOTSUPP
     assert outcome(code, machine, calls["ioctl"], 3, 0x5401) == GO
     assert outcome(code, machine, 4, audit=0x40000003) == 0x50000 | errno.ENOSYS

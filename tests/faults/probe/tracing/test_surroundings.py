@@ -287,6 +287,19 @@ def test_a_store_to_what_may_not_be_stored_to_is_the_programs_own_fault() -> Non
         traced("f = file(); m = mmap.mmap(f, 4096); ctypes.memset(libc.mmap(None, long(4096), 1, 1, f, long(0)), 1, 1)")
 
 
+def test_a_program_that_ends_because_it_gets_no_io_uring_is_told_so() -> None:
+    with pytest.raises(ProgramError, match=r"ended with 3\. The recorder has refused it io_uring \(ENOSYS\)$"):
+        traced("sys.exit(3 if libc.syscall(425, 4, ctypes.create_string_buffer(120)) < 0 else 0)")
+
+
+@pytest.mark.parametrize("promise", ["", "os.write(int(os.environ['TORNLOG_PROMISES']), b'a promise\\n')"])
+def test_a_program_that_ends_with_an_error_shows_the_end_of_its_standard_output(promise: str) -> None:
+    with pytest.raises(
+        ProgramError, match=r"ended with 1; the end of its standard output: 4 \| 5 \| 6 \| 7 \| not locked$"
+    ):
+        traced(f"{promise}\nfor n in range(8): print(n)\nprint('not locked', end='', flush=True); os._exit(1)")
+
+
 def test_io_uring_and_shared_blocks_do_not_exist() -> None:
     steps_of(
         traced(

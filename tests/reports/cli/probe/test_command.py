@@ -184,6 +184,7 @@ def test_a_program_that_was_not_wholly_seen_is_refused(
     assert result.exit_code == 3
     assert reason in result.stderr
     assert any(one.startswith(reason.partition("  ")[0]) for one in json.loads(kept.read_text())["refused"])
+    assert "\n--record calls records at the calls of the system" in result.stderr
 
 
 def test_what_is_harmless_can_be_allowed_as_long_as_the_directory_is_what_was_recorded(
@@ -646,6 +647,7 @@ def test_a_recovery_that_is_discarded_is_no_green_verdict(write_file: WriteFile)
 
     assert result.exit_code == 3, result.output
     assert "no promise was broken, but 4 recoveries could not be recorded" in " ".join(result.stdout.split())
+    assert "\n  --record calls records at the calls of the system" in result.stdout
 
 
 MANY = """
@@ -719,6 +721,83 @@ def test_faults_and_seeds_that_a_time_limit_leaves_untried_are_named(write_file:
     assert (found["finished"], found["reruns"]["untried"]) == (True, ["failed sync", "lying sync", "3 of 3 seeds"])
     assert found["reruns"]["never_injected"] == []
     assert "not tried to the end: failed sync, lying sync, 3 of 3 seeds" in result.stderr
+
+
+@pytest.mark.parametrize("record", ["python", "calls"])
+def test_a_file_that_was_there_before_has_its_name_in_stories(
+    write_file: WriteFile, tmp_path: Path, record: str
+) -> None:
+    begin, out = tmp_path / "begin", tmp_path / "out"
+    begin.mkdir()
+    for name in ("data", "later"):
+        (begin / name).write_text("AAAA")
+    lines = """
+        import os
+        data = os.open("data", os.O_WRONLY)
+        os.write(data, b"BB")
+        os.write(data, b"BB")
+        os.ftruncate(os.open("later", os.O_WRONLY), 0)
+        print("BBBB", flush=True)
+        """
+    script = write_file("put.py", lines)
+    check = write_file(
+        "check.py",
+        """
+        def check(directory, acknowledged):
+            if (directory / "data").read_text() not in ("AAAA", "BBBB"):
+                yield "half"
+        """,
+    )
+    options = ("--record", record, "--disk", "process-kill", "--jobs", "0", "--out", str(out), "--start", str(begin))
+    result = invoke(*options, "--check", str(check), "--", str(script))
+    (failure,) = out.rglob("failure.json")
+    replayed = invoke("--replay", str(failure))
+
+    for shown in (result.stdout, replayed.stdout):
+        assert "crash after step 1: write data [0, 2)" in shown
+        assert "     1 write data [0, 2)" in shown
+    assert "later" in (out / "report.html").read_text()
+    assert "file 1" not in (out / "report.html").read_text()
+
+
+def test_a_file_older_than_a_recovery_has_its_name_in_stories(write_file: WriteFile) -> None:
+    script = write_file("put.py", "open('data', 'w').write('AA'); open('log', 'w').write('BB'); print('BB')")
+    check = write_file(
+        "check.py",
+        """
+        import os
+        def check(directory, acknowledged):
+            data, log = directory / "data", directory / "log"
+            if log.exists() and log.read_text() == "BB" and data.exists():
+                log.unlink()
+                file = os.open(data, os.O_WRONLY)
+                os.write(file, b"B")
+                os.write(file, b"B")
+            if acknowledged and data.read_text() == "BA":
+                yield "half"
+        """,
+    )
+    options = ("--disk", "process-kill", "--recovery-crashes", "1", "--jobs", "0")
+    result = invoke(*options, "--check", str(check), "--", str(script))
+
+    assert result.exit_code == 1, result.output
+    assert "crash after step 3: write data [0, 1)" in result.stdout
+
+
+@pytest.mark.parametrize("record", ["python", "calls"])
+def test_a_script_that_ends_with_an_error_shows_the_end_of_its_standard_output(
+    write_file: WriteFile, record: str
+) -> None:
+    script = write_file(
+        "fail.py", "import os, sys; print('it is locked', flush=True); os.write(1, b'raw'); sys.exit(3)"
+    )
+    check = write_file("check.py", CHECK)
+    result = invoke("--record", record, "--check", str(check), "--", str(script))
+
+    assert result.exit_code == 2
+    assert "the program has ended with 3; the end of its standard output: it is locked | raw" in " ".join(
+        result.stderr.replace("│", " ").split()
+    )
 
 
 def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
