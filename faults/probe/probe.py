@@ -175,8 +175,8 @@ def probe(
 ) -> ProbeReport:
     """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many).
 
-    on_held is called with each state that holds. verdicts: takes what was found of each. If the probe ends early, the
-    report has what was found until then.
+    on_held is called with each state that holds. verdicts: takes the verdict on each state. If the probe ends early,
+    the report has the findings until then.
     """
     prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
     began = perf_counter()

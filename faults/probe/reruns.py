@@ -55,7 +55,7 @@ class Reruns:
     enabled: Sequence[FaultKind] = ()
     """The faults that were asked for."""
     tried: list[FaultKind] = field(default_factory=list)
-    """Those whose calls have all been struck, as far as the limit allows."""
+    """Faults that have struck each of their calls, up to the limit."""
     seeds_asked: int = 0
     injected: Counter[str] = field(default_factory=Counter)
     """How often each kind of fault happened."""
@@ -71,7 +71,7 @@ class Reruns:
     states: int = 0
     judged: int = 0
     discarded: dict[str, list[RunControl]] = field(default_factory=dict)
-    """Runs that could not be recorded, by the reason. They show nothing of their faults and orders."""
+    """Runs that could not be recorded, by the reason. Their faults and orders have no verdict."""
     breaches: dict[tuple[str, str], RerunBreach] = field(default_factory=dict)
     """By the kind of difference, and signature."""
 
@@ -99,7 +99,7 @@ class Reruns:
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
 
     def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int) -> None:
-        """Run again with faults and in other orders. If the probe ends early, `untried` says what is left out."""
+        """Run again with faults and in other orders. If the probe ends early, the rest is in `untried`."""
         self.enabled, self.seeds_asked = kinds, seeds
         with suppress(EndedEarlyError):
             self._strike(runs_max)

@@ -120,7 +120,7 @@ def moment(record: ProgramRecord, point: Point) -> str:
 
 
 def crash_text(record: ProgramRecord, point: Point, disk: str) -> str:
-    """Return a crash in words, but for its disk; of the one that loses nothing, the moment of the state."""
+    """Return a crash in words, without its disk. If the disk loses nothing, return the moment of the state."""
     return f"{'state' if disk == NOTHING_LOST else 'crash'} {moment(record, point)}"
 
 

@@ -57,7 +57,7 @@ class ProbeResults:
     command: str = ""
     seconds: float = 0.0
     hint: str = ""
-    """What may help if recoveries could not be recorded."""
+    """A remedy for recoveries that could not be recorded."""
     ended: str = ""
     """The signal or the limit that has ended it early."""
     links: Mapping[tuple[str, str], ProbeLinks] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class ProbeResults:
 
     @property
     def gaps(self) -> list[str]:
-        """Return what the probe was asked for and has no verdict on. Silence is no proof then."""
+        """Return the parts of the probe that have no verdict. Silence about them is no proof."""
         gaps = [*self.crash_gaps, *self.recovery_gaps, *self.rerun_gaps]
         return [f"the probe was ended by {self.ended}", *gaps] if self.ended and gaps else gaps
 

@@ -87,12 +87,12 @@ class Checkers:
             return file.read().decode(errors="replace")
 
     def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
-        """Return what the check says of each, in order. Raises EndedEarlyError."""
+        """Return the verdict on each, in order. Raises EndedEarlyError."""
         answers = dict(self.answered(questions))
         return [answers[number] for number in range(len(questions))]
 
     def answered(self, questions: Sequence[Question]) -> Iterator[tuple[int, CheckOutcome]]:
-        """Yield what the check says of each, by its number, as the answers come. Raises EndedEarlyError."""
+        """Yield the verdict on each, by its number, as the answers come. Raises EndedEarlyError."""
         self.judged += len(questions)
         if not self._jobs:
             for number, question in enumerate(questions):

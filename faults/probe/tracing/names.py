@@ -5,7 +5,7 @@ it does not matter what symbolic links it goes through, nor what it is relative 
 """
 
 import os
-from stat import S_ISLNK, S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import NamedTuple
 
 from ..record import (
@@ -151,6 +151,8 @@ class NameCalls:
             return None
         if not flags & _EXCHANGE and _is_same(one.real, other.real):
             return None  # two names of one file: "rename() does nothing", says rename(2)
+        if _is_special(one.real) and (_is_special(other.real) or not os.path.lexists(other.real)):
+            return None  # a socket or a pipe: these are not recorded
         path, target = one.path, other.path
 
         def finish(result: int) -> None:
@@ -293,4 +295,4 @@ def _is_special(path: str) -> bool:
         mode = os.lstat(path).st_mode
     except OSError:
         return False
-    return not (S_ISREG(mode) or S_ISLNK(mode))
+    return not (S_ISREG(mode) or S_ISLNK(mode) or S_ISDIR(mode))

@@ -34,7 +34,7 @@ class ProgramNotes:
         self.begun = {True: b"", False: b""}
         """Of what is printed, and of what is promised, the line that is not at its end yet."""
         self.refused: dict[str, str] = {}
-        """What the program has asked for in vain, because it cannot be recorded, with the error that it was given."""
+        """Features that the recorder has refused the program because they cannot be recorded, each with its error."""
         self._data_bytes = 0
         self._is_full = False
         self.task = 0

@@ -103,7 +103,7 @@ class TracedProgram(NamedTuple):
     last_printed: list[str]
     """The end of its standard output."""
     refused: dict[str, str]
-    """What it has asked for in vain, with the error that it was given."""
+    """Features that the recorder has refused it, each with its error."""
 
 
 class TraceRequest(NamedTuple):

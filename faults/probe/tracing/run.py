@@ -38,7 +38,7 @@ class TracedRun(NamedTuple):
     hurried: int = 0
     last_printed: Sequence[str] = ()
     refused: Mapping[str, str] = {}
-    """What the program has asked for in vain, because it cannot be recorded, with the error that it was given."""
+    """Features that the recorder has refused the program, each with its error."""
 
 
 def record_traced(

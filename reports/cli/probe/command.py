@@ -11,9 +11,9 @@ times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: those r
 
 breaches: one for each kind of message, the most severe first. smallest: null for kinds after the first 10, which are
 not shrunk. states: that were built; images: different ones; judged: different pairs of one and what had been
-acknowledged. notes: why it says little that nothing is broken. A program that the recorder did not see wholly is
-refused: then there is no more than program, steps and reasons. finished: whether all crashes of the program were tried;
-a probe that has ended early has "ended", too: the signal or the limit.
+acknowledged. notes: reasons why a verdict without a breach says little. A program that the recorder did not see
+wholly is refused: then there is no more than program, steps and reasons. finished: whether all crashes of the program
+were tried; a probe that has ended early has "ended", too: the signal or the limit.
 
 With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
 "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},

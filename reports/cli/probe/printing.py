@@ -61,7 +61,7 @@ def _verdict(breaches: int, gaps: Sequence[str]) -> str:
 
 
 def print_recoveries(console: Console, recoveries: Recoveries, gaps: Sequence[str], hint: str) -> None:
-    """Print what was tried of crashes in recoveries. gaps: what was not; hint: what may help."""
+    """Print the counts of crashes in recoveries. gaps: parts that were not tried; hint: a remedy."""
     verdict = _verdict(len(recoveries.breaches), gaps)
     console.print(
         f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
@@ -75,7 +75,7 @@ def print_recoveries(console: Console, recoveries: Recoveries, gaps: Sequence[st
 
 
 def print_reruns(console: Console, reruns: Reruns, gaps: Sequence[str]) -> None:
-    """Print what was tried of runs with faults, and in other orders. gaps: what was not."""
+    """Print the counts of runs with faults, and in other orders. gaps: parts that were not tried."""
     verdict = _verdict(len(reruns.breaches), gaps)
     console.print(
         f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
@@ -189,7 +189,7 @@ def print_refusal(console: Console, reasons: Iterable[str], hint: str) -> None:
 
 
 def print_unfinished(console: Console, gaps: Iterable[str]) -> None:
-    """Print what the probe was asked for and has no verdict on."""
+    """Print the parts of the probe that have no verdict."""
     console.print("\n[yellow]not finished[/yellow]:", soft_wrap=True)
     for gap in gaps:
         prose(console, 2, gap)

@@ -59,7 +59,7 @@ def check_given(check: Path | None, server: str | None) -> Check:
 
 
 class RefusedError(Exception):
-    """A program did what the recorder does not see: what it has of it, what that was, and what may help."""
+    """A program made calls that the recorder does not see. Has the record, the reasons, and a remedy or none."""
 
     def __init__(self, record: ProgramRecord, reasons: list[str], hint: str) -> None:
         super().__init__("; ".join(reasons))
@@ -69,7 +69,7 @@ class RefusedError(Exception):
 
 
 CALLS_HINT = "--record calls records at the calls of the system, which every program makes"
-"""For those who meet a limit of the recorder of Python's own calls."""
+"""The remedy for a limit of the recorder of Python's own calls."""
 
 
 class Recorded(NamedTuple):

@@ -17,7 +17,7 @@ _EXIT_CODES = {_TERMINATED: 143, _INTERRUPTED: EXIT_INTERRUPTED}
 
 
 def exit_code(reason: str) -> int:
-    """Return the exit code of a probe that was ended for a reason and has found nothing."""
+    """Return the exit code of a probe that a reason has ended before its first finding."""
     return _EXIT_CODES.get(reason, EXIT_HARNESS)
 
 
@@ -25,8 +25,8 @@ def exit_code(reason: str) -> int:
 def ended_early(seconds: float | None = None, limit: str = "") -> Iterator[None]:
     """Take SIGTERM, SIGINT and a time limit inside a `with` block as requests to end, in the main thread.
 
-    limit: the words for the time limit. A second Ctrl-C is a KeyboardInterrupt wherever it comes. Exits if the block
-    has no result by the end.
+    limit: the words for the time limit. A second Ctrl-C is a KeyboardInterrupt at any place. Exits if the block has no
+    result at the end.
     """
     if current_thread() is not main_thread():
         yield

@@ -353,6 +353,23 @@ def test_a_socket_that_is_left_in_the_directory_is_refused() -> None:
     assert unlike == ["files/s: expected a file or a directory, found a socket"]
 
 
+def test_a_socket_may_be_renamed_before_it_is_removed() -> None:
+    lines = """
+        for name in ("a", "b"):
+            socket.socket(socket.AF_UNIX).bind("new")
+            os.rename("new", "s")
+        os.unlink("s")
+        """
+
+    assert steps_of(traced(lines)) == []
+
+
+def test_a_socket_that_replaces_a_file_by_rename_is_refused() -> None:
+    _, unlike = traced('file(); socket.socket(socket.AF_UNIX).bind("s"); os.rename("s", "f"); os.unlink("f")')
+
+    assert unlike != []
+
+
 def test_bytes_that_another_program_writes_are_found_in_the_end(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
