@@ -1,7 +1,8 @@
 """Engines: work is done in this process, piece after piece, or on Spark, as many pieces at once as it has cores.
 
-On Spark it is done only where the code is the driver's: the same seeds give the same rows no other way. A version alone
-does not distinguish a wheel from the sources it was built from an hour ago; a hash of them does.
+On Spark, executors are asked first for the packages that tornlog imports. The work is done only where the code is the
+driver's: the same seeds give the same rows no other way. A version alone does not distinguish a wheel from the sources
+it was built from an hour ago; a hash of them does.
 """
 
 import re
@@ -16,6 +17,7 @@ from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from .... import __version__
+from ....scenarios.campaigns.interpreters import requirements
 from .masters import is_in_this_environment
 
 Item = TypeVar("Item")
@@ -31,6 +33,8 @@ it waits for that, cores are busy with the pieces of the other jobs.
 """
 _LOOK_SECONDS = 1.0
 """How often to look whether executors have come, which they do after a cluster's session has begun."""
+_PACKAGE = re.compile(r"[\w.-]+")
+"""The name at the beginning of a requirement. Each package that tornlog requires is imported under that name."""
 _CAUSES = re.compile(
     r"ModuleNotFoundError: (No module named '[^']*')"
     r"|\[PYTHON_VERSION_MISMATCH\] ([^\n]*)"
@@ -63,6 +67,11 @@ def code_here() -> str:
     for source in _sources(files(__package__.partition(".")[0])):
         found.update(source)
     return f"tornlog {__version__} ({found.hexdigest()})"
+
+
+def packages_of_executors() -> list[str]:
+    """Return what executors import beside tornlog: all that tornlog requires, and pyarrow for what they write."""
+    return [*(_PACKAGE.findall(line)[0] for line in requirements()), "pyarrow"]
 
 
 def require_same_code(here: str, found: str) -> None:
@@ -124,6 +133,8 @@ class OnSpark:
 
     def __init__(self, context: Any) -> None:
         self._context = context
+        self._has_packages = is_in_this_environment(context.master)
+        """Whether executors are known to have what tornlog imports."""
         self._code = None if is_in_this_environment(context.master) else code_here()
 
     @property
@@ -142,6 +153,8 @@ class OnSpark:
         """How many pieces each job has."""
         with ThreadPoolExecutor(2 * _JOBS, thread_name_prefix="spark-job") as pool:
             try:
+                if not self._has_packages:
+                    pool.submit(self._require_packages).result()
                 while True:
                     slots = self.cores * _AHEAD
                     free = slots - sum(pending.values())
@@ -161,6 +174,21 @@ class OnSpark:
             finally:
                 for future in pending:
                     future.cancel()
+
+    def _require_packages(self) -> None:
+        """Raise ExecutorError with the names of all packages that executors lack, before any work begins."""
+        wanted = ("tornlog", *packages_of_executors())
+
+        def missing(_: int) -> list[str]:  # pickled as it is, for it runs where there may be no tornlog to import
+            from importlib.util import find_spec
+
+            return [name for name in wanted if find_spec(name) is None]
+
+        lacking = {name for names in self._collected(missing, list(range(self.cores))) for name in names}
+        if lacking:
+            named = ", ".join(name for name in wanted if name in lacking)
+            raise ExecutorError(f"executors lack {named}: ship them, or install them where executors run")
+        self._has_packages = True
 
     def _made(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
         if self._code is None:
