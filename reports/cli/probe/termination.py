@@ -9,11 +9,11 @@ from types import FrameType
 import typer
 
 from ....faults.probe.early_end import EARLY_END, EndedEarlyError
-from ..options import EXIT_HARNESS, EXIT_INTERRUPTED
+from ..options import EXIT_HARNESS
 
 _TERMINATED, _INTERRUPTED = "SIGTERM", "Ctrl-C"
-_EXIT_CODES = {_TERMINATED: 143, _INTERRUPTED: EXIT_INTERRUPTED}
-"""As a shell has them for processes that these signals end. A time limit has none."""
+_EXIT_CODES = {_TERMINATED: 128 + signal.SIGTERM, _INTERRUPTED: 128 + signal.SIGINT}
+"""As a shell reports processes that these signals end. A time limit has none."""
 
 
 def exit_code(reason: str) -> int:
