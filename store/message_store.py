@@ -214,6 +214,8 @@ class MessageStore:
         strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.queues_begin_again)]
         report = self.last_recovery = self.recover(clean_exit=clean_exit)
         report.strays = strays
+        if clean_exit:  # a crash explains a file whose size was not durable
+            report.findings += self.queues.extended
         if damage is not None:
             report.findings.append(damage)
         self.schedule.load()

@@ -40,6 +40,8 @@ class LifeEnding(StrEnum):
     """Then somebody tries to start beside a segment of a wrong size."""
     STOP_AND_MISSING_SEGMENT = "stop and missing segment"
     """Then a segment between two others is missing, and those before it are older than retention keeps any."""
+    STOP_AND_LARGER_QUEUE_FILES = "stop and larger queue files"
+    """Then the files of queues have twice the size by the settings, if the names of all of them allow it."""
     STOP_AND_STRAYS = "stop and strays"
     """Then foreign names are among the queues, a queue's file is cut or the checkpoint is damaged."""
 

@@ -226,4 +226,5 @@ class Run(Execution):
             self._judge.crash(store, disk, profile)
             self._progress.note_crash(self._kernel.now_ns)
             self.lasting.leave_after_crash(disk, profile, partial(offline_faults.after_crash, life, store=store))
+        self._config = offline_faults.config
         self._judge.note_damage(self._config, disk.damage)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.image import DamagedRange, FileImage, Image, rot
@@ -14,6 +14,7 @@ from ...store.directories import directory_of
 from ...store.errors import CorruptFileError
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.formats.scan import SECTOR_BYTES
+from ...store.log.segment_queue import name_of
 from ...store.message_store import MessageStore
 from ..claims.machine import world_of
 from ..claims.plan import Life, LifeEnding, Plan
@@ -40,6 +41,7 @@ class OfflineFaults:
 
     plan: Plan
     config: StoreConfig
+    """The settings of the next life."""
     kernel: Kernel
     ledger: Ledger
     judge: Judge
@@ -74,6 +76,8 @@ class OfflineFaults:
             return self._lose_segment(image, store)
         if life.ending == LifeEnding.STOP_AND_ODD_FILE:
             self._try_odd_file(image, store)
+        if life.ending == LifeEnding.STOP_AND_LARGER_QUEUE_FILES:
+            self._raise_queue_file_size(image, store)
         if life.ending == LifeEnding.STOP_AND_STRAYS:
             return self._leave_strays(image, store)
         return image
@@ -117,6 +121,14 @@ class OfflineFaults:
             image = damage.with_file(image, path, after)
             self.injected["damaged checkpoint"] += 1
         return image
+
+    def _raise_queue_file_size(self, image: Image, store: MessageStore) -> None:
+        """Raise `mappedFileSizeConsumeQueue`, unless a file begins where no file of the new size can."""
+        size_bytes = 2 * self.config.mapped_file_size_consume_queue
+        paths = damage.files_of_queues(image, store)
+        if paths and all(int(name_of(path)) % size_bytes == 0 for path in paths):
+            self.config = replace(self.config, mapped_file_size_consume_queue=size_bytes)
+            self.injected["odd size"] += 1
 
     def _note_cut_end(self, path: str, content: bytes, store: MessageStore) -> None:
         """Note a queue of whose last file's messages the log has none: with the file goes what it had counted to."""

@@ -136,7 +136,9 @@ class SegmentQueue:
         self.gaps: list[CorruptFileError] = []
         """Where the last load found that segments are missing between two others."""
         self.lost_data = False
-        """Whether the last load removed files that had something in them."""
+        """Whether the last load removed files that had something in them, or extended some."""
+        self.extended: list[CorruptFileError] = []
+        """The files that the last load found too short and extended."""
         self._row_lock = world.tasks.lock(f"{label} row")
         """Held while the row is replaced by one that is longer behind or shorter in front."""
         self.directory_is_durable = False
@@ -338,7 +340,7 @@ class SegmentQueue:
         lost with them. A gap before data is reported in `gaps`, and the files on both sides stay: only retention knows
         which of them have expired. What `is_stray` is left alone. Raises CorruptFileError on any other name, a wrong
         size with data in the file or after it, or data under one name in two directories. before_loss: called before
-        files go that have something in them.
+        files go that have something in them, or are extended.
         """
         files = self._world.files
         self.strays, self.gaps = [], []
@@ -357,6 +359,16 @@ class SegmentQueue:
                 raise error
             hit("gap between segments")
             self.gaps.append(error)
+        self.extended = [
+            CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, size_bytes)
+            for base in bases
+            if (size_bytes := self._size_of(base)) < self.segment_bytes
+        ]
+        if self.extended:
+            hit("short queue file extended")
+            self.lost_data = True
+            if before_loss is not None:
+                before_loss()
         segments = []
         for base in bases:
             file = files.map(self.path(base), self.segment_bytes)
@@ -402,7 +414,7 @@ class SegmentQueue:
             status = self._world.files.status(path)
             if status is None:  # a symbolic link to nowhere
                 yield index, CorruptFileError(path, 0, "file", "a file", "nothing behind the name")
-            elif status.is_directory or status.size_bytes != self.segment_bytes:
+            elif status.is_directory or (status.size_bytes != self.segment_bytes and not self.can_extend(base)):
                 found = "a directory" if status.is_directory else status.size_bytes
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
@@ -414,6 +426,14 @@ class SegmentQueue:
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether a file holds nothing: it is not too long, and all zero."""
         return self._holds_nothing(self.path(base_offset))
+
+    def can_extend(self, base_offset: int) -> bool:
+        """Return whether a file that is too short is extended with zeros: recovery would have to fill in the rest."""
+        return False
+
+    def _size_of(self, base_offset: int) -> int:
+        status = self._world.files.status(self.path(base_offset))
+        return 0 if status is None else status.size_bytes
 
     def _holds_nothing(self, path: str) -> bool:
         status = self._world.files.status(path)

@@ -5,7 +5,7 @@ entries, never closed up. One task writes (dispatch, or recovery before it); any
 holds addresses in it where other queues hold tag codes.
 """
 
-from ..errors import MisplacedRecordError
+from ..errors import CorruptFileError, MisplacedRecordError
 from ..formats.consume_queue import (
     ADDRESS_TOP,
     BLANK_ENTRY_BYTES,
@@ -41,6 +41,19 @@ class QueueSegments(SegmentQueue):
         """Return whether a file has a size that a crash can leave, whatever is in it: it is not too long."""
         status = self._world.files.status(self.path(base_offset))
         return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
+
+    def can_extend(self, base_offset: int) -> bool:
+        """Return whether a file is too short and has entries: what they have counted to is known nowhere else.
+
+        A damaged file is short, and so is every file of a store whose `mappedFileSizeConsumeQueue` was raised.
+        """
+        return 0 < self._size_of(base_offset) < self.segment_bytes and not self._holds_nothing(self.path(base_offset))
+
+    def require_fit(self) -> None:
+        """Raise CorruptFileError, and nothing has changed, for a file that only a row of another file size has."""
+        for base in self._find_bases():
+            if self._size_of(base) > self.segment_bytes:
+                raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._size_of(base))
 
 
 class ConsumeQueue:

@@ -36,6 +36,8 @@ class ConsumeQueueTable:
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.lost_entries = False
         """Whether a load removed files with entries in them, which can be made again from the whole log only."""
+        self.extended: list[CorruptFileError] = []
+        """The files that a load found too short and extended: their entries, and how far they count, stay."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue, None if it was never asked for."""
@@ -73,10 +75,13 @@ class ConsumeQueueTable:
         Raises CorruptFileError on a file in the place of a queue's directory, and as the queues' rows do.
         """
         strays: list[CorruptFileError] = []
-        for topic, queue_id in self._named_in(self.directory, strays):
-            row = self.find_or_create(topic, queue_id).queue
+        rows = [self.find_or_create(*named).queue for named in self._named_in(self.directory, strays)]
+        for row in rows:
+            row.require_fit()  # all of them first: a wrong size must not convert some and refuse others
+        for row in rows:
             row.load(before_loss=before_loss)
             strays += row.strays
+            self.extended += row.extended
             self.lost_entries |= row.lost_data
         if self.ext_directory is not None:
             for topic, queue_id in self._named_in(self.ext_directory, strays):

@@ -124,6 +124,21 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash at rest", "crash at rest", "crash in traffic", "stop"),
         lives=(2, 3),
     ),
+    # Raises `mappedFileSizeConsumeQueue` between two lives, where some queues have no message in the log any more.
+    Scenario.of(
+        "queue-file-size-raised",
+        "after the file size of queues is raised each queue goes on from the number it had counted to",
+        retention={"deletes_segments": (True,)},
+        topics=(2,),
+        queues_per_topic=(2, 4),
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(200, 1000),
+        messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+        messages_each=(3, 8),
+        pauses={"chance": (0.5,), "ms_max": (300, 3000)},
+        lives=(2, 3),
+        endings=("stop and larger queue files", "stop and larger queue files", "crash in load"),
+    ),
     # Someone starts the store again while it runs.
     Scenario.of(
         "second-start-is-refused",

@@ -107,10 +107,17 @@ def _is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> b
     return not bit(status.size_bytes not in (0, self.segment_bytes))
 
 
+def _never_extend(self: QueueSegments, base_offset: int) -> bool:
+    return False
+
+
 PARTIAL_QUEUE_FILE_REFUSED = Mutant(
     "partial-queue-file-refused",
     "a queue file with a part of its length, as a crash inside its allocation leaves it, is refused",
-    (Patch(QueueSegments, "is_expendable", _is_expendable_if_empty_or_whole),),
+    (
+        Patch(QueueSegments, "is_expendable", _is_expendable_if_empty_or_whole),
+        Patch(QueueSegments, "can_extend", _never_extend),
+    ),
     ("START",),
     Ranges(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load")),
 )
@@ -163,5 +170,33 @@ EXISTING_LEVELS_TRUSTED = Mutant(
         directories={"root": ("mq", "/data/new/store"), "killed_in_creation": (True,)},
         sync_flush=(True,),
         disk=("strict-posix",),
+    ),
+)
+
+
+# short-queue-file-removed: a queue file that is too short for the settings goes, with all after it, and is made again
+# from the log. The number that its queue has counted to goes with it, if the log has none of its messages any more.
+_original_can_extend = QueueSegments.can_extend
+
+
+def _remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
+    bit(_original_can_extend(self, base_offset))
+    return False
+
+
+SHORT_QUEUE_FILE_REMOVED = Mutant(
+    "short-queue-file-removed",
+    "after mappedFileSizeConsumeQueue was raised a queue without messages in the log counts from 0 again",
+    (Patch(QueueSegments, "can_extend", _remove_what_is_short),),
+    ("QOFF", "META", "REDEL", "CLEAN", "TX", "READ", "CQ-VALID", "CQ-COMPLETE"),
+    Ranges(
+        retention={"deletes_segments": (True,)},
+        queues_per_topic=(4,),
+        commit_log_bytes=(1024,),
+        consume_queue_bytes=(1000,),
+        messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+        messages_each=(16,),
+        endings=("stop and larger queue files",),
+        lives=(2,),
     ),
 )

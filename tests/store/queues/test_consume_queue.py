@@ -329,19 +329,50 @@ def test_what_is_no_queues_is_told_and_left_alone(lab: Make) -> None:
     lab().run(body)
 
 
-@pytest.mark.parametrize(("size_bytes", "lost"), [(1, False), (50, False), (99, True)])
-def test_a_queue_file_cut_short_goes_with_all_behind_it_and_asks_for_the_whole_log_if_it_held_something(
-    size_bytes: int, lost: bool, lab: Make
-) -> None:
+@pytest.mark.parametrize("size_bytes", [1, 50, 199])
+def test_a_short_queue_file_of_zeros_goes_with_all_behind_it(size_bytes: int, lab: Make) -> None:
     def body(world: World) -> None:
         filled(world, 5)
         path = "/store/consumequeue/T/0/00000000000000000200"
-        world.files.write(path, b"\0" * (size_bytes - 1) + (b"x" if lost else b"\0"))
+        world.files.write(path, bytes(size_bytes))
         table = table_of(world)
         assert table.load() == []
-        assert table.lost_entries == lost
+        assert not table.lost_entries
         assert len(table.find_or_create("T", 0).queue.segments) == 1
         assert world.files.status(path) is None
+
+    lab().run(body)
+
+
+def test_a_short_queue_file_with_entries_is_extended_and_asks_for_the_whole_log(lab: Make) -> None:
+    def body(world: World) -> None:
+        filled(world, 15)
+        path = "/store/consumequeue/T/0/00000000000000000200"
+        kept = world.files.read(path)[:50]
+        world.files.write(path, kept)
+        table = table_of(world)
+        calls: list[str] = []
+        assert table.load(before_loss=lambda: calls.append("queues begin again")) == []
+        assert calls == ["queues begin again"]
+        assert table.lost_entries
+        assert world.files.read(path) == kept.ljust(200, b"\0")
+        assert [str(one) for one in table.extended] == [f"{path} @ 0: file size: expected 200, found 50"]
+
+    lab().run(body)
+
+
+def test_a_file_size_that_one_queue_refuses_changes_no_other_queue(lab: Make) -> None:
+    def body(world: World) -> None:
+        for topic, entries in (("A", 3), ("B", 15)):
+            queue = ConsumeQueue(world, f"/store/consumequeue/{topic}/0", 200, topic, 0)
+            for number in range(entries):
+                queue.put(number * 100, 100, 0, number)
+        for size_bytes in (400, 100):
+            with pytest.raises(CorruptFileError, match="file"):
+                ConsumeQueueTable(world, "/store/consumequeue", size_bytes).load()
+            status = world.files.status("/store/consumequeue/A/0/00000000000000000000")
+            assert status is not None
+            assert status.size_bytes == 200
 
     lab().run(body)
 
