@@ -23,7 +23,7 @@ record      what the program did up to then (faults.probe.record)
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -184,8 +184,16 @@ class ProbeFinding:
     """What kind of difference that was; RECOVERY if it is a crash in one; empty of a crash of the program itself."""
 
 
-def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -> dict[tuple[str, str], Path]:
-    """Write each case, and what it leaves, if there is a place for them; return where, by kind and signature."""
+def write_cases(
+    found: Sequence[ProbeFinding],
+    check: Check,
+    out: Path | None,
+    write: Callable[[Path, str], object] = Path.write_text,
+) -> dict[tuple[str, str], Path]:
+    """Write each case, and what it leaves, if there is a place for them; return where, by kind and signature.
+
+    write: writes a failure file, from which all else of a case can be made again.
+    """
     places: dict[tuple[str, str], Path] = {}
     if out is None:
         return places
@@ -197,7 +205,7 @@ def write_cases(found: Sequence[ProbeFinding], check: Check, out: Path | None) -
         case = one.shown.case
         upto = one.record.upto(case.point.step + 1)
         failure = ProbeFailure(check.name, case, one.start, upto, check.is_server, one.recovery, one.rerun)
-        (place / "failure.json").write_text(failure.to_json(one.shown))
+        write(place / "failure.json", failure.to_json(one.shown))
     return places
 
 

@@ -7,6 +7,7 @@ import typer
 
 from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.campaigns.kept_files import keep_file
 from .named import is_mutant
 
 
@@ -26,9 +27,8 @@ def write_failures(
     for failure in failures:
         name = name_of(failure)
         if name not in paths:
-            directory.mkdir(parents=True, exist_ok=True)
             path = paths[name] = directory / f"{name}.json"
-            path.write_text(failure.to_json())
+            keep_file(path, failure.to_json())
     return paths
 
 

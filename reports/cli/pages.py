@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...scenarios.campaigns.kept_files import keep_file
+
 if TYPE_CHECKING:
     from ..timeline.recording.record import RunRecording
 
@@ -28,7 +30,6 @@ def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path |
 
 def write_page(html: str, out: Path) -> Path:
     """Write the page of a directory, which is made if need be; return where."""
-    out.mkdir(parents=True, exist_ok=True)
     path = out / PAGE
-    path.write_text(html, encoding="utf-8")
+    keep_file(path, html)
     return path

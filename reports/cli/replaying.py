@@ -15,6 +15,7 @@ from ...scenarios.campaigns.failures.print_failure import print_failure
 from ...scenarios.campaigns.failures.replay import RunReplay, is_same_run, replay
 from ...scenarios.campaigns.failures.shrink import TRIES_MAX, Shrunk, shrink_failure, shrunk_json
 from ...scenarios.campaigns.interruption import interruptible
+from ...scenarios.campaigns.kept_files import keep_file
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
 from ...sim.process import CPU_SECONDS_MAX
@@ -113,8 +114,7 @@ def shrink_file(
             raise typer.Exit(EXIT_HARNESS) from error
     took = perf_counter() - began
     with results_written("--out"):
-        (small or file).parent.mkdir(parents=True, exist_ok=True)
-        (small or file).write_text(found.failure.to_json())
+        keep_file(small or file, found.failure.to_json())
     interrupted = interruption.is_wanted
     write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took), "interrupted": interrupted})
     if json_file != "-":

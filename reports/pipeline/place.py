@@ -10,7 +10,6 @@ What is written through `whole_file` is there whole or not at all, by what each 
                     durable that is, is up to the file system
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from typing import Any
 from uuid import uuid4
 
 from pyarrow import fs
+
+from ...scenarios.campaigns import kept_files
 
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
@@ -46,15 +47,21 @@ def is_object_store(place: str) -> bool:
     return place.partition("://")[0] in ("s3", "gs", "gcs", "abfs", "abfss") and "://" in place
 
 
-def make_directory(system: fs.FileSystem, path: str) -> None:
-    """Make a directory, and those above it that are missing, each with a durable name on this machine."""
-    if not is_local(system):
+def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None:
+    """Make a directory, and those above it that are missing, each with a durable name on this machine.
+
+    below: a directory above it that is durable with all above itself, so only the levels from there on are synced.
+    """
+    if is_local(system):
+        kept_files.make_kept_directory(path, below)
+    else:
         system.create_dir(path, recursive=True)
-    elif not os.path.isdir(path):
-        above = os.path.dirname(os.path.abspath(path))
-        make_directory(system, above)
-        os.makedirs(path, exist_ok=True)
-        _sync_directory(above)
+
+
+def sync_names(system: fs.FileSystem, directory: str) -> None:
+    """Make removals from a directory durable, on this machine."""
+    if is_local(system):
+        kept_files.sync_names(directory)
 
 
 @contextmanager
@@ -69,20 +76,16 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
         with system.open_output_stream(path) as stream:
             stream.write(buffer.getbuffer())
         return
+    if is_local(system):
+        with kept_files.whole_file(path) as file:
+            yield file
+        return
     directory, _, name = path.rpartition("/")
     aside = f"{directory}/.{name}.{uuid4().hex}"
     try:
-        if is_local(system):
-            with open(aside, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-            _sync_directory(directory)
-        else:
-            with system.open_output_stream(aside) as stream:
-                yield stream
-            system.move(aside, path)
+        with system.open_output_stream(aside) as stream:
+            yield stream
+        system.move(aside, path)
     except BaseException:
         if system.get_file_info(aside).type == fs.FileType.File:
             system.delete_file(aside)
@@ -106,11 +109,3 @@ def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 def is_aside(name: str) -> bool:
     """Return whether a name is that of a file which is, or was to be, given another one when it is whole."""
     return _ASIDE.fullmatch(name) is not None
-
-
-def _sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from ..campaigns.interruption import is_stop_wanted
+from ..campaigns.kept_files import keep_file
 from .engine import FirstFailure, Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
 from .judging import FuzzFailure, FuzzViolation, address_space_limited, judge_in_full
 from .mutants import find_fuzzed
@@ -123,7 +124,6 @@ def write_findings(findings: Iterable[FuzzFailure], out: Path) -> dict[str, Path
     """Write findings where failures are kept; return where each is, by its name."""
     directory, paths = out / "failures", {}
     for finding in findings:
-        directory.mkdir(parents=True, exist_ok=True)
         path = paths[finding.name] = directory / f"{finding.name}.json"
-        path.write_text(finding.to_json())
+        keep_file(path, finding.to_json())
     return paths

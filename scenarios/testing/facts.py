@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from ...faults.simulation.artefact import envelope_of
+from ..campaigns.kept_files import keep_file
 from .mark_arguments import CRASH, MarkArguments, SeedBudget
 
 FORMAT = "tornlog-pytest/1"
@@ -88,8 +89,7 @@ class Facts:
         if out is None:
             return None
         path = out / "failures" / f"{_file_name(self.id)}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        keep_file(path, text)
         self.failure = str(path)
         return path
 
@@ -161,8 +161,7 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
 def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:
     """Write the document."""
     document = {"format": FORMAT, "tests": sorted(facts, key=lambda one: str(one["id"]))}
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "report.json").write_text(json.dumps(document, indent=1) + "\n")
+    keep_file(out / "report.json", json.dumps(document, indent=1) + "\n")
 
 
 def _counted(count: int, what: str) -> str:

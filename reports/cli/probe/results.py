@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ....faults.probe.documents import Places, probed_json, recoveries_json, refused_json, reruns_json
 from ....faults.probe.failure import write_cases
+from ....scenarios.campaigns.kept_files import keep_file
 from ...html.probe_results import ProbeResults, kinds_of_breach
 from ..ci_formats import write_junit
 from ..console import ERR, OUT, findings_console, print_paths
@@ -32,7 +33,7 @@ def leave_results(
 ) -> None:
     """Write what is asked for: a report directory, JUnit XML, a summary, JSON; and print the rest."""
     with results_written("--out"):
-        places = write_cases(results.all_findings, results.check, out)
+        places = write_cases(results.all_findings, results.check, out, keep_file)
         report = None if out is None else _leave_report(results, places, out)
     _write_documents(results, places, report, json_file)
     if junit is not None:

@@ -281,7 +281,7 @@ class QueueFileMaking:
             at = run.first * ENTRY_BYTES - item.base_offset
             raw[at : at + run.records * ENTRY_BYTES] = self._entries(run, 0, run.records)
         system, path = self.to.open("consumequeue", item.topic, str(item.queue_id))
-        make_directory(system, path)
+        make_directory(system, path, below=self.to.open("consumequeue")[1])
         path = f"{path}/{segment_name(item.base_offset)}"
         with whole_file(system, path) as stream:
             stream.write(raw.ljust(size_bytes, b"\0"))

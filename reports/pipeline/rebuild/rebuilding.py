@@ -31,7 +31,7 @@ from ....store.tools.rebuild import Rebuilt, too_long_side_file
 from ....store.world import Files
 from ..audit.engine_spread import EngineSpread
 from ..audit.place_files import files_at
-from ..place import make_directory, open_place, whole_file
+from ..place import make_directory, open_place, sync_names, whole_file
 from ..spark.engine import Engine
 from .parts import (
     BETWEEN,
@@ -153,10 +153,11 @@ class _Rebuilding:
         ]
 
     def _begin(self) -> None:
-        for names in ((), ("commitlog",), (BETWEEN,), ("consumequeue",)):
-            make_directory(*self._new.open(*names))
-        if self._config.message_index_enable:
-            make_directory(*self._new.open("index"))
+        system, root = self._new.open()
+        make_directory(system, root)
+        names = ["commitlog", BETWEEN, "consumequeue", *(["index"] if self._config.message_index_enable else [])]
+        for name in names:
+            make_directory(*self._new.open(name), below=root)
         self._write(name_of(self._config.abort_path), b"")
 
     def _write(self, name: str, content: bytes) -> None:
@@ -184,6 +185,7 @@ class _Rebuilding:
             for later in segments[number + 1 :]:
                 system, path = self._new.open("commitlog", segment_name(later.base_offset))
                 system.delete_file(path)
+            sync_names(*self._new.open("commitlog"))  # or a power cut brings records after the end back
             return number + 1
         return len(facts)
 
@@ -279,7 +281,7 @@ class _Rebuilding:
         status = self._files.status(old)
         if status is None:
             return
-        make_directory(*self._new.open(new))
+        make_directory(*self._new.open(new), below=self._new.open()[1])
         for name in self._files.list_directory(old):
             status = self._files.status(f"{old}/{name}")
             if status is not None and status.is_directory:
@@ -306,8 +308,10 @@ class _Rebuilding:
         """Remove what lay in between, then the marker: the store is whole."""
         system, between = self._new.open(BETWEEN)
         system.delete_dir(between)
+        sync_names(*self._new.open())
         system, abort = self._new.open(name_of(self._config.abort_path))
         system.delete_file(abort)
+        sync_names(*self._new.open())
 
 
 def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:

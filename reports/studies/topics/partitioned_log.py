@@ -9,6 +9,7 @@ never synced (Kafka syncs it with the log), and nobody has to find out which par
 """
 
 from ....store.config import StoreConfig
+from ....store.directories import directory_of, make_directory
 from ....store.formats.message import encode_record, place_records
 from ....store.message import Message
 from ....store.service import Service
@@ -77,8 +78,9 @@ class Partition:
         """Make a segment behind the last one, whose name survives a power cut."""
         files = self._world.files
         if not self.segments:
-            files.make_directories(self._directory)
-            files.sync_directory(_above(self._directory))
+            root = directory_of(self._directory)
+            make_directory(files, self._directory, below=root)
+            files.sync_directory(root)
         segment = PartitionSegment(self._open_file, self._directory, self.next_offset)
         files.sync_directory(self._directory)
         self.segments.append(segment)
@@ -192,8 +194,7 @@ class PartitionedLog:
     def start(self) -> None:
         """Make the directory, and begin to flush."""
         root = self._config.store_path_root_dir
-        self._world.files.make_directories(root)
-        self._world.files.sync_directory(_above(root))
+        make_directory(self._world.files, root)
         if not self._is_sync:
             self._flusher.start()
 
@@ -247,7 +248,3 @@ class PartitionedLog:
                     self._in_order.append(found)
                     self._partitions[key] = found
         return found
-
-
-def _above(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
