@@ -12,7 +12,7 @@ BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/
 .PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
-	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --out out
+	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --first-seed 0 --out out
 
 # Tests run in random order, another one each time; `make test ORDER=N` repeats one.
 ORDER := $(shell date +%s)

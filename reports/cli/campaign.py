@@ -14,6 +14,7 @@ from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explain
 from ...scenarios.campaigns.coverage import never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.print_failure import print_failure
+from ...scenarios.campaigns.first_seed import draw_first_seed
 from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.pairs import pairs_met
 from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
@@ -26,8 +27,9 @@ from ..html.results import RunResults
 from ..timeline.recording.recorder import record_seed
 from .ci_documents import append_summary, runs_document
 from .ci_formats import write_junit
-from .console import OUT, findings_console, print_error, print_paths, progress_shown
+from .console import OUT, findings_console, print_error, print_note, print_paths, progress_shown
 from .failure_files import write_failures
+from .kept_failures import tallies_of_kept
 from .named import require_mutant, scenarios_named
 from .options import (
     EXIT_BROKEN,
@@ -59,6 +61,7 @@ class RunOptions:
     seeds: str | None
     seed: int | None
     time: str | None
+    first_seed: int | None
     policy: str | None
     attribute_points: bool
     disk: str | None
@@ -90,15 +93,24 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
     if not any(was_given(context, name) for name in context.params if name != "verbose"):
         out = Path("out")
     require_writable("out", out, "--out")
+    line, first = command_line(context), asked.first_seed
+    drawn = draw_first_seed() if wanted is None and first is None else None
+    if drawn is not None:
+        first, line = drawn.seed, f"{line} --first-seed {drawn.seed}"
+        print_note(f"first seed {first}, drawn {drawn.origin}; the same seeds again: {line}")
     began = perf_counter()
     with interruptible() as interruption:
         if asked.schedule is not None:
             assert asked.seed is not None, "checked"
             tallies = [_run_schedule(scenarios[0], asked.seed, mutant, asked.schedule)]
         else:
+            kept = tallies_of_kept(out, scenarios, mutant, interruption) if drawn is not None else {}
             tallies = _run_all(
                 scenarios,
-                batches_of(scenarios, wanted, mutant=mutant, check_determinism=asked.check_determinism),
+                batches_of(
+                    scenarios, wanted, mutant=mutant, check_determinism=asked.check_determinism, first=first or 0
+                ),
+                kept,
                 total=None if wanted is None else len(wanted) * len(scenarios),
                 seconds=seconds,
                 jobs=asked.jobs,
@@ -118,10 +130,9 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
                 "scenarios": list(not_run),
             }
         reach = Reach.of(len(scenarios), not_run, interruption)
-        line = command_line(context)
         results = RunResults(line, tallies, took, broken, mutant, version, never, reach=reach)
         problem = None
-        left = _Left(asked, results, out)
+        left = _Left(asked, results, out, first)
         try:
             left.write_failures()
             left.draw(scenarios[0])
@@ -152,6 +163,8 @@ def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
     """Raise BadParameter for options that do not go together."""
     if asked.require_coverage and (asked.names or asked.disk or asked.policy):
         raise typer.BadParameter("only all scenarios at once can inject all", param_hint="--require-coverage")
+    if asked.first_seed is not None and (asked.seeds is not None or asked.seed is not None):
+        raise typer.BadParameter("goes with a time budget; --seeds A:B begins at A", param_hint="--first-seed")
     is_drawn = asked.timeline is not None or asked.trace is not None
     is_one = asked.seed is not None and len(scenarios) == 1
     if is_drawn and not is_one:
@@ -189,6 +202,7 @@ def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path)
 def _run_all(
     scenarios: list[Scenario],
     batches: Iterable[Batch],
+    kept: dict[str, Tally],
     *,
     total: int | None,
     seconds: float | None,
@@ -206,7 +220,14 @@ def _run_all(
             facts = f"{seeds:,} seeds, {seeds / elapsed:.0f}/s, {violations.total()} broken"
             update(completed=elapsed if total is None else seeds, facts=facts)
 
-        found = run_batches(batches, jobs=jobs, seconds=seconds, on_progress=on_progress, interruption=interruption)
+        found = run_batches(
+            batches,
+            jobs=jobs,
+            seconds=seconds,
+            on_progress=on_progress,
+            interruption=interruption,
+            tallies=kept,
+        )
     return [found[scenario.name] for scenario in scenarios if scenario.name in found]
 
 
@@ -217,6 +238,7 @@ class _Left:
     _asked: RunOptions
     _results: RunResults
     _out: Path | None
+    _first_seed: int | None
     _paths: dict[str, Path] = field(default_factory=dict)
     _drawn: list[Path] = field(default_factory=list)
     _report: Path | None = None
@@ -291,6 +313,7 @@ class _Left:
             "scenarios": [_tally_json(tally) for tally in results.tallies],
             "not_run": list(results.reach.not_run),
             "interrupted": results.reach.interrupted,
+            "first_seed": self._first_seed,
             "failures": [str(path) for path in self._paths.values()],
             "pairs": _pairs_json(results.tallies),
             "seconds": round(results.seconds, 3),

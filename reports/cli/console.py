@@ -44,6 +44,11 @@ def print_error(error: object) -> None:
     ERR.print(str(error), style="red", markup=False, soft_wrap=True)
 
 
+def print_note(text: str) -> None:
+    """Print a fact about a run on standard error."""
+    ERR.print(text, markup=False, soft_wrap=True)
+
+
 @contextmanager
 def progress_shown(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
     """Show on standard error how far work is: gone when it ends, a line a minute in a pipe. Yield what updates it.

@@ -17,12 +17,13 @@ from typing import Annotated
 
 import typer
 
-from .options import JsonFile, complete_mutant, require_one_of
+from .options import JsonFile, command_line, complete_mutant, require_one_of
 
 _ENGINES = ("tornlog", "atheris")
 
 
 def fuzz(
+    context: typer.Context,
     formats: Annotated[
         list[str] | None,
         typer.Argument(
@@ -33,7 +34,10 @@ def fuzz(
     ] = None,
     time: Annotated[str | None, typer.Option(help="For how long each, as in 30s; 10s without an end.")] = None,
     inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs of each at most.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same inputs.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="The same seed makes the same inputs. Drawn with a time budget, 0 without."),
+    ] = None,
     engine: Annotated[str, typer.Option(help=f"One of {', '.join(_ENGINES)}.")] = _ENGINES[0],
     mutant: Annotated[
         str | None,
@@ -59,6 +63,7 @@ def fuzz(
     from .fuzzing import fuzz_formats
 
     fuzz_formats(
+        command_line(context),
         formats=formats,
         time=time,
         inputs=inputs,

@@ -14,6 +14,7 @@ from rich.table import Table
 from ...faults.simulation.artefact import ArtefactError
 from ...faults.simulation.prose import prose
 from ...scenarios.campaigns.amounts import seconds_in
+from ...scenarios.campaigns.first_seed import draw_first_seed
 from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
 from ...scenarios.campaigns.runner import Reach, reach_words
 from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
@@ -25,7 +26,7 @@ from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...store.errors import brings
-from .console import OUT, findings_console, plain_table, print_error, progress_shown
+from .console import OUT, findings_console, plain_table, print_error, print_note, progress_shown
 from .named import is_mutant
 from .options import (
     EXIT_BROKEN,
@@ -43,11 +44,12 @@ _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpu
 
 
 def fuzz_formats(
+    line: str,
     *,
     formats: list[str] | None,
     time: str | None,
     inputs: int | None,
-    seed: int,
+    seed: int | None,
     engine: str,
     mutant: str | None,
     replay: Path | None,
@@ -55,7 +57,7 @@ def fuzz_formats(
     out: Path | None,
     json_file: str | None,
 ) -> None:
-    """Fuzz as the command line asks, leave and print what came of it, and exit."""
+    """Fuzz as the command line asks, leave and print what came of it, and exit. line: that command line."""
     names = _names(formats)
     if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
         raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
@@ -66,6 +68,12 @@ def fuzz_formats(
     seconds = None if time is None else seconds_in(time)
     if seconds is None and inputs is None:
         seconds = _SECONDS
+    if seed is None:
+        seed = 0
+        if seconds is not None:
+            drawn = draw_first_seed()
+            seed = drawn.seed
+            print_note(f"seed {seed}, drawn {drawn.origin}; the same inputs again: {line} --seed {seed}")
     every = [FuzzSettings(name, seed, seconds, inputs, mutant, out) for name in names]
     with interruptible() as interruption:
         try:

@@ -3,7 +3,8 @@
 JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "injected",
 "marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds
 that came to a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]}], "not_run": [names of
-scenarios], "interrupted": true or false, "failures": [paths], "pairs": {"met", "can", "never": [[name, name]]},
+scenarios], "interrupted": true or false, "first_seed": of a time budget, else
+null, "failures": [paths], "pairs": {"met", "can", "never": [[name, name]]},
 "seconds"}`; with --out also "report": path; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage
 also "never": `{"faults": [names], "marks": [names], "scenarios": [names]}`; with --as also "version": `{"id", "bugs":
 [{"id", "verdict": "has", "has not" or "not certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken":
@@ -44,6 +45,14 @@ def run(
     time: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="For how long, as in 30s or 5m. 30s without seeds. Names what it left out."),
+    ] = None,
+    first_seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="The first seed of a time budget; unless given, drawn by commit and date in CI, else at random.",
+        ),
     ] = None,
     policy: Annotated[
         str | None,
@@ -136,6 +145,7 @@ def run(
         seeds,
         seed,
         time,
+        first_seed,
         policy,
         attribute_points,
         disk,

@@ -126,6 +126,14 @@ class Tally:
         elif result.outcome == "harness-error":
             self.errors.append(f"{place}: {result.error}")
 
+    def add_kept(self, failure: Failure) -> None:
+        """Take a failure of an earlier run that still breaks. The digest is of the seeds alone."""
+        disk = failure.smallest.record.setup.disk
+        self.seeds += 1
+        self.violations += 1
+        self.judged[disk] += 1
+        self._add_failure(failure, disk)
+
     def _add_failure(self, failure: Failure, disk: str) -> None:
         for invariant in dict.fromkeys(violation.invariant for violation in failure.violations):
             self.broken[invariant, disk] += 1
@@ -165,21 +173,22 @@ def batches_of(
     *,
     mutant: str | None = None,
     check_determinism: bool = False,
+    first: int = 0,
 ) -> Iterator[Batch]:
-    """Yield batches, for the seeds given or without end: round after round of all scenarios.
+    """Yield batches, for the seeds given or from `first` on without end: round after round of all scenarios.
 
     The first rounds are of a seed or two each, so that whoever ends it early has seen a little of everything. In each,
     what few scenarios draw comes first.
     """
     order = _rarest_first(scenarios)
-    start, stop = (0, None) if seeds is None else (seeds.start, seeds.stop)
-    size = 1
+    start, stop = (first, None) if seeds is None else (seeds.start, seeds.stop)
+    first, size = start, 1
     while stop is None or start < stop:
         count = size if stop is None else min(size, stop - start)
         for scenario in order:
             yield Batch(scenario, start, count, mutant, check_determinism)
         start += count
-        size = min(start if seeds is None else start - seeds.start, BATCH_SEEDS)
+        size = min(start - first, BATCH_SEEDS)
 
 
 def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
@@ -207,12 +216,14 @@ def run_batches(
     seconds: float | None = None,
     on_progress: Callable[[Tally, int], None] = lambda tally, seeds: None,
     interruption: Interruption | None = None,
+    tallies: dict[str, Tally] | None = None,
 ) -> dict[str, Tally]:
     """Run batches until there are none left or the time is up; return a tally for each scenario.
 
     Batches begun are finished, unless they are interrupted. on_progress(tally, seeds): seeds more are in that tally.
+    tallies: of runs before, to which these are added.
     """
-    tallies: dict[str, Tally] = {}
+    tallies = {} if tallies is None else tallies
     deadline = None if seconds is None else perf_counter() + seconds
     for batch, results in _results(batches, jobs, deadline, interruption or Interruption()):
         tally = tallies.setdefault(batch.scenario.name, Tally(batch.scenario))

@@ -1,11 +1,12 @@
 """A fuzzing campaign of one format, from its earlier corpus to its findings, made small."""
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
+from ...faults.simulation.artefact import ArtefactError
 from ..campaigns.interruption import is_stop_wanted
 from ..campaigns.kept_files import keep_file
 from .engine import FirstFailure, Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
@@ -83,7 +84,8 @@ def fuzz_format(
         return is_stop_wanted() or (settings.seconds is not None and now - began > settings.seconds)
 
     with applied_fuzzed(settings.mutant), address_space_limited():
-        if directory is not None:
+        if directory is not None and settings.out is not None:
+            fuzzer.take(finding.raw for finding in kept_findings(settings.out) if finding.target == settings.name)
             fuzzer.take(read_inputs(directory))
         fuzzer.run(settings.inputs, stop)
         seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
@@ -118,6 +120,15 @@ def finding_of(
     if isinstance(judged, FuzzViolation) and judged.signature == breach.signature:
         breach = judged
     return FuzzFailure(settings.name, settings.seed, settings.mutant, first.number, breach, small, first.raw)
+
+
+def kept_findings(out: Path) -> list[FuzzFailure]:
+    """Return the findings of earlier runs. Files of other kinds in the same directory are not of this command."""
+    found = []
+    for path in sorted((out / "failures").glob("*.json")):
+        with suppress(ArtefactError):
+            found.append(FuzzFailure.from_json(path.read_text("utf-8", "replace")))
+    return found
 
 
 def write_findings(findings: Iterable[FuzzFailure], out: Path) -> dict[str, Path]:

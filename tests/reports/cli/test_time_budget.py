@@ -1,0 +1,57 @@
+"""A time budget: it draws its first seed, says how to repeat it, and tries kept failures first."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from typer.testing import Result
+
+from tornlog.scenarios.campaigns.failures.failure import Failure
+
+Tornlog = Callable[..., Result]
+BUG = ("run", "rollover-at-a-crash", "--mutant", "no-dir-fsync-on-rollover")
+
+
+def test_a_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Tornlog, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    result = tornlog("run", "second-start-is-refused", "--time", "0.01s", "--json", str(file))
+    again = re.search(r"again: tornlog (.*--first-seed (\d+))", result.output)
+    assert again is not None, result.output
+    first = json.loads(file.read_text())
+    assert first["first_seed"] == int(again[2])
+    assert tornlog(*again[1].split()).exit_code == 0
+    second = json.loads(file.read_text())
+    assert second["first_seed"] == first["first_seed"]
+    assert second["scenarios"][0]["digest"] == first["scenarios"][0]["digest"]
+
+
+def test_a_first_seed_goes_with_no_seeds(tornlog: Tornlog) -> None:
+    assert tornlog("run", "second-start-is-refused", "--seeds", "3", "--first-seed", "1").exit_code == 2
+
+
+def test_a_kept_failure_is_tried_before_any_seed(tornlog: Tornlog, tmp_path: Path) -> None:
+    assert tornlog(*BUG, "--seeds", "50", "--out", str(tmp_path)).exit_code == 1
+    kept = sorted((tmp_path / "failures").glob("*.json"))
+    assert kept
+    result = tornlog(*BUG, "--time", "0.000001s", "--out", str(tmp_path))
+    assert result.exit_code == 1
+    assert all(f"{path}: still breaks" in result.output for path in kept)
+
+
+def test_a_kept_failure_of_a_mended_bug_is_reported_and_breaks_nothing(tornlog: Tornlog, tmp_path: Path) -> None:
+    tornlog(*BUG, "--seeds", "50", "--out", str(tmp_path))
+    (path, *_) = (tmp_path / "failures").glob("*.json")
+    path.write_text(replace(Failure.from_json(path.read_text()), mutant=None).to_json())
+    result = tornlog("run", "rollover-at-a-crash", "--time", "0.000001s", "--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert f"{path}: no longer breaks" in result.output
+
+
+def test_a_file_that_holds_no_failure_is_named(tornlog: Tornlog, tmp_path: Path) -> None:
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "odd.json").write_text("{")
+    result = tornlog("run", "second-start-is-refused", "--time", "0.000001s", "--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert "odd.json: not tried again" in result.output
