@@ -579,6 +579,13 @@ class FaultKind(StrEnum):
         "ConnectionRefusedError after a round trip (refused_chance)",
         f"{_TCP}, section 3.10.7.1",
     )
+    FAILED_POLL = _network(
+        "failed poll",
+        "a wait for many connections failed, and with it the task that serves them",
+        "a library closes a descriptor twice, and the second time its number belongs to the poller",
+        "OSError (EBADF) from the poller's wait (failed_poll_chance)",
+        "epoll_wait(2), EBADF",
+    )
     SILENT_DEATH = _network(
         "silent death",
         "a machine was off from one moment to the next, and its peers heard nothing",

@@ -5,6 +5,7 @@
     one-way link     the same in one direction only
     slow link        bytes queue up behind each other at a low rate for a while
     late delivery    one transmission takes much longer than others, and what follows it in its stream too
+    failed poll      a wait for many connections fails
 
 Faults of connections, as resets and silence, are passed on to `sim.network`, which knows what they lead to. What a host
 sends to itself meets no trouble.
@@ -88,6 +89,10 @@ class NetworkFaults(LinkConditions):
         """Return whether a connection that could be made is refused."""
         chance, link = self._plan.refused_chance, f"{source}>{target}"
         return source != target and self._inject_if(chance, FaultKind.REFUSED_CONNECTION, link)
+
+    def fails_poll(self, machine: str) -> bool:
+        """Return whether a wait for many connections fails."""
+        return self._inject_if(self._plan.failed_poll_chance, FaultKind.FAILED_POLL, machine)
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
         """Return whether a machine that dies now is off, and says nothing."""

@@ -117,6 +117,8 @@ class NetworkPlan:
     """Of bytes sent, to be the first that are lost for good, without a word to either end."""
     refused_chance: float = 0.0
     """Of a connection that could be made."""
+    failed_poll_chance: float = 0.0
+    """Of a wait for many connections at once."""
     silent_death_chance: float = 0.0
     """Of a machine that dies, to be off, where nobody has said how it dies."""
     reset_at_death_chance: float = 0.0

@@ -139,9 +139,14 @@ class SimPoller:
         self._drop(what)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
+        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken.
+
+        OSError (EBADF) if conditions say so.
+        """
         medium = self._medium
         medium.pass_point(self._machine, self._gate.label)
+        if medium.conditions.fails_poll(self._machine.name):
+            raise OSError(errno.EBADF, f"{self._gate.label}: Bad file descriptor")
         due_ns = medium.due_ns(timeout_ms)
         while True:
             ready = self._find_ready()

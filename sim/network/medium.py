@@ -50,6 +50,10 @@ class LinkConditions:
         """Return whether a connection that could be made is refused."""
         return False
 
+    def fails_poll(self, machine: str) -> bool:
+        """Return whether a wait for many connections fails."""
+        return False
+
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
         """Return whether a machine that dies now is off and says nothing; if not, its system ends its connections.
 

@@ -282,7 +282,12 @@ class Connections(Service):
         self._hosts[name] = host
         host.connections += 1
         self._patience.came(session, now_ns)
-        self._poller.watch(connection, receives=True, sends=False)
+        try:
+            self._poller.watch(connection, receives=True, sends=False)
+        except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory
+            self._counts.accept_failures += 1
+            self._emit(failure(f"cannot wait for {session.remote_address}: {error}; connection closed"))
+            session.end(Ending.FAILED)
 
     def _receive(self, session: Session, now_ns: int) -> None:
         if session.reader.has_more:

@@ -212,8 +212,11 @@ class Networked(NamedTuple):
         at_server, at_client = network.join(server, "10.0.0.1"), network.join(client, "10.0.0.2")
 
         def answer() -> None:
-            listener = at_server.listen("10.0.0.1:1")
+            listener, poller = at_server.listen("10.0.0.1:1"), at_server.poller()
+            poller.watch(listener, receives=True, sends=False)
             while True:
+                with suppress(OSError):
+                    poller.wait(None)
                 connection = listener.accept(None)
                 with suppress(OSError):
                     while data := connection.receive(100, None):
@@ -296,6 +299,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "broken connection": Networked(NetworkPlan(broken_chance=0.1)),
     "half-open connection": Networked(NetworkPlan(half_open_chance=0.1)),
     "refused connection": Networked(NetworkPlan(refused_chance=0.3)),
+    "failed poll": Networked(NetworkPlan(failed_poll_chance=0.3)),
     "silent death": Networked(NetworkPlan(silent_death_chance=0.5)),
     "reset at death": Networked(NetworkPlan(reset_at_death_chance=0.5)),
 }

@@ -82,7 +82,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         BROKER.replace(
             consumers=(1, 2),
             heals=(True,),
-            network=TROUBLED,
+            network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
         ),
     ),

@@ -10,6 +10,7 @@ from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.requests import ExtFields, ResponseCode, success
 from ....store.broker.router import Channel
+from ....store.broker.server import RemotingServer
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.half_message import EndTransaction, committed
 from ....store.delivery.transaction_service import (
@@ -91,6 +92,22 @@ HEADER_FIELDS_ARE_TEXTS = Mutant(
     (Patch(Members, "texts", _texts_only),),
     ("LIVE", "QUIET"),
     _LIVELY.replace(broker={"cpp_clients": (True,)}),
+)
+
+
+# failed-server-stays-up: the task of the connections ends of an error. The process stays up, holds its port and its
+# directory, and answers nobody; no supervisor has a reason to start another.
+def _fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
+    bit()
+    self.failure = f"{name} has ended: {error}"
+
+
+FAILED_SERVER_STAYS_UP = Mutant(
+    "failed-server-stays-up",
+    "a process whose server has lost its connections stays up, listens, and answers nobody",
+    (Patch(RemotingServer, "fail", _fail_and_stay),),
+    ("LIVE", "QUIET"),
+    _LIVELY.replace(network={"failed_poll_chance": (0.01,)}),
 )
 
 

@@ -207,6 +207,7 @@ class BrokerNode:
         machine, disk, endpoint = self.running
         world = world_of(machine, disk, endpoint)
         server = self._server = RemotingServer(world, self._limits)
+        server.on_failure = self._end_process
         server.listen([self.identity.address.address])
         broker = self._broker = self._load(world, disk, machine)
         self._recovered(broker, disk)
@@ -232,6 +233,13 @@ class BrokerNode:
             stream, note = self.settling.streams(f"{machine.name}/resumed"), self._note_resumed
             resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
             self._hire("resuming operator", resuming)
+
+    def _end_process(self) -> None:
+        """End the process, as `tornlog serve` does when its server has failed; it is started again in the next life."""
+        machine, _, endpoint = self.running
+        endpoint.dies_silently = False
+        self._kernel.kill(machine)
+        raise MachineDied(machine.name)
 
     def _channel_closed(self, channel: Channel) -> None:
         broker, _ = self._loaded

@@ -174,6 +174,7 @@ FACTS: tuple[Fact, ...] = (
          "nothing in getMessage or queryMessage catches an InternalError: the request is answered SYSTEM_ERROR"),
     Fact("log-time-stands-still", _HAS_NOT,
          "CommitLog.asyncPutMessage and ScheduleMessageService take the wall clock, whatever was stored before"),
+    Fact("failed-server-stays-up", _UNCERTAIN, "Netty's event loops catch what a handler throws; not tried with EBADF"),
     Fact("slave-diverges-in-silence", _HAS_NOT,
          "HAClient.dispatchReadRequest logs `master pushed offset not equal the max phy offset in slave`"),
     Fact("header-fields-are-texts", _HAS_NOT, "fastjson's StringCodec turns a number or a boolean into a text"),
