@@ -282,12 +282,7 @@ class Connections(Service):
         self._hosts[name] = host
         host.connections += 1
         self._patience.came(session, now_ns)
-        try:
-            self._poller.watch(connection, receives=True, sends=False)
-        except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory
-            self._counts.accept_failures += 1
-            self._emit(failure(f"cannot wait for {session.remote_address}: {error}; connection closed"))
-            session.end(Ending.FAILED)
+        self._watch(session, receives=True, sends=False)
 
     def _receive(self, session: Session, now_ns: int) -> None:
         if session.reader.has_more:
@@ -344,7 +339,15 @@ class Connections(Service):
         wanted = (session.is_listened_to, session.output_bytes > 0)
         if wanted != session.watched_for:
             session.watched_for = wanted
-            self._poller.watch(session.connection, receives=wanted[0], sends=wanted[1])
+            self._watch(session, receives=wanted[0], sends=wanted[1])
+
+    def _watch(self, session: Session, *, receives: bool, sends: bool) -> None:
+        """Wait for a session, or end it if the system cannot."""
+        try:
+            self._poller.watch(session.connection, receives=receives, sends=sends)
+        except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory
+            self._emit(failure(f"cannot wait for {session.remote_address}: {error}; connection closed"))
+            session.end(Ending.FAILED)
 
     def _remove(self, session: Session) -> None:
         self._patience.gone(session)

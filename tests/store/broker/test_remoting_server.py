@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from errno import ENOSPC
 from time import monotonic_ns
 from typing import Any
 
@@ -324,3 +325,23 @@ def test_a_server_listens_at_several_addresses_and_none_if_one_is_taken(serve: S
     first, second = other.server.listen(["127.0.0.1:0", "127.0.0.1:0"])
 
     assert first != second
+
+
+def test_a_connection_that_the_system_cannot_wait_for_is_closed_and_costs_no_other_its_server(serve: Serve) -> None:
+    served = serve()
+    first = served.connect()
+    assert first.ask(RemotingCommand(served.ECHO, 1, body=b"before")).body == b"before"
+    poller = served.server.connections._poller
+    watch = poller.watch
+
+    def full(what: object, *, receives: bool, sends: bool) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    poller.watch = full
+    refused = served.connect()
+    assert refused.socket.recv(1) == b""
+    poller.watch = watch
+
+    assert first.ask(RemotingCommand(served.ECHO, 2, body=b"after")).body == b"after"
+    assert served.connect().ask(RemotingCommand(served.ECHO, 3, body=b"again")).body == b"again"
+    assert served.server.failure is None
