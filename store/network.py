@@ -11,15 +11,15 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
-    """What the system keeps for those who connect. Linux doubles both buffers for its own bookkeeping."""
+    """Options of a listening socket, and of the connections that it accepts. Linux doubles both buffer sizes."""
 
     backlog: int = 4096
     """Connections that were made and are not accepted yet."""
     send_buffer_bytes: int = 128 * 1024
-    """Of each connection; RocketMQ's is 64 KiB. Left to itself, Linux lets whoever never reads have 4 MiB, and some
-    hundreds of those have all the memory that it keeps for the TCP connections of a machine."""
+    """Of each connection; RocketMQ's is 64 KiB. By default Linux gives 4 MiB to a client that never reads, and a few
+    hundred of those exhaust the memory that a machine has for TCP."""
     receive_buffer_bytes: int = 0
-    """The same for what has come; 0: the system chooses."""
+    """Of each connection, before a task receives; 0: the system chooses."""
 
 
 def in_brackets(host: str) -> str:

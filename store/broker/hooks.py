@@ -9,8 +9,8 @@ class Audit:
 
 broker.hooks.register_send_message_hook(Audit())
 
-Hooks run in the order of their registration, in the task of the request. What they raise goes to the log, and the
-request goes on. Without hooks a request costs nothing more.
+Hooks run in the order of their registration, in the task of the request. An exception in a hook goes to the log, and
+the request goes on. A broker without hooks pays for none.
 
     send, batch, reply        send_message_before when its fields are read, send_message_after when its answer is known
     pull                      consume_message_before when its answer is known; a held pull counts when it is answered
@@ -48,11 +48,11 @@ class SendMessageContext:
     code: ResponseCode | int = ResponseCode.SUCCESS
     error_message: str | None = None
     message_id: str = ""
-    """The offset message id. Empty if nothing was stored."""
+    """The offset message id. Empty if no message was stored."""
     queue_offset: int = -1
 
     def note(self, response: RemotingCommand) -> None:
-        """Take over what the answer says."""
+        """Take over the fields of the answer."""
         fields = response.ext_fields
         self.code, self.error_message = response.code, response.remark
         self.message_id = fields.get("msgId", "")

@@ -78,7 +78,7 @@ GONE_GROUP_LOSES_PROGRESS = Mutant(
 
 
 # header-fields-are-texts: a header with a number or a boolean among its fields is damage, and the connection ends.
-# Clients in C++ write such headers, so none of their sends is answered.
+# Clients in C++ write such headers, so all of their sends fail.
 def _texts_only(self: Members) -> dict[str, str]:
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
@@ -96,7 +96,7 @@ HEADER_FIELDS_ARE_TEXTS = Mutant(
 
 
 # failed-server-stays-up: the task of the connections ends of an error. The process stays up, holds its port and its
-# directory, and answers nobody; no supervisor has a reason to start another.
+# directory, and does not answer. A supervisor has no reason to start another one.
 def _fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
     bit()
     self.failure = f"{name} has ended: {error}"
@@ -104,7 +104,7 @@ def _fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
 
 FAILED_SERVER_STAYS_UP = Mutant(
     "failed-server-stays-up",
-    "a process whose server has lost its connections stays up, listens, and answers nobody",
+    "a process whose server has lost its connections stays up, listens, and does not answer",
     (Patch(RemotingServer, "fail", _fail_and_stay),),
     ("LIVE", "QUIET"),
     _LIVELY.replace(network={"failed_poll_chance": (0.01,)}),

@@ -178,7 +178,7 @@ EARLY_SEGMENTS_LEFT = Mutant(
 )
 
 
-# slave-diverges-in-silence: a slave whose log is not its master's stops for good. The state says so to those who ask,
+# slave-diverges-in-silence: a slave stops for good because its log is not its master's. Its state says so on request,
 # and no log does.
 _original_follow = HAClient._follow
 
@@ -194,7 +194,7 @@ def _follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaL
 
 SLAVE_DIVERGES_IN_SILENCE = Mutant(
     "slave-diverges-in-silence",
-    "a slave whose log is not its master's stops for good, and the log of its broker does not say so",
+    "a slave stops for good because its log is not its master's, and its broker does not log that",
     (Patch(HAClient, "_follow", _follow_in_silence),),
     ("REP",),
     CLUSTER.replace(lives=(2, 3), heals=(True,), cluster={"slaves": (1,)}),

@@ -62,10 +62,10 @@ def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]
         raise CorruptFileError(
             file, offset + error.start, "text", "UTF-8", raw[error.start : error.end].hex()
         ) from None
-    return _TextReader(text, file, offset).document()
+    return _DialectReader(text, file, offset).document()
 
 
-class _TextReader:
+class _DialectReader:
     """One text, and the position up to which it was read."""
 
     def __init__(self, text: str, file: str, offset: int) -> None:

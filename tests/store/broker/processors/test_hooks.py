@@ -16,7 +16,7 @@ Live = Callable[..., Any]
 
 
 class Watch:
-    """Notes what it sees."""
+    """Notes each call."""
 
     hook_name = "watch"
 
