@@ -73,7 +73,18 @@ _STYLE = """<style>
 .md-typeset .gallery tr.first td { border-top: .1rem solid var(--md-default-fg-color--light); }
 .md-typeset .gallery td.broken { background: #d32f2f26; font-weight: 600; }
 .md-typeset .gallery td.kept { background: #388e3c26; }
-.md-typeset .gallery .language { opacity: .65; white-space: nowrap; }
+.md-typeset .gallery td.broken a, .md-typeset .gallery td.kept a { color: var(--md-typeset-color); text-decoration:
+  underline; }
+.md-typeset .gallery .language { opacity: .75; white-space: nowrap; }
+@media (max-width: 44.9em) {  /* too narrow for six columns: each setting is a card */
+  .md-typeset .gallery, .md-typeset .gallery tbody, .md-typeset .gallery tr, .md-typeset .gallery td { display: block; }
+  .md-typeset .gallery thead { display: none; }
+  .md-typeset .gallery [hidden] { display: none; }
+  .md-typeset .gallery td, .md-typeset .gallery tr.first td { border-top: 0; padding: .1em .6em; }
+  .md-typeset .gallery tr { border-top: .05rem solid var(--md-typeset-table-color); padding: .4em 0; }
+  .md-typeset .gallery td[data-title]::before { content: attr(data-title) ": "; font-weight: 400; }
+  .md-typeset .gallery .program { visibility: visible !important; }
+}
 </style>"""
 _SCRIPT = """<script>
 (() => {
@@ -136,23 +147,24 @@ def table_page(measured: Sequence[Measured]) -> str:
     )
     filters = "\n".join(
         [
-            _filter("disk", "every disk", {disk: _DISK_TITLES[disk] for disk in _SHOWN}),
-            _filter("promise", "any promise", {name: f"promises to survive: {name}" for name in _PROMISES}),
+            _filter("disk", "after", "every disk", {disk: _DISK_TITLES[disk] for disk in _SHOWN}),
+            _filter("promise", "promises to survive", "any", {name: name for name in _PROMISES}),
             _filter(
                 "outcome",
-                "any outcome",
+                "outcome",
+                "any",
                 {"broken": "broken promises", "kept": "kept promises", "takes": "weaker settings that lose"},
             ),
-            _filter("language", "any language", {name: name for name in languages}),
+            _filter("language", "language", "any", {name: name for name in languages}),
         ]
     )
     chosen = f'<div class="gallery-filters">\n{filters}\n<span class="gallery-count"></span>\n</div>'
     return "\n\n".join([_INTRO, facts, _STYLE, chosen, table, *missing, _SCRIPT, _OUTRO])
 
 
-def _filter(name: str, everything: str, choices: dict[str, str]) -> str:
+def _filter(name: str, label: str, everything: str, choices: dict[str, str]) -> str:
     options = "".join(f'<option value="{escape(value)}">{escape(text)}</option>' for value, text in choices.items())
-    return f'<label><select name="{name}"><option value="">{everything}</option>{options}</select></label>'
+    return f'<label>{label} <select name="{name}"><option value="">{everything}</option>{options}</select></label>'
 
 
 def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
@@ -160,7 +172,8 @@ def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
     for setting in row.settings:
         found = result.setting(setting.name)
         cells = [
-            f'<td data-disk="{disk}" class="{outcome(setting, disk, found.disks[disk])}">'
+            f'<td data-disk="{disk}" data-title="after {_DISK_TITLES[disk]}" '
+            f'class="{outcome(setting, disk, found.disks[disk])}">'
             f'<a href="{link}#{_anchor(setting)}">{_cell(setting, disk, found.disks[disk])}</a></td>'
             for disk in _SHOWN
         ]
@@ -168,7 +181,8 @@ def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
             f'<tr data-program="{row.name}" data-language="{escape(row.language)}" data-promise="{setting.promise}">'
             f'<td><span class="program"><a href="{link}">{escape(row.title)}</a> '
             f'<span class="language">{escape(row.language)}</span></span></td>'
-            f"<td>{escape(setting.name)}</td><td>{setting.promise}</td>{''.join(cells)}</tr>"
+            f'<td data-title="setting">{escape(setting.name)}</td>'
+            f'<td data-title="promises to survive">{setting.promise}</td>{"".join(cells)}</tr>'
         )
 
 

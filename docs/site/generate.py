@@ -2,7 +2,7 @@
 
 Those of the gallery are made of what was measured: `gallery`, beside this file.
 
-MkDocs calls `on_startup` and `on_files`; each page is a function that returns Markdown.
+MkDocs calls `on_startup`, `on_files` and `on_post_page`; each page is a function that returns Markdown.
 """
 
 import ast
@@ -83,6 +83,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, directories in MODULES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=modules(name, directories)))
     return files
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Replace the script that Material's `offline` fetches from another site: pages must work without a network."""
+    script = (ROOT / "docs/site/file_worker.js").read_text()
+    page = output.replace('<script src="https://unpkg.com/iframe-worker/shim"></script>', f"<script>{script}</script>")
+    assert "unpkg.com" not in page, "Material loads its script in another way"
+    return page
 
 
 def _gallery() -> ModuleType:
