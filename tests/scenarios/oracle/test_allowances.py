@@ -1,13 +1,13 @@
 """What excuses a store: each fault counts where it is a reason, and nowhere else."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.faults.kinds import FAULTS
-from tornlog.faults.plan import FaultPlan
+from tornlog.faults.plan import FaultPlan, enabled_kinds
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import allowances
 from tornlog.sim.choices import Choices
@@ -71,8 +71,9 @@ def test_a_fault_that_has_been_injected_counts_for_what_it_explains(
 
 def test_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
     disk.injected.update({name: 1 for kinds in KINDS.values() for name in kinds})
+    syncs, others, space, delays = (len(kinds) for kinds in KINDS.values())
 
-    assert counted(disk, quiet_plan) == (5, 15, 3, 4)
+    assert counted(disk, quiet_plan) == (syncs, syncs + others, space, delays)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,27 @@ def test_what_no_store_gets_over_without_a_restart_excuses_the_rest_of_a_life(
     disk.injected[kind] = 1
 
     assert not allowances.must_recover(healing, disk)
+
+
+EVERY_CHANCE = FaultPlan(**{field.name: 0.5 for field in fields(FaultPlan) if field.name.endswith("_chance")})
+
+
+def test_a_new_fault_is_an_excuse_unless_the_store_must_not_notice_it() -> None:
+    excused = {name for kinds in KINDS.values() for name in kinds}
+
+    assert {*enabled_kinds(EVERY_CHANCE)} - excused == {
+        *("lying sync", "short write", "refused mlock", "lost write", "misdirected write"),
+        *("torn sector", "garbage sector"),  # only crashes do these
+    }
+
+
+def test_a_new_fault_stops_when_the_disk_heals_unless_it_is_no_error_of_an_operation() -> None:
+    healed = EVERY_CHANCE.healed()
+
+    assert {field.name for field in fields(FaultPlan) if getattr(healed, field.name) == 0.5} == {
+        *("stopped_file_system_chance", "lying_sync_chance", "refused_lock_chance"),
+        *("lost_write_chance", "misdirected_write_chance", "torn_bytes_chance", "garbage_chance"),
+    }
 
 
 def test_a_disk_that_heals_fails_nothing_more_and_still_lies_and_tears() -> None:
