@@ -2,24 +2,25 @@
 
 Machines of one kind differ by a factor of two from day to day, and one machine from minute to minute. So a figure says
 something only beside another one of the same run. Rounds alternate: this checkout, the other one, and so on, each in a
-process of its own under the Python that runs now. A ratio is of two measurements that followed each other.
+process of its own under the Python that runs now. A ratio is of two measurements that followed each other. Of a rate,
+processor time is compared as well: neighbours of a busy machine change it less than they change the rate.
 """
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from ..cli.console import plain_table
+from .figure import cpu_seconds_spent
 
 SEEDS = "seeds of every scenario"
 SEEDS_EACH = 12
@@ -39,6 +40,8 @@ class Compared:
     unit: str
     this: list[float] = field(default_factory=list)
     other: list[float] = field(default_factory=list)
+    cpu_ratios: list[float] = field(default_factory=list)
+    """How many times less processor time a unit takes in this one, round by round; empty if one does not say it."""
 
     @property
     def ratios(self) -> list[float]:
@@ -49,7 +52,17 @@ class Compared:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON takes it."""
         fields = {"name": self.name, "unit": self.unit, "this": self.this, "other": self.other}
-        return {**fields, "ratio": median(self.ratios)}
+        cpu = {"cpu_ratio": median(self.cpu_ratios)} if self.cpu_ratios else {}
+        return {**fields, "ratio": median(self.ratios), **cpu}
+
+
+class Measured(NamedTuple):
+    """One figure of one checkout in one round."""
+
+    unit: str
+    value: float
+    cpu_us: float | None = None
+    """Processor time for one unit of a rate."""
 
 
 class Checkout:
@@ -64,7 +77,7 @@ class Checkout:
     def run(self, *arguments: str) -> tuple[Any, float]:
         """Run a command that writes JSON; return that, and the CPU time in s that it took with its children."""
         environment = {**os.environ, "PYTHONPATH": str(self._types)}
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = cpu_seconds_spent()
         with tempfile.TemporaryDirectory() as scratch:
             done = subprocess.run(
                 [sys.executable, "-m", "tornlog", *arguments, "--json", "-"],
@@ -74,22 +87,22 @@ class Checkout:
                 text=True,
                 check=False,
             )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = cpu_seconds_spent() - before
         try:
             found = json.loads(done.stdout)
         except ValueError:
             last = (done.stderr or done.stdout).strip().splitlines()[-1:]
             raise OtherCheckoutError(f"{self._types.parent}: {' '.join(arguments[:2])}: {' '.join(last)}") from None
-        return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return found, spent
 
     def scenarios(self) -> list[str]:
         """Return the names of its scenarios."""
         return list(self.run("list")[0]["scenarios"])
 
-    def figures(self, arguments: Sequence[str]) -> Mapping[str, tuple[str, float]]:
-        """Measure once; return unit and value of each figure by its name."""
+    def figures(self, arguments: Sequence[str]) -> dict[str, "Measured"]:
+        """Measure once; return each figure by its name."""
         found, _ = self.run("bench", "--rounds", "1", *arguments)
-        return {one["name"]: (one["unit"], one["median"]) for one in found["figures"]}
+        return {one["name"]: Measured(one["unit"], one["median"], one.get("cpu_us")) for one in found["figures"]}
 
     def seeds_per_s(self, scenarios: Sequence[str], first: int) -> float:
         """Return how many seeds of some scenarios a second of CPU buys, from a seed on."""
@@ -112,19 +125,21 @@ def compare(
     common = set.intersection(*(set(one.scenarios()) for one in checkouts.values())) if wants_seeds else set[str]()
     compared: dict[str, Compared] = {}
     for number in range(rounds):
-        measured: dict[str, dict[str, tuple[str, float]]] = {}
+        measured: dict[str, dict[str, Measured]] = {}
         for side, checkout in checkouts.items():
             on_begin(f"round {number + 1} of {rounds}: {side} checkout")
             values = measured[side] = {}
             if wants_seeds:
-                values[SEEDS] = "seeds/s", checkout.seeds_per_s(sorted(common), number * SEEDS_EACH)
+                values[SEEDS] = Measured("seeds/s", checkout.seeds_per_s(sorted(common), number * SEEDS_EACH))
             if wants_figures:
                 values |= checkout.figures([*selected, *arguments])
         for name in [name for name in measured["this"] if name in measured["other"]]:
-            unit, ours = measured["this"][name]
-            one = compared.setdefault(name, Compared(name, unit))
-            one.this.append(ours)
-            one.other.append(measured["other"][name][1])
+            ours, theirs = measured["this"][name], measured["other"][name]
+            one = compared.setdefault(name, Compared(name, ours.unit))
+            one.this.append(ours.value)
+            one.other.append(theirs.value)
+            if ours.cpu_us is not None and theirs.cpu_us is not None:
+                one.cpu_ratios.append(theirs.cpu_us / ours.cpu_us)
     return list(compared.values())
 
 
@@ -133,11 +148,12 @@ def table_of(compared: Sequence[Compared], rounds: int) -> Table:
     table = plain_table(
         f"medians of {rounds}, in turns; a ratio above 1 is better",
         ("what",),
-        ("this", "other", "ratio", "least", "most"),
+        ("this", "other", "ratio", "least", "most", "CPU ratio"),
     )
     for one in compared:
         values = (median(one.this), median(one.other))
         ratios = (median(one.ratios), min(one.ratios), max(one.ratios))
         shown = [f"{value:,.0f}" if value >= 100 else f"{value:,.2f}" for value in values]
-        table.add_row(f"{one.name}, {one.unit}", *shown, *(f"{ratio:.2f}" for ratio in ratios))
+        cpu = f"{median(one.cpu_ratios):.2f}" if one.cpu_ratios else ""
+        table.add_row(f"{one.name}, {one.unit}", *shown, *(f"{ratio:.2f}" for ratio in ratios), cpu)
     return table

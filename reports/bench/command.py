@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, NamedTuple
 
 import typer
@@ -21,10 +22,10 @@ from ..cli.console import OUT, progress_shown
 from ..cli.options import JsonFile, results_written, write_json
 from .against import OtherCheckoutError, compare, table_of
 from .broker import broker_pulls, broker_sends
-from .figure import Figure, Latency, Sample
+from .figure import Figure, Latency, Sample, cpu_seconds_spent
 from .history import Histories
 from .real_store import real_pulls, real_puts, real_queries, real_recovery_scan, why_missing
-from .recorder import bare_call, call_under_strace, compared, is_recordable, recorded, why_no_strace
+from .recorder import bare, compared, is_recordable, recorded, under_strace, why_no_strace
 from .simulated import crash_runs, crash_states, digest_overhead, kernel_steps, simulated_messages
 from .store_measurements import (
     batch_puts,
@@ -139,10 +140,13 @@ _REAL_STORE = (
     Measurement(_real_name("recovery"), "MB/s", None, real_recovery_scan),
 )
 
+_WAYS = {"bare": bare, **({} if why_no_strace() else {"under strace": under_strace}), "recorded": recorded}
 _RECORDER = (
-    Measurement("call, bare", "µs", None, bare_call),
-    *(() if why_no_strace() else (Measurement("call, under strace", "µs", None, call_under_strace),)),
-    Measurement("call, recorded", "µs", None, partial(recorded, kind="calls")),
+    *(
+        Measurement(f"{what}, {way}", "µs", None, partial(measure, kind=kind))
+        for what, kind in (("call", "calls"), ("sync", "syncs"), ("promise", "promises"))
+        for way, measure in _WAYS.items()
+    ),
     Measurement("call, compared", "µs", None, compared),
     Measurement("store, recorded", "µs", None, partial(recorded, kind="stores")),
 )
@@ -201,8 +205,12 @@ RATIOS = (
             ("recovery", "recovery scan with CRC", "recovery"),
         )
     ),
-    Ratio("recorded call over strace", None, "call, recorded", "call, under strace", ceiling=1.2),
+    Ratio("recorded call over strace", None, "call, recorded", "call, under strace", ceiling=2.0),
     Ratio("recorded store over strace", None, "store, recorded", "call, under strace", ceiling=4.0),
+    Ratio("sync over strace", None, "sync, recorded", "sync, under strace", ceiling=5.0),
+    Ratio("promise over strace", None, "promise, recorded", "promise, under strace", ceiling=6.0),
+    Ratio("sync over bare", None, "sync, recorded", "sync, bare"),
+    Ratio("promise over bare", None, "promise, recorded", "promise, bare"),
 )
 
 
@@ -243,11 +251,16 @@ def measured(
     latencies: defaultdict[str, list[Latency]] = defaultdict(list)
     loads: defaultdict[str, list[float]] = defaultdict(list)
     per_second: defaultdict[str, list[Mapping[str, float]]] = defaultdict(list)
+    cpu_us: defaultdict[str, list[float]] = defaultdict(list)
     with Workplace(settings) as place:
         for number in range(rounds):
             for one in wanted:
                 on_begin(f"round {number + 1} of {rounds}: {one.name}")
+                cpu_seconds, began = cpu_seconds_spent(), perf_counter()
                 sample = one.measure(place)
+                cpu_seconds, took_seconds = cpu_seconds_spent() - cpu_seconds, perf_counter() - began
+                if one.unit.endswith("/s") and sample.rate:
+                    cpu_us[one.name].append(cpu_seconds / (sample.rate * took_seconds) * 1e6)
                 samples[one.name].append(sample.rate)
                 if sample.latency is not None:
                     latencies[one.name].append(sample.latency)
@@ -264,6 +277,7 @@ def measured(
             tuple(loads[one.name]),
             one.ceiling,
             tuple(per_second[one.name]),
+            tuple(cpu_us[one.name]),
         )
         for one in wanted
     ]

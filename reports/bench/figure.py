@@ -7,6 +7,7 @@ queue that independent arrivals would have formed behind a stall (coordinated om
 another; they are no promise to a user.
 """
 
+import resource
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ class Figure:
     """What the median should stay below, where less is better."""
     per_second: tuple[Mapping[str, float], ...] = ()
     """One a round: what else there was of in a second."""
+    cpu_us: tuple[float, ...] = ()
+    """One a round: the processor time of all processes for one unit of a rate, in µs, with all that prepared it."""
 
     @property
     def median(self) -> float:
@@ -94,6 +97,8 @@ class Figure:
         }
         if self.ceiling is not None:
             fields["ceiling"] = self.ceiling
+        if self.cpu_us:
+            fields["cpu_us"] = median(self.cpu_us)
         if self.per_second:
             fields["per_second"] = {name: self.median_per_second(name) for name in self.per_second[0]}
         latency = self.latency
@@ -102,6 +107,12 @@ class Figure:
         if self.loads:
             fields["load_average"] = list(self.loads)
         return fields
+
+
+def cpu_seconds_spent() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class ClosedLoop:

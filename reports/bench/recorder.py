@@ -1,9 +1,12 @@
-"""What recording a program costs: processor time of one call, and of one store through a map, in µs.
+"""Cost of recording a program: processor time of a call, a store through a map, a sync and a promise, in µs.
 
-Measured is the processor time of all processes, the program's own included, over some thousand calls; what a run with
-few of them takes, the start of everything, is taken off. The program is a Python script, so no compiler is needed: a
-call of `os.pwrite` and a store of one byte cost it little. `strace`, which stops a program as often and keeps no data,
-is measured beside, in the same round: what a stop costs depends on the machine and its neighbours.
+Each figure is the processor time of all processes, the program's own included, over some thousand calls, less the
+time of a run with few of them. The program is a Python script, so no compiler is needed: a call of `os.pwrite` and a
+store of one byte cost it little. A sync is a write with its fsync; a promise is a sync and a line on standard output.
+
+`strace`, which stops a program as often and keeps no data, is measured in the same round. All processes of a figure
+have one processor. With two, each stop under strace wakes an idle one, and that takes most of its time: the ratio then
+says more about the machine than about the recorder, which shares a processor with its program anyway.
 """
 
 import json
@@ -13,14 +16,15 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ...faults.probe.programs import CALLS, RecorderChoice
 from ...faults.probe.recording.run import EMPTY
 from .figure import Sample
 from .workplace import Workplace
 
-_SCRIPT = """
+_SCRIPT = r"""
 import mmap, os, sys
 kind, count = sys.argv[1], int(sys.argv[2])
 f = os.open("f", os.O_RDWR | os.O_CREAT, 0o644)
@@ -28,12 +32,20 @@ os.ftruncate(f, 1 << 20)
 if kind == "calls":
     for number in range(count):
         os.pwrite(f, b"%064d" % number, number % 1000 * 64)
+elif kind in ("syncs", "promises"):
+    for number in range(count):
+        os.pwrite(f, b"%064d" % number, number % 1000 * 64)
+        os.fsync(f)
+        if kind == "promises":
+            os.write(1, b"%d\n" % number)
 else:
     m = mmap.mmap(f, 1 << 20)
     for number in range(count):
         m[number % 2 * 4096 + number % 4000] = number // 4000 % 255 + 1
 """
-_FEW, _CALLS_A_SECOND, _SECONDS_MAX = 100, 20_000, 600.0
+_FEW, _SECONDS_MAX = 100, 600.0
+_A_SECOND = {"calls": 20_000, "stores": 20_000, "syncs": 1_000, "promises": 1_000}
+"""How many of a kind are measured for each second of a round. A sync waits for the disk."""
 
 
 def is_recordable() -> bool:
@@ -46,33 +58,45 @@ def why_no_strace() -> str:
     return "" if shutil.which("strace") else "strace is not on the PATH"
 
 
-def bare_call(place: Workplace) -> Sample:
-    """Return what a call costs where nobody records it."""
-    return _each(place, lambda directory, count: _processor_seconds(_program("calls", count), directory))
+def bare(place: Workplace, kind: str) -> Sample:
+    """Return the cost of a call that is not recorded."""
+    return _each(place, kind, lambda directory, count: _processor_seconds(_program(kind, count), directory))
 
 
-def call_under_strace(place: Workplace) -> Sample:
-    """Return what a call costs under strace, with a filter as fine as ours."""
-    traced = ["strace", "-f", "--seccomp-bpf", "-e", "trace=pwrite64", "-o", "trace"]
-    return _each(place, lambda directory, count: _processor_seconds([*traced, *_program("calls", count)], directory))
+def under_strace(place: Workplace, kind: str) -> Sample:
+    """Return the cost of a call under strace, with a filter as fine as the recorder's."""
+    traced = ["strace", "-f", "--seccomp-bpf", "-e", "trace=pwrite64,fsync,write", "-o", "trace"]
+    return _each(place, kind, lambda directory, count: _processor_seconds([*traced, *_program(kind, count)], directory))
 
 
 def recorded(place: Workplace, kind: str) -> Sample:
-    """Return what a recorded call, or store, costs in the program and in what stands beside it."""
-    return _each(place, lambda directory, count: _recorded_seconds(kind, count, directory)[0])
+    """Return the cost of a recorded call in the program and in the recorder."""
+    return _each(place, kind, lambda directory, count: _recorded_seconds(kind, count, directory)[0])
 
 
 def compared(place: Workplace) -> Sample:
-    """Return what it costs to hold a recorded call against what the program has left."""
-    return _each(place, lambda directory, count: _recorded_seconds("calls", count, directory)[1])
+    """Return the cost of comparing a recorded call with the file that the program has left."""
+    return _each(place, "calls", lambda directory, count: _recorded_seconds("calls", count, directory)[1])
 
 
-def _each(place: Workplace, seconds: Callable[[str, int], float]) -> Sample:
-    count = max(int(_CALLS_A_SECOND * place.settings.seconds), 1)
-    with place.directory() as directory:
-        start = seconds(directory, _FEW)
-    with place.directory() as directory:
-        return Sample((seconds(directory, _FEW + count) - start) / count * 1e6)
+def _each(place: Workplace, kind: str, seconds: Callable[[str, int], float]) -> Sample:
+    count = max(int(_A_SECOND[kind] * place.settings.seconds), 1)
+    with _one_processor():
+        with place.directory() as directory:
+            start = seconds(directory, _FEW)
+        with place.directory() as directory:
+            return Sample((seconds(directory, _FEW + count) - start) / count * 1e6)
+
+
+@contextmanager
+def _one_processor() -> Iterator[None]:
+    """Give this process, and those that it starts, one processor."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _program(kind: str, count: int) -> list[str]:
@@ -82,7 +106,7 @@ def _program(kind: str, count: int) -> list[str]:
 def _processor_seconds(command: Sequence[str], directory: str) -> float:
     """Return what a command takes, with all that it starts."""
     before = _spent(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=directory, check=True)
+    subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL)
     return _spent(resource.RUSAGE_CHILDREN) - before
 
 

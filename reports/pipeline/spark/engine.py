@@ -70,7 +70,7 @@ def code_here() -> str:
 
 
 def packages_of_executors() -> list[str]:
-    """Return what executors import beside tornlog: all that tornlog requires, and pyarrow for what they write."""
+    """Return the packages that executors import: the requirements of tornlog, and pyarrow for files that they write."""
     return [*(_PACKAGE.findall(line)[0] for line in requirements()), "pyarrow"]
 
 

@@ -1,5 +1,6 @@
 """What recording costs is measured where programs are recorded, beside strace where there is one."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -42,18 +43,33 @@ def run_commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     return commands
 
 
-@pytest.mark.parametrize("kind", ["calls", "stores"])
-def test_what_is_recorded_is_a_few_steps_and_then_many(place: Workplace, run_commands: Commands, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "many"), [("calls", 2_100), ("stores", 2_100), ("syncs", 200), ("promises", 200)])
+def test_what_is_recorded_is_a_few_steps_and_then_many(
+    place: Workplace, run_commands: Commands, kind: str, many: int
+) -> None:
     with place:
         recorder.recorded(place, kind=kind)  # whose processes see to it that each is a step
-    assert [command[-2:] for command, _ in run_commands] == [[kind, "100"], [kind, "2100"]]
+    assert [command[-2:] for command, _ in run_commands] == [[kind, "100"], [kind, str(many)]]
 
 
 @pytest.mark.skipif(bool(why_no_strace()), reason="strace is not installed")
 def test_strace_sees_a_few_calls_and_then_many(place: Workplace, run_commands: Commands) -> None:
     with place:
-        recorder.call_under_strace(place)
-    assert [trace.count("pwrite64(") for _, trace in run_commands] == [100, 2100]
+        recorder.under_strace(place, "promises")
+    for call in ("pwrite64(", "fsync(", "write(1"):
+        assert [trace.count(call) for _, trace in run_commands] == [100, 200]
+
+
+def test_all_processes_of_a_figure_have_the_same_processor(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.sched_getaffinity(0)
+    seen = []
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: seen.append(os.sched_getaffinity(0)))
+    with place:
+        recorder.bare(place, "calls")
+        recorder.under_strace(place, "calls")
+
+    assert seen == [{max(before)}] * 4
+    assert os.sched_getaffinity(0) == before
 
 
 def test_the_cost_of_a_call_is_what_many_take_beyond_a_few(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +82,7 @@ def test_the_cost_of_a_call_is_what_many_take_beyond_a_few(place: Workplace, mon
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(resource, "getrusage", lambda _: SimpleNamespace(ru_utime=spent_us / 1e6, ru_stime=0.0))
     with place:
-        assert recorder.bare_call(place).rate == pytest.approx(7)
+        assert recorder.bare(place, "calls").rate == pytest.approx(7)
 
 
 def test_where_there_is_no_strace_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

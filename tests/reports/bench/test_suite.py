@@ -246,8 +246,10 @@ def test_names_are_one_of_a_kind_and_floors_are_those_of_the_budget() -> None:
     assert ceilings == {
         "digest overhead": 8,
         "history in memory": 1_000,
-        "recorded call over strace": 1.2,
+        "recorded call over strace": 2,
         "recorded store over strace": 4,
+        "sync over strace": 5,
+        "promise over strace": 6,
     }
 
 
