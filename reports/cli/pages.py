@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...scenarios.campaigns.kept_files import keep_file
-
 if TYPE_CHECKING:
     from ..timeline.recording.record import RunRecording
 
@@ -30,6 +28,8 @@ def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path |
 
 def write_page(html: str, out: Path) -> Path:
     """Write the page of a directory, which is made if need be; return where."""
+    from ...scenarios.campaigns.kept_files import keep_file  # it brings in the store, and a probe may leave no page
+
     path = out / PAGE
     keep_file(path, html)
     return path

@@ -47,7 +47,7 @@ def sync_names(directory: str) -> None:
 
 @contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
-    """Yield a stream to write, whose bytes replace the file at a path when the block ends, and not if it raises."""
+    """Yield a stream to write. When the block ends without an error, its bytes replace the file at a path."""
     directory = directory_of(path)
     aside = f"{directory}/.{os.path.basename(path)}.{uuid4().hex}"
     try:

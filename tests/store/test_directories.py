@@ -12,7 +12,7 @@ from tornlog.store.world import Files
 
 
 class Calls:
-    """Files that only note what is done to directories. Some exist, and some refuse a sync."""
+    """Files that note each change of a directory. Some directories exist, and some refuse a sync."""
 
     def __init__(self, *existing: str, refused: dict[str, int] | None = None) -> None:
         self.done: list[str] = []

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from ....faults.probe.documents import Places, probed_json, recoveries_json, refused_json, reruns_json
 from ....faults.probe.failure import write_cases
-from ....scenarios.campaigns.kept_files import keep_file
 from ...html.probe_results import ProbeResults, kinds_of_breach
 from ..ci_formats import write_junit
 from ..console import ERR, OUT, findings_console, print_paths
@@ -32,9 +31,11 @@ def leave_results(
     results: ProbeResults, out: Path | None, junit: Path | None, summary: Path | None, json_file: str | None
 ) -> None:
     """Write what is asked for: a report directory, JUnit XML, a summary, JSON; and print the rest."""
-    with results_written("--out"):
-        places = write_cases(results.all_findings, results.check, out, keep_file)
-        report = None if out is None else _leave_report(results, places, out)
+    places: Places = {}
+    report: Path | None = None
+    if out is not None:
+        with results_written("--out"):
+            places, report = _leave_directory(results, out)
     _write_documents(results, places, report, json_file)
     if junit is not None:
         with results_written("--junit"):
@@ -45,10 +46,13 @@ def leave_results(
     _show(results, places, report, json_file)
 
 
-def _leave_report(results: ProbeResults, places: Places, out: Path) -> Path:
-    from .report import leave_probe_report  # templates and timelines: for those alone who want a page
+def _leave_directory(results: ProbeResults, out: Path) -> tuple[Places, Path]:
+    # These bring in templates, timelines and a store: for those alone who want a directory.
+    from ....scenarios.campaigns.kept_files import keep_file
+    from .report import leave_probe_report
 
-    return leave_probe_report(results, places, out)
+    places = write_cases(results.all_findings, results.check, out, keep_file)
+    return places, leave_probe_report(results, places, out)
 
 
 def _write_documents(results: ProbeResults, places: Places, report: Path | None, json_file: str | None) -> None:

@@ -365,3 +365,20 @@ def test_inspection_notes_an_odd_size_in_any_directory(real_store: StoreConfig, 
     (tmp_path / "d1" / f"{4 * 1024:020d}").write_bytes(b"")
     found = inspect_directory(overlay_world(), real_store.store_path_root_dir, told(real_store))
     assert [(f.file, f.field) for f in found.findings] == [(f"{tmp_path}/d1/{4 * 1024:020d}", "file size")]
+
+
+def test_a_directory_that_went_while_the_store_runs_is_made_again_with_a_durable_name(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, spread(small, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+        world.files.remove_directory("/a/log")
+        world.files.remove_directory("/a")
+        world.files.sync_directory("/")
+        fill(store, 1)
+
+    bench.run(body)
+    names = bench.disk._names
+
+    assert names.current.inode(made := "/a/log/00000000000000000000") is not None
+    assert [path for path in ("/a", "/a/log", made) if not names.is_named_for_good(path)] == []
