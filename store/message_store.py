@@ -219,6 +219,8 @@ class MessageStore:
         if damage is not None:
             report.findings.append(damage)
         self.schedule.load()
+        if self.schedule.file.damage is not None:
+            report.findings.append(self.schedule.file.damage)
         return report
 
     def recover(self, *, clean_exit: bool) -> RecoveryReport:

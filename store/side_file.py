@@ -1,13 +1,14 @@
 """Side file: a small file beside the log that is replaced as a whole. RocketMQ's ConfigManager, `.tmp` and `.bak`.
 
-A new version is written aside, made durable, and only then given the name, in whose place the old one is kept as
-`.bak`. No rename takes away a complete version without leaving another, whichever of them a power cut undoes; a version
-that could not be read is never kept in place of one that can.
+A new version is written aside, made durable, and only then given the name. The version before it is kept as `.bak`, and
+a damaged one as `.damaged`. No rename takes away a complete version without leaving another, whichever of them a power
+cut undoes; a version that could not be read is never kept in place of one that can.
 Source: RocketMQ ConfigManager.load, MixAll.string2File; the order of its steps and its missing syncs are not kept.
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TypeVar
 
 from .directories import directory_of, make_directory
@@ -26,6 +27,8 @@ class SideFile:
         self.path = path
         self.damage: CorruptFileError | None = None
         """Why the current version was passed over by the last `load`."""
+        self._is_damaged = False
+        """Whether that version still has the name: it is kept aside before another takes its name."""
         self._files = files
         self._directory = directory_of(path)
         self._content: bytes | None = None
@@ -43,6 +46,12 @@ class SideFile:
         return f"{self.path}.tmp"
 
     @property
+    def damaged_paths(self) -> Iterator[str]:
+        """Yield where damaged versions are kept aside: the first name that is free takes the next one."""
+        yield f"{self.path}.damaged"
+        yield from (f"{self.path}.damaged.{number}" for number in count(1))
+
+    @property
     def is_current(self) -> bool:
         """Return whether the current version is what was loaded or stored last, and not the one before or a failure."""
         return self._content is not None
@@ -54,7 +63,7 @@ class SideFile:
         is damaged. What is returned is durable.
         """
         files = self._files
-        self._content, self.damage = None, None
+        self._content, self.damage, self._is_damaged = None, None, False
         if files.status(self._directory) is None:
             return None
         if files.status(self.temporary_path) is not None:
@@ -62,14 +71,22 @@ class SideFile:
         try:
             self._content, value = self._read(self.path, parse)
         except CorruptFileError as error:
-            self.damage = error
+            self.damage, self._is_damaged = error, True
             value = None
         if self._content is None:
+            self._note_missing()
             if self.damage is not None or files.status(self.backup_path) is not None:
                 hit("backup read")
             _, value = self._read(self.backup_path, parse)
         files.sync_directory(self._directory)
         return value
+
+    def _note_missing(self) -> None:
+        """Note that a crash came after the damaged version was kept aside, and before another took its name."""
+        is_missing = self.damage is None and self._files.status(self.path) is None
+        kept = next(self.damaged_paths)
+        if is_missing and self._files.status(kept) is not None:
+            self.damage = CorruptFileError(self.path, 0, "file", "a file", f"nothing; a damaged version is {kept}")
 
     def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
         """Return a version, durable, and its value; neither if it is missing or empty."""
@@ -99,6 +116,9 @@ class SideFile:
         self._write_aside(content)
         if old is not None:
             self._files.rename(self.path, self.backup_path)
+        elif self._is_damaged:
+            self._files.rename(self.path, next(path for path in self.damaged_paths if self._files.status(path) is None))
+            self._is_damaged = False
         self._files.rename(self.temporary_path, self.path)
         self._files.sync_directory(self._directory)
         self._content = content

@@ -173,6 +173,8 @@ class Ledger:
     """The greatest each ever said before that, which only a backup can have."""
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
+    unreported_damage: str = ""
+    """The side file that was damaged while the machine was off, until a start has reported it."""
     progress_is_final: bool = False
     """Whether the last life ended cleanly and persisted all progress."""
     expired_to: int = 0

@@ -73,6 +73,7 @@ class GroupProgress:
         Raises CorruptFileError if there is nothing that can be read, OSError if the disk fails.
         """
         if self._plan.delay.chance:
+            yield from side_files.check_damage(store, self._ledger)
             yield from self._found(self._ledger.delay_progress)
             yield from side_files.check_levels(store)
         manager = self.manager

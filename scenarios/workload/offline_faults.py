@@ -71,6 +71,9 @@ class OfflineFaults:
         if life.ending == LifeEnding.STOP_AND_FLIPPED_NUMBER:
             return self._flip_number(image, store)
         if life.ending == LifeEnding.STOP_AND_DAMAGED_PROGRESS:
+            stream = self.streams("damaged progress")
+            if self.plan.delay.chance and stream.chance(0.5, "of delivery"):
+                return self._damage_delivery_progress(image, stream)
             return self._damage_progress(image)
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
             return self._lose_segment(image, store)
@@ -211,6 +214,23 @@ class OfflineFaults:
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         self.ledger.lose_progress()
         return damage.with_content(image, groups.path, bytes(lost) + content[lost:])
+
+    def _damage_delivery_progress(self, image: Image, stream: Stream) -> Image:
+        """Lose the first sector of `delayOffset.json`. The log shows the progress, whether or not there is a backup."""
+        versions = self.ledger.delay_progress
+        if versions.durable is None or not versions.is_persisted or versions.path not in image.files:
+            return image
+        content = image.files[versions.path].content
+        lost = min(SECTOR_BYTES, len(content))
+        self.injected[FaultKind.ZEROED_SECTOR] += 1
+        self.ledger.unreported_damage = versions.path
+        image = damage.with_content(image, versions.path, bytes(lost) + content[lost:])
+        if versions.kept is None or stream.chance(0.5, "without backup"):
+            versions.kept = None
+            files = {path: file for path, file in image.files.items() if path != f"{versions.path}.bak"}
+            image = Image(files, image.directories)
+        versions.lose_durable()
+        return image
 
     def _lose_segment(self, image: Image, store: MessageStore) -> Image:
         """Lose a segment between two others, and maybe the queues; make the segments before it old enough to expire."""

@@ -7,10 +7,10 @@ broker.start()
 broker.shutdown()
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..config import StoreConfig
-from ..errors import StoreError
+from ..errors import CorruptFileError, StoreError
 from ..formats.remoting.frame import FRAME_BYTES_MAX
 from ..network import in_brackets
 from ..replication.ha_service import HAService
@@ -63,6 +63,9 @@ class Broker(BrokerParts):
         for service in (self.offsets, *self._services):
             service.on_failure = self.own_store.flags.service_failed
 
+    findings: Sequence[CorruptFileError] = ()
+    """The damage that `load` found."""
+
     def load(self) -> None:
         """Read everything there is, and recover the store.
 
@@ -70,11 +73,15 @@ class Broker(BrokerParts):
         if the disk fails; the directory is then let go again.
         """
         self.store.load()
+        report = self.own_store.last_recovery
+        self.findings = [] if report is None else list(report.findings)
         try:
             self.topics.load()
             self.groups.load()
             self.offsets.load()
             self.name_server.kv.load()
+            files = self.topics.file, self.groups.file, self.offsets.file, self.name_server.kv.file
+            self.findings += [one.damage for one in files if one is not None and one.damage is not None]
             if not self.is_slave:
                 self.offsets.clamp(self.store)  # a slave's are its master's, and its queues come after
         except (StoreError, OSError):

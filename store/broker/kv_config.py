@@ -34,14 +34,14 @@ class KVConfig:
         """Begin empty."""
         self.on_changed: Callable[[str], None] = do_nothing
         """Called with a namespace that has changed."""
-        self._file = None if path is None else SideFile(world.files, path)
+        self.file = None if path is None else SideFile(world.files, path)
         self._lock = world.tasks.lock("kv config")
         self._namespaces: Namespaces = {}
 
     def load(self) -> None:
         """Read what was kept. Raises CorruptFileError if no version of it can be read, OSError if the disk fails."""
-        if self._file is not None:
-            self._namespaces = self._file.load(_parse) or {}
+        if self.file is not None:
+            self._namespaces = self.file.load(_parse) or {}
 
     def get(self, namespace: str, key: str) -> str | None:
         """Return a value, None if there is none."""
@@ -71,9 +71,9 @@ class KVConfig:
         self.on_changed(namespace)
 
     def _keep(self, namespaces: Namespaces) -> None:
-        if self._file is not None:
+        if self.file is not None:
             ordered = {name: dict(sorted(values.items())) for name, values in sorted(namespaces.items())}
-            self._file.store(encode_side_json({_TABLE: ordered}))
+            self.file.store(encode_side_json({_TABLE: ordered}))
         self._namespaces = namespaces
 
 

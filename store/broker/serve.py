@@ -86,8 +86,7 @@ class ServedBroker:
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
             broker.access = self._access
             broker.load()
-            recovery = broker.own_store.last_recovery
-            for finding in () if recovery is None else recovery.findings:
+            for finding in broker.findings:
                 self._emit(warning(f"damage in the store: {finding}"))
             broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:

@@ -14,7 +14,7 @@ from ..world import FileLock, World
 from .acl.plain_acl import AccessControl
 from .limits import ServerLimits, settings_of_sockets
 from .name_server import NameServer
-from .operator_log import Emit
+from .operator_log import Emit, warning
 from .processors.names import name_server_processors
 from .requests import RequestCode
 from .router import BODY_BYTES_MAX, Pool, Route, answering
@@ -51,6 +51,8 @@ class ServedNameServer:
             self.addresses = self.server.listen(addresses)
             self._lock_directory()
             self.names.kv.load()
+            if self.names.kv.file is not None and self.names.kv.file.damage is not None:
+                self._emit(warning(str(self.names.kv.file.damage)))
         except BaseException:
             self.server.shutdown()
             self._unlock()

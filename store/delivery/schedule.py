@@ -30,6 +30,7 @@ from ..queues.consume_queue_table import ConsumeQueueTable
 from ..service import Service
 from ..side_file import SideFile
 from ..world import World
+from .delivered_copies import delivered_levels
 from .half_message import HALF_TOPIC
 from .redirect import delivered
 
@@ -98,7 +99,19 @@ class ScheduleMessageService(Service):
         if self._corrected:
             hit("delivery progress clamped")
         self._durable = dict(self.offsets)
+        if self.file.damage is not None:
+            self._take_from_log()
         self._is_persisted = loaded is None or self.file.is_current  # what only the backup has is to be in both again
+
+    def _take_from_log(self) -> None:
+        """Take the progress that the copies in the log show, where the file or its backup shows less."""
+        hit("delivery progress from the log")
+        found = delivered_levels(self._commit_log, self._queues, self._delays_ms)
+        for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
+            if offset > self.offsets.get(level, 0):
+                self.offsets[level] = offset
+                self._delivered_end = copy_end
+                self._undurable.append((copy_end, level, offset))
 
     def _within_queue(self, level: int, offset: int) -> int:
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)

@@ -51,18 +51,9 @@ class ConsumerOffsetManager(Service):
 
     def load(self) -> None:
         """Read what was persisted. Raises CorruptFileError if no version of it can be read."""
-        loaded = self.file.load(self._parse)
+        loaded = self.file.load(decoded_consumer_offsets)
         with self._lock:
             self._offsets, self._light_offsets = loaded or ({}, {})
-
-    def _parse(self, raw: bytes, file: str) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
-        fields = decode_side_json(raw, file=file)
-        tables = table_of(fields, _TABLE, file=file)
-        offsets = {key: numbered_offsets(table_of(tables, key, file=file), key, file=file) for key in tables}
-        light_offsets = {
-            key: offset_of(value, key, file=file) for key, value in table_of(fields, _LIGHT_TABLE, file=file).items()
-        }
-        return offsets, light_offsets
 
     # -- consumers ---------------------------------------------------------------------------------
 
@@ -123,7 +114,7 @@ class ConsumerOffsetManager(Service):
 
     def replace(self, raw: bytes, sender: str) -> None:
         """Take over all offsets of another broker, in the file's form. CorruptFileError names what is wrong with it."""
-        offsets, light_offsets = self._parse(raw, sender)
+        offsets, light_offsets = decoded_consumer_offsets(raw, sender)
         with self._lock:
             self._offsets, self._light_offsets = offsets, light_offsets
 
@@ -177,6 +168,17 @@ class ConsumerOffsetManager(Service):
             self.last_error = None
         except OSError as error:
             self.last_error = error
+
+
+def decoded_consumer_offsets(raw: bytes, file: str) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
+    """Return the two tables that a file's bytes have. CorruptFileError names the damage."""
+    fields = decode_side_json(raw, file=file)
+    tables = table_of(fields, _TABLE, file=file)
+    offsets = {key: numbered_offsets(table_of(tables, key, file=file), key, file=file) for key in tables}
+    light_offsets = {
+        key: offset_of(value, key, file=file) for key, value in table_of(fields, _LIGHT_TABLE, file=file).items()
+    }
+    return offsets, light_offsets
 
 
 def _topic_of(key: str) -> str:

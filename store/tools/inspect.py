@@ -42,6 +42,7 @@ from ..message_store import MessageStore
 from ..world import Files, FileStatus, World
 from .geometry import Geometry, config_of_directory, geometry_fields, log_statuses, segment_statuses
 from .observed import Fields, entries_of, observe, records_of
+from .side_files import damaged_side_files
 from .violation import is_refusal, relative_to
 
 FORMAT = "tornlog-inspect/1"
@@ -136,8 +137,8 @@ def inspect_directory(
             found.note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
             found.note(stray, "no part of the store: a start leaves it alone")
-        if store.schedule.file.damage is not None:
-            found.findings.append(store.schedule.file.damage)
+        known = {one.file for one in found.findings}
+        found.findings += [one for one in damaged_side_files(world.files, found.config) if one.file not in known]
         if is_clean:
             reported = {(finding.file, finding.field) for finding in found.findings}
             irregular = _irregular(found.segments, store.config)

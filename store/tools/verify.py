@@ -2,8 +2,8 @@
 
 What is checked, by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them;
 queue offsets; every queue entry against its record and every record for its entry; every index entry against its record
-and every key for its entry; the checkpoint against the log. Not checked: side files under `config/`, and bits that no
-field gives away (only bodies have a checksum).
+and every key for its entry; the checkpoint against the log; whether each side file under `config/` can be read. Not
+checked: bits that no field gives away (only bodies have a checksum).
 
 The log is judged part by part, by a process each if need be (`spread`): each record's entry is looked up where its
 queueOffset says, and its keys in the index. Queues and index files are then judged one by one, and only what the parts
@@ -47,6 +47,7 @@ from ..formats.columns import Core
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files
 from .geometry import Geometry, config_of_directory, geometry_fields
+from .side_files import damaged_side_files
 from .spread import PartSpread, in_turn
 from .verify_files import RawSegment, RowReader
 from .verify_index import IndexFacts, IndexFileFacts, IndexFinding, LinkJudgement, examine_index, report_index
@@ -160,6 +161,8 @@ class _Verifier:
         last_ms, is_unclean, path = facts.last_store_timestamp_ms, findings.unclean_exit, config.checkpoint_path
         for error in claims_beyond(checkpoint.values, last_ms, unclean_exit=is_unclean, file=path):
             findings.corrupt(DirectoryPromise.CKPT, error)
+        for error in damaged_side_files(self._files, config):
+            findings.corrupt(DirectoryPromise.META, error)
         findings.violations.sort(key=lambda violation: _PROMISES.index(violation.promise))
         counts["segments"] = len(segments)
         counts["logBytes"] = sum(segment.size_bytes for segment in segments)

@@ -35,6 +35,8 @@ class DirectoryPromise(Enum):
     """Every key of every record has one entry in the index, in the order of the log, and nothing else is there."""
     CKPT = "CKPT"
     """The checkpoint claims nothing that is not in the log."""
+    META = "META"
+    """Each side file can be read."""
 
 
 class DirectoryViolation(NamedTuple):

@@ -37,6 +37,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=(
             *("crash in traffic", "crash in traffic", "crash in persist", "crash at rest"),
             *("crash in load", "stop", "stop and damage", "stop and damage"),
+            *("stop and damaged progress",) * 2,
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),

@@ -1,5 +1,6 @@
 """Bugs of side files: the checkpoint, and how progress is replaced on the disk."""
 
+from ....store.delivery.schedule import ScheduleMessageService
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from ....store.log.checkpoint import StoreCheckpoint, read_checkpoint
@@ -162,4 +163,26 @@ COMMIT_ONE_SHORT = Mutant(
     (Patch(ConsumerOffsetManager, "commit_offset", _commit_now_and_then_short),),
     ("META", "REDEL", "QUIET"),
     _PROGRESS,
+)
+
+
+# damaged-progress-counts-as-zero: progress of delayed delivery that cannot be read counts as none, though the log has
+# the copies of all that was delivered. Found in this store: a flipped bit delivered every message again.
+def _take_nothing_from_log(self: ScheduleMessageService) -> None:
+    """Leave the progress as it was loaded."""
+    bit()
+
+
+DAMAGED_PROGRESS_COUNTS_AS_ZERO = Mutant(
+    "damaged-progress-counts-as-zero",
+    "after delayOffset.json was damaged each delayed message in the store is delivered again",
+    (Patch(ScheduleMessageService, "_take_from_log", _take_nothing_from_log),),
+    ("REDEL",),
+    Ranges(
+        delay={"chance": (0.8,)},
+        pauses={"chance": (0.5,), "ms_max": (3000,)},
+        messages_each=(8,),
+        endings=("stop and damaged progress",),
+        lives=(2,),
+    ),
 )

@@ -84,6 +84,14 @@ def _shown(content: bytes | None) -> str:
     return "none" if content is None else content[:_SHOWN_BYTES].decode(errors="replace")
 
 
+def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
+    """META: yield a damaged file of progress that the load did not report."""
+    path, ledger.unreported_damage = ledger.unreported_damage, ""
+    report = store.last_recovery
+    if path and (report is None or all(finding.file != path for finding in report.findings)):
+        yield Violation("META", "a damaged side file is not among the findings", path, 0, "findings", path, "none")
+
+
 def check_levels(store: MessageStore) -> Iterator[Violation]:
     """META: yield every delay level of a store just loaded whose progress is outside of its queue."""
     for level, offset in store.schedule.offsets.items():

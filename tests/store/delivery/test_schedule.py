@@ -828,3 +828,60 @@ def test_a_store_of_rocketmq_that_died_after_delivery_delivers_again_what_rocket
     assert (case.before / "config/delayOffset.json").read_bytes() == (
         case.after / "config/delayOffset.json"
     ).read_bytes()
+
+
+@pytest.mark.parametrize("has_backup", [False, True])
+def test_damaged_progress_is_taken_from_the_copies_in_the_log(lab: Make, config: StoreConfig, has_backup: bool) -> None:
+    bench = lab()
+
+    def first(world: World) -> None:
+        store = started(world, config)
+        for number in range(20):
+            assert store.put_message(delayed(1, b"%d" % number)).status is OK
+        world.tasks.sleep(1_500)
+        assert len(bodies(store)) == 20
+        assert store.put_message(delayed(3, b"waits")).status is OK
+        assert store.put_message(delayed(2, b"waits")).status is OK
+        assert store.shutdown()
+
+    bench.run(first)
+    image = bench.switch_off()
+    files = {**image.files, PATH: FileImage(b'{\n\t&offsetTable":{1:20\n\t}\n}', 0)}
+    if has_backup:
+        files[f"{PATH}.bak"] = FileImage(encoded_offsets({1: 7}), 0)
+
+    def second(world: World) -> None:
+        store = started(world, config)
+        assert store.last_recovery is not None
+        assert [finding.file for finding in store.last_recovery.findings] == [PATH]
+        assert store.schedule.offsets[1] == 20
+        world.tasks.sleep(10_000)
+        assert sorted(bodies(store)) == sorted([*(b"%d" % number for number in range(20)), b"waits", b"waits"])
+        assert store.shutdown()
+        assert world.files.read(f"{PATH}.damaged") == files[PATH].content
+
+    lab(Image(files, image.directories)).run(second)
+
+
+def test_two_waiting_messages_that_differ_in_nothing_are_delivered_again_and_none_is_lost(
+    lab: Make, config: StoreConfig
+) -> None:
+    bench = lab()
+
+    def first(world: World) -> None:
+        store = started(world, config)
+        assert store.put_message(delayed(1, b"same")).status is OK
+        world.tasks.sleep(1_500)
+        assert store.put_message(delayed(1, b"same")).status is OK
+        assert store.shutdown()
+
+    bench.run(first)
+    image = bench.switch_off()
+
+    def second(world: World) -> None:
+        store = started(world, config)
+        world.tasks.sleep(2_000)
+        assert bodies(store) == [b"same"] * 3
+        assert store.shutdown()
+
+    lab(Image({**image.files, PATH: FileImage(b"{", 0)}, image.directories)).run(second)

@@ -184,6 +184,9 @@ FACTS: tuple[Fact, ...] = (
     Fact("number-that-does-not-fit-raises", _HAS_NOT, "fields of a Java message have the widths of the record's"),
     Fact("stray-name-ends-dispatch", _HAS_NOT, "a name is made of the clock alone, and a year may have five digits"),
     Fact("short-queue-file-removed", _HAS_NOT, "MappedFileQueue.load refuses a file whose length is not the setting's"),
+    Fact("damaged-progress-counts-as-zero", _HAS,
+         "ConfigManager.load reads the backup, and without one returns true with an empty table",
+         "the mutant takes no look at the log, of which 4.9.8 knows nothing"),
     Fact("tags-trimmed-like-python", _HAS_NOT, "FilterAPI.buildSubscriptionData trims each tag by String.trim"),
     *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
         "allocate-table-without-lock", "arrival-ends-one-wait", "arrival-one-short", "asked-once-too-often",

@@ -1,0 +1,93 @@
+"""Delivered copies: progress of delayed delivery, worked out from the log where `delayOffset.json` is lost.
+
+A copy has the same body, properties and origin as the record that waits, so the log shows the entries of a level that
+were delivered. Progress ends before the first entry without a copy: to deliver a message again is allowed, to lose one
+is not. So two waiting records that differ in nothing do not count as delivered, whatever copies there are.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import NamedTuple
+
+from ..errors import CorruptFileError
+from ..formats.consume_queue import is_valid
+from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.message import MessageRecord, decode_record
+from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET, PROPERTY_REAL_TOPIC, decode_properties
+from ..formats.scan import scan_records
+from ..log.commit_log import CommitLog
+from ..message import Message
+from ..queues.consume_queue import ConsumeQueue
+from ..queues.consume_queue_table import ConsumeQueueTable
+from .half_message import HALF_TOPIC
+from .redirect import delivered
+
+_MARK = PROPERTY_REAL_TOPIC.encode()
+
+
+class DeliveredLevel(NamedTuple):
+    """Progress of one level."""
+
+    offset: int
+    """Queue offset of the first entry without a copy."""
+    copy_end: int
+    """Log offset after the last copy that this rests upon."""
+
+
+def delivered_levels(
+    commit_log: CommitLog, queues: ConsumeQueueTable, levels: Iterable[int]
+) -> dict[int, DeliveredLevel]:
+    """Return the progress of each level that has a queue. Reads the whole log."""
+    waiting = {
+        level: list(_entries(commit_log, queue))
+        for level in levels
+        if (queue := queues.find(SCHEDULE_TOPIC, level - 1)) is not None
+    }
+    alike = Counter(key for entries in waiting.values() for _, key in entries if key is not None)
+    copies = {key: end for key, end in _copies(commit_log) if alike[key] == 1} if alike else {}
+    found = {}
+    for level, entries in waiting.items():
+        offset = copy_end = 0
+        for at, key in entries:
+            if key is not None and key not in copies:
+                break
+            offset, copy_end = at + 1, max(copy_end, copies.get(key or b"", 0))
+        found[level] = DeliveredLevel(offset, copy_end)
+    return found
+
+
+def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each entry's queue offset, and the key of its copy; None for an entry that delivery passes over."""
+    limit = commit_log.queue.max_offset
+    for at in range(queue.min_offset, queue.max_offset):
+        entry = queue.entry(at)
+        record = None
+        if entry is not None and is_valid(entry):
+            record = commit_log.record_at(entry.physical_offset, limit)
+        message = None if record is None else delivered(record)
+        yield at, None if message is None or message.topic == HALF_TOPIC else _key(message)
+
+
+def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
+    """Yield the key and the end of each record in the log that may be a copy, in each file up to damage."""
+    for segment in commit_log.queue.segments:
+        view, end, file = segment.file.view(0, segment.size_bytes), segment.readable.get(), segment.file.path
+        base_offset = segment.base_offset
+        try:
+            for one in scan_records(view, 0, end, file=file, base_offset=base_offset, check_crc=True):
+                if _MARK in one.properties and one.topic != SCHEDULE_TOPIC:
+                    copy = decode_record(view, one.physical_offset - base_offset, file=file)
+                    yield _key(copy), one.physical_offset + one.size_bytes
+        except CorruptFileError:
+            continue
+
+
+def _key(message: Message | MessageRecord) -> bytes:
+    """Return a digest of all that a waiting record and its copy have in common."""
+    text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
+    properties = decode_properties(text)
+    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)
+    place = message.topic, message.queue_id, message.flag, message.reconsume_times
+    origin = message.born_timestamp_ms, tuple(message.born_host), sorted(properties.items())
+    return sha256(repr((place, origin)).encode() + message.body).digest()
