@@ -1,8 +1,8 @@
 """Side file: a small file beside the log that is replaced as a whole. RocketMQ's ConfigManager, `.tmp` and `.bak`.
 
 A new version is written aside, made durable, and only then given the name. The version before it is kept as `.bak`, and
-a damaged one as `.damaged`. No rename takes away a complete version without leaving another, whichever of them a power
-cut undoes; a version that could not be read is never kept in place of one that can.
+a damaged one as `.damaged`. Each rename leaves one complete version at least, even if a power cut undoes some of them.
+A version that could not be read is never kept in place of one that can.
 Source: RocketMQ ConfigManager.load, MixAll.string2File; the order of its steps and its missing syncs are not kept.
 """
 

@@ -2,7 +2,7 @@
 
 A copy has the same body, properties and origin as the record that waits, so the log shows the entries of a level that
 were delivered. Progress ends before the first entry without a copy: to deliver a message again is allowed, to lose one
-is not. So two waiting records that differ in nothing do not count as delivered, whatever copies there are.
+is not. So two equal waiting records do not count as delivered, however many copies there are.
 """
 
 from collections import Counter

@@ -56,7 +56,7 @@ def java_integer(text: str, bits: int) -> int | None:
 
 
 def is_java_blank(text: str) -> bool:
-    r"""Return whether a text has nothing but white space in it, as `StringUtils.isBlank` has it.
+    r"""Return whether each character of a text is white space, as `StringUtils.isBlank` does.
 
     >>> is_java_blank(" \u3000"), is_java_blank("\u00a0"), is_java_blank("")
     (True, False, True)

@@ -43,14 +43,14 @@ class QueueSegments(SegmentQueue):
         return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
 
     def can_extend(self, base_offset: int) -> bool:
-        """Return whether a file is too short and has entries: what they have counted to is known nowhere else.
+        """Return whether a file is too short and has entries: no other file knows the numbers in it.
 
-        A damaged file is short, and so is every file of a store whose `mappedFileSizeConsumeQueue` was raised.
+        Damage makes a file short, and so does a raised `mappedFileSizeConsumeQueue`.
         """
         return 0 < self._size_of(base_offset) < self.segment_bytes and not self._holds_nothing(self.path(base_offset))
 
     def require_fit(self) -> None:
-        """Raise CorruptFileError, and nothing has changed, for a file that only a row of another file size has."""
+        """Raise CorruptFileError, before any change, for a file that only a row of another file size has."""
         for base in self._find_bases():
             if self._size_of(base) > self.segment_bytes:
                 raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._size_of(base))

@@ -175,7 +175,7 @@ EXISTING_LEVELS_TRUSTED = Mutant(
 
 
 # short-queue-file-removed: a queue file that is too short for the settings goes, with all after it, and is made again
-# from the log. The number that its queue has counted to goes with it, if the log has none of its messages any more.
+# from the log. The number that its queue has counted to goes with it, if all messages of the queue have left the log.
 _original_can_extend = QueueSegments.can_extend
 
 

@@ -34,6 +34,26 @@ def begun(world: World, config: StoreConfig, **settings: Any) -> Broker:
     return broker
 
 
+@pytest.mark.parametrize(
+    "name", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json", "../checkpoint"]
+)
+def test_a_damaged_side_file_is_a_finding_and_is_kept(lab: Make, small: Make, name: str) -> None:
+    path = f"/store/config/{name}" if name.endswith(".json") else "/store/checkpoint"
+
+    def life(world: World) -> None:
+        broker = begun(world, small())
+        assert [finding.file for finding in broker.findings] == [path]
+        broker.topics.create("Orders", 2)
+        broker.groups.find("billing")
+        broker.offsets.commit_offset("billing", "Orders", 0, 0)
+        broker.own_store.schedule.take_over({1: 0})
+        assert broker.shutdown()
+        if name.endswith(".json"):
+            assert world.files.read(f"{path}.damaged") == b"{broken"
+
+    lab(Image({path: FileImage(b"{broken", 0)}, ("/store", "/store/config"))).run(life)
+
+
 def test_groups_and_offsets_outlive_a_clean_stop_and_offsets_never_lead_beyond_the_queue(
     lab: Make, small: Make
 ) -> None:
