@@ -36,6 +36,7 @@ from .options import (
     EXIT_HARNESS,
     EXIT_HELD,
     EXIT_NONDETERMINISTIC,
+    ResultFiles,
     command_line,
     options_text,
     require_writable,
@@ -131,19 +132,16 @@ def campaign(context: typer.Context, asked: RunOptions) -> None:
             }
         reach = Reach.of(len(scenarios), not_run, interruption)
         results = RunResults(line, tallies, took, broken, mutant, version, never, reach=reach)
-        problem = None
-        left = _Left(asked, results, out, first)
-        try:
+        left, files = _Left(asked, results, out, first), ResultFiles()
+        with files.attempt():
             left.write_failures()
-            left.draw(scenarios[0])
             left.report()
+        with files.attempt():
+            left.draw(scenarios[0])
+        with files.attempt():
             left.write_documents()
-        except typer.BadParameter as error:  # what was found is printed all the same
-            problem = error
         left.show()
-    if problem is not None:
-        raise problem
-    raise typer.Exit(_exit_code(results, interruption))
+    files.exit(_exit_code(results, interruption))
 
 
 def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:

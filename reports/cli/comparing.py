@@ -25,6 +25,7 @@ from .options import (
     EXIT_HARNESS,
     EXIT_HELD,
     EXIT_USAGE,
+    ResultFiles,
     options_text,
     require_one_of,
     write_json,
@@ -70,12 +71,14 @@ def compare_stores(
         print_error(failed)
         raise typer.Exit(EXIT_HARNESS) from failed
     seconds = perf_counter() - began
-    write_json(json_file, _campaign_json(campaign, against, chosen, seconds))
+    written = ResultFiles()
+    with written.attempt():
+        write_json(json_file, _campaign_json(campaign, against, chosen, seconds))
     if json_file != "-":
         _print_campaign(OUT, campaign, against, seconds)
     for failure in campaign.failures[:_FAILURES_SHOWN_MAX]:
         _print_failure(findings_console(json_file), failure, _again(failure, against, as_version, out))
-    raise typer.Exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
+    written.exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
 
 
 def _run(
@@ -109,13 +112,15 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
                 compared = compare_case(case, real)
         except CaseFileError as error:
             raise typer.BadParameter(str(error), param_hint="--replay") from error
-    write_json(json_file, {"format": "tornlog-compare-replay/1", **_failure_json(compared)})
+    written = ResultFiles()
+    with written.attempt():
+        write_json(json_file, {"format": "tornlog-compare-replay/1", **_failure_json(compared)})
     if json_file != "-":
         OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
     if compared.unexplained:
         _print_failure(findings_console(json_file), compared, f"tornlog compare --replay {file}")
-        raise typer.Exit(EXIT_BROKEN)
-    raise typer.Exit(EXIT_HELD)
+        written.exit(EXIT_BROKEN)
+    written.exit(EXIT_HELD)
 
 
 def _print_campaign(console: Console, campaign: ConformanceReport, against: str, seconds: float) -> None:

@@ -13,7 +13,7 @@ from ...scenarios.campaigns.determinism import DeterminismReport, WitnessError, 
 from ...scenarios.campaigns.interpreters import InterpreterError, furnished, installed
 from .console import OUT, findings_console, print_error, progress_shown
 from .named import scenarios_named
-from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, write_json
+from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, ResultFiles, write_json
 
 SEEDS = "20"
 """Of each scenario, where nobody says how many."""
@@ -41,13 +41,16 @@ def check_processes(
         except (InterpreterError, WitnessError) as error:
             print_error(error)
             raise typer.Exit(EXIT_HARNESS) from error
-    _print_comparison(found, [one.name for one in witnesses], json_file)
+    files = ResultFiles()
+    _print_comparison(found, [one.name for one in witnesses], json_file, files)
     if found.errors:
-        raise typer.Exit(EXIT_HARNESS)
-    raise typer.Exit(EXIT_NONDETERMINISTIC if found.differences else EXIT_HELD)
+        files.exit(EXIT_HARNESS)
+    files.exit(EXIT_NONDETERMINISTIC if found.differences else EXIT_HELD)
 
 
-def _print_comparison(found: DeterminismReport, witnesses: list[str], json_file: str | None) -> None:
+def _print_comparison(
+    found: DeterminismReport, witnesses: list[str], json_file: str | None, files: ResultFiles
+) -> None:
     document = {
         "format": "tornlog-determinism/1",
         "witnesses": witnesses,
@@ -57,7 +60,8 @@ def _print_comparison(found: DeterminismReport, witnesses: list[str], json_file:
         "errors": found.errors,
         "seconds": round(found.seconds, 3),
     }
-    write_json(json_file, document)
+    with files.attempt():
+        write_json(json_file, document)
     if json_file != "-":
         differ = f"{len(found.differences)} differ" if found.differences else "the same digests"
         again = f"{found.runs:,} runs, again with {', '.join(witnesses)}: {differ}, {found.seconds:.0f} s"

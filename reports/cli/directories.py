@@ -1,9 +1,9 @@
 """`tornlog inspect`, `verify`, `dump` and `rebuild` look into a store directory and change nothing; `config` explains.
 
-Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, 3 a file that may not be read, or a new directory or the
-output of `dump` that cannot be written. What the next start mends by itself is a note, and no damage. Damage is one
-line each, as `file @ offset: field: expected X, found Y`, with files relative to the store directory: below the table
-of `inspect` and `verify`, and on standard error where standard output is JSON.
+Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, or a directory with no part of a store, 3 a file that may
+not be read, or a new directory or the output of `dump` that cannot be written. What the next start mends by itself is a
+note, and no damage. Damage is one line each, as `file @ offset: field: expected X, found Y`, with files relative to the
+store directory: below the table of `inspect` and `verify`, and on standard error where standard output is JSON.
 """
 
 import json
@@ -33,7 +33,7 @@ from ...store.tools.rebuild import Rebuilt, rebuild_directory
 from ...store.tools.verify import verify_directory
 from ...store.tools.violation import is_refusal, relative_to
 from ..pipeline.spark.options import IN_PROCESS, Conf, Ship, absolute, engine_for, place_of
-from .options import open_lines, write_json
+from .options import ResultFiles, open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
 from .spreading import spread_over
 
@@ -83,6 +83,7 @@ def inspect(
     """Open a store directory as the store would, recovery included but only in memory, and show what is in it."""
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    _require_store(root, geometry)
     _refuse_output_in(_places(root, geometry), json_file)
     with _exit_if_unreadable():
         found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
@@ -102,6 +103,7 @@ def verify(
     """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+    _require_store(root, geometry)
     _refuse_output_in(_places(root, geometry), json_file)
     with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance:
         split_bytes = 0 if jobs == 1 else _SPLIT_BYTES
@@ -134,6 +136,7 @@ def dump(
         raise typer.BadParameter("needs --topic", param_hint="--queue")
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size)
+    _require_store(root, geometry)
     _refuse_output_in(_places(root, geometry), json_file)
     selection = Selection(topic, queue, begin, end, keys)
     is_damaged = False
@@ -213,6 +216,8 @@ def rebuild(
     old_path, new_path = (place.removeprefix("file://") for place in (root, new))
     if is_here and not os.path.isdir(root):
         raise typer.BadParameter(f"{directory}: no directory", param_hint="DIR")
+    if is_here:
+        _require_store(root, geometry)
     is_local = "://" not in old_path and "://" not in new_path
     places = [] if "://" in old_path else _places(old_path, geometry)
     if root == new or new.startswith(root.rstrip("/") + "/") or (is_local and _is_in(places, new_path)):
@@ -250,6 +255,23 @@ def _places(root: str, geometry: Geometry) -> list[str]:
     log = *paths.commit_log_directories, *paths.read_only_commit_log_directories
     queues = paths.consume_queue_directory, paths.consume_queue_ext_directory
     return [root, *log, *queues, paths.index_directory, paths.config_directory, paths.checkpoint_path]
+
+
+def _require_store(root: str, geometry: Geometry) -> None:
+    """Raise BadParameter if a directory has no part of a store. A store that lost one part is damaged, not absent."""
+    parts = [*_places(root, geometry)[1:], os.path.join(root, "abort")]
+    if len(parts) > 1 and not any(map(_may_exist, parts)):
+        raise typer.BadParameter(f"{root}: no store: it has no log, no queues and no checkpoint", param_hint="DIR")
+
+
+def _may_exist(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # the command reports why it cannot be read
+    return True
 
 
 def _is_in(places: Iterable[str], path: str) -> bool:
@@ -293,15 +315,17 @@ def _finish(
     found: T, fields: Callable[[], Any], show: Callable[[T], None], damage: list[str], json_file: str | None
 ) -> NoReturn:
     """Write the fields of what was found as JSON, or show it; print the damage, and exit."""
+    files = ResultFiles()
     if json_file is not None:
-        write_json(json_file, fields())
+        with files.attempt():
+            write_json(json_file, fields())
     else:
         show(found)
     for line in damage[:_LINES_MAX]:
         typer.echo(line, err=json_file == "-")
     if len(damage) > _LINES_MAX:
         typer.echo(f"... and {len(damage) - _LINES_MAX} more; --json lists all", err=json_file == "-")
-    raise typer.Exit(1 if damage else 0)
+    files.exit(1 if damage else 0)
 
 
 @contextmanager

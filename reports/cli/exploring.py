@@ -24,6 +24,7 @@ from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    ResultFiles,
     results_written,
     write_json,
 )
@@ -66,20 +67,28 @@ def explore_run(
         except ReplayDivergedError as error:
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
-        paths = _write(explored.failures, out)
-        write_json(json_file, _json(explored, paths))
+        files = ResultFiles()
+        paths = _write(explored.failures, out, files)
+        with files.attempt():
+            write_json(json_file, _json(explored, paths))
         if json_file != "-":
             _print_result(explored)
-        _print_failures(explored.failures, paths, json_file, "the same again, with --out DIR", interruption)
+        _print_failures(explored.failures, paths, json_file, "the same again, with --out DIR", interruption, files)
 
 
-def _write(failures: list[Failure], out: Path | None) -> dict[str, Path]:
-    with results_written("--out"):
+def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dict[str, Path]:
+    with files.attempt(), results_written("--out"):
         return write_failures(failures, out)
+    return {}
 
 
 def _print_failures(
-    failures: list[Failure], paths: dict[str, Path], json_file: str | None, again: str, interruption: Interruption
+    failures: list[Failure],
+    paths: dict[str, Path],
+    json_file: str | None,
+    again: str,
+    interruption: Interruption,
+    files: ResultFiles,
 ) -> NoReturn:
     """Print what broke, and exit. again: how to see what was not left in a file again."""
     for failure in failures:
@@ -87,8 +96,8 @@ def _print_failures(
         command = again if path is None else f"tornlog replay {path}"
         print_failure(findings_console(json_file), failure, command)
     if interruption.is_wanted:
-        raise typer.Exit(interruption.exit_code)
-    raise typer.Exit(EXIT_BROKEN if failures else EXIT_HELD)
+        files.exit(interruption.exit_code)
+    files.exit(EXIT_BROKEN if failures else EXIT_HELD)
 
 
 def _search(
@@ -127,7 +136,8 @@ def _search(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--after") from error
     failures = [] if found.failure is None else [found.failure]
-    paths = _write(failures, out)
+    files = ResultFiles()
+    paths = _write(failures, out, files)
     document = {
         "format": "tornlog-schedules/1",
         "kind": kind,
@@ -137,7 +147,8 @@ def _search(
         "seconds": round(perf_counter() - began, 3),
         "interrupted": interruption.is_wanted,
     }
-    write_json(json_file, document)
+    with files.attempt():
+        write_json(json_file, document)
     if json_file != "-":
         verdict = "interrupted, no promise broken" if interruption.is_wanted else "every promise held"
         if found.violated:
@@ -146,7 +157,7 @@ def _search(
         OUT.print(f"{found.summary}: {verdict}", soft_wrap=True)
         if not found.is_complete and found.last_schedule is not None:
             OUT.print(f"  go on with --after '{found.last_schedule}'", markup=False, soft_wrap=True)
-    _print_failures(failures, paths, json_file, "", interruption)
+    _print_failures(failures, paths, json_file, "", interruption, files)
 
 
 def _explore(

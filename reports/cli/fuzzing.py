@@ -32,6 +32,7 @@ from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    ResultFiles,
     results_written,
     unknown,
     write_json,
@@ -84,7 +85,8 @@ def fuzz_formats(
         fuzzed = {result.name for result in results}
         reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_wanted)
         findings = [finding for result in results for finding in result.findings]
-        with results_written("--out"):
+        files, paths = ResultFiles(), dict[str, Path]()
+        with files.attempt(), results_written("--out"):
             paths = {} if out is None else write_findings(findings, out)
         document = {
             "format": "tornlog-fuzz/1",
@@ -95,15 +97,16 @@ def fuzz_formats(
             "mutant": mutant,
             "formats": [_report_json(result, paths) for result in results],
         }
-        write_json(json_file, document)
+        with files.attempt():
+            write_json(json_file, document)
     if json_file != "-":
         OUT.print(_table(results, findings, reach))
     console = findings_console(json_file)
     for finding in findings:
         _print_result(console, finding, paths.get(finding.name))
     if interruption.is_wanted:
-        raise typer.Exit(interruption.exit_code)
-    raise typer.Exit(EXIT_BROKEN if findings else EXIT_HELD)
+        files.exit(interruption.exit_code)
+    files.exit(EXIT_BROKEN if findings else EXIT_HELD)
 
 
 def _names(formats: list[str] | None) -> list[str]:
@@ -233,10 +236,12 @@ def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file
         outcome = _outcome_text(judged)
     same = None if finding is None else breach["signature"] == finding.breach.signature
     document = {"format": "tornlog-fuzz-replay/1", "name": name, "mutant": mutant, "same": same}
-    write_json(json_file, {**document, "outcome": outcome, **breach})
+    files = ResultFiles()
+    with files.attempt():
+        write_json(json_file, {**document, "outcome": outcome, **breach})
     if json_file != "-":
         _print_judged(name, judged, same)
-    raise typer.Exit(EXIT_BROKEN if outcome is None else EXIT_HELD)
+    files.exit(EXIT_BROKEN if outcome is None else EXIT_HELD)
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:

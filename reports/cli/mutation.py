@@ -22,6 +22,7 @@ from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    ResultFiles,
     command_line,
     results_written,
     write_json,
@@ -77,16 +78,17 @@ def mutate(
         run_to_an_end = {one.id for one in found}
         not_run = tuple(name for name in wanted if name not in run_to_an_end)
         reach = Reach.of(len(wanted), not_run, interruption)
-        report = None
-        with results_written("--out"):
+        report, files = None, ResultFiles()
+        with files.attempt(), results_written("--out"):
             paths = write_failures((one.failure for one in found if one.failure is not None), out, mutant_name_of)
             if out is not None:
                 results = MutationResults(command_line(context), found, took, survivors, reach=reach)
                 report = leave_mutation_report(results, paths, out)
         left_out = [{"id": name, "not_run": True} for name in not_run]
-        write_json(json_file, [*(one.to_json() for one in found), *left_out])
+        with files.attempt():
+            write_json(json_file, [*(one.to_json() for one in found), *left_out])
         if junit is not None:
-            with results_written("--junit"):
+            with files.attempt(), results_written("--junit"):
                 write_junit(junit, mutants_document(found, survivors, reach))
     if json_file != "-":
         verdict = mutants_verdict(found, reach)
@@ -110,7 +112,7 @@ def mutate(
     if json_file != "-":
         print_paths([] if report is None else [report])
         OUT.print(verdict)
-    raise typer.Exit(_exit_code(found, survivors, interruption))
+    files.exit(_exit_code(found, survivors, interruption))
 
 
 def _mutants_wanted(names: list[str], module: str | None) -> list[str]:

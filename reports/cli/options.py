@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from shlex import join
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -154,6 +154,30 @@ def results_written(option: str) -> Iterator[None]:
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
         raise typer.BadParameter(f"{place}{error.strerror}", param_hint=option) from error
+
+
+class ResultFiles:
+    """Files of results. One that cannot be written keeps neither the others nor the printed result from the reader."""
+
+    def __init__(self) -> None:
+        self._problem: typer.BadParameter | None = None
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Go on after a `with` block in which a file could not be written. The first such error is kept."""
+        try:
+            yield
+        except typer.BadParameter as error:
+            self._problem = self._problem or error
+
+    def exit(self, verdict: int) -> NoReturn:
+        """Exit with a verdict. A place that could not be written is a usage error unless something worse was found."""
+        if self._problem is None:
+            raise typer.Exit(verdict)
+        if verdict == EXIT_HELD:
+            raise self._problem
+        typer.echo(f"Error: {self._problem.format_message()}", err=True)
+        raise typer.Exit(verdict)
 
 
 # -- what a command line says -----------------------------------------------------------------------

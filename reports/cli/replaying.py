@@ -28,6 +28,7 @@ from .options import (
     EXIT_HARNESS,
     EXIT_HELD,
     EXIT_NONDETERMINISTIC,
+    ResultFiles,
     results_written,
     write_json,
 )
@@ -55,13 +56,16 @@ def replay_file(
     failure = read_failure(file)
     breach = failure.original if original else failure.smallest
     drawn: list[Path] = []
+    files = ResultFiles()
     with applied_mutant(failure.mutant):
         if timeline is None and trace is None:
             replayed = replay(breach.record)
         else:
             subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
             replayed, run_recording = replay_recorded(subject, breach.record)
-            drawn = draw_run(run_recording, timeline, trace)
+            for option, page, events in (("--timeline", timeline, None), ("--trace", None, trace)):
+                with files.attempt(), results_written(option):
+                    drawn += draw_run(run_recording, page, events)
         again = replay(breach.record)
     outcome, same = replayed.result, is_same_run(replayed, breach)
     document = {
@@ -76,14 +80,15 @@ def replay_file(
     }
     if drawn:
         document["drawn"] = [str(path) for path in drawn]
-    write_json(json_file, document)
+    with files.attempt():
+        write_json(json_file, document)
     if json_file != "-":
         print_failure(OUT, failure, original=original)
         _print_replay(OUT, replayed, breach)
         print_paths(drawn)
     if outcome.digest != again.result.digest:
-        raise typer.Exit(EXIT_NONDETERMINISTIC)
-    raise typer.Exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)
+        files.exit(EXIT_NONDETERMINISTIC)
+    files.exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)
 
 
 def shrink_file(
@@ -113,14 +118,16 @@ def shrink_file(
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
     took = perf_counter() - began
-    with results_written("--out"):
+    files = ResultFiles()
+    with files.attempt(), results_written("--out"):
         keep_file(small or file, found.failure.to_json())
     interrupted = interruption.is_wanted
-    write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took), "interrupted": interrupted})
+    with files.attempt():
+        write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took), "interrupted": interrupted})
     if json_file != "-":
         again = f"tornlog replay {shlex.quote(str(small or file))}"
         _print_shrunk(OUT, found, took, again, interrupted=interrupted)
-    raise typer.Exit(interruption.exit_code if interrupted else EXIT_BROKEN)
+    files.exit(interruption.exit_code if interrupted else EXIT_BROKEN)
 
 
 def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> None:

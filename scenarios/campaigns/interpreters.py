@@ -46,7 +46,9 @@ def ask(python: str) -> tuple[str, str]:
     """Return the version of an interpreter, and its executable. Raises InterpreterError if it is none for us."""
     try:
         done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
+        raise InterpreterError(f"{python}: expected a Python to start, found: {error.strerror}") from error
+    except subprocess.SubprocessError as error:
         raise InterpreterError(f"{python}: {error}") from error
     major, minor, micro, kind, executable = done.stdout.split(maxsplit=4)
     version = f"{major}.{minor}.{micro}"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ...cli.console import OUT, progress_shown
-from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
+from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, ResultFiles, results_written, write_json
 from ..spark.options import Conf, Master, Ship, engine_for, place_of
 
 _EXIT_UNREADABLE = 3
@@ -56,8 +56,10 @@ def audit(
                 typer.echo(f"{error.filename or place}: {error.strerror or error}", err=True)
                 raise typer.Exit(_EXIT_UNREADABLE) from None
             violations = found.findings.violations
+            files = ResultFiles()
             if out is not None:
-                leave_all(violations, out)
+                with files.attempt(), results_written("--out"):
+                    leave_all(violations, out)
     by_promise: dict[str, int] = {}
     for violation in violations:
         by_promise[violation.promise.value] = by_promise.get(violation.promise.value, 0) + 1
@@ -69,10 +71,11 @@ def audit(
         "by_promise": by_promise,
         "seconds": round(perf_counter() - began, 3),
     }
-    write_json(json_file, document)
+    with files.attempt():
+        write_json(json_file, document)
     if json_file != "-":
         _print_result(document, [str(violation) for violation in some_of(violations, limit)])
-    raise typer.Exit(EXIT_BROKEN if violations else EXIT_HELD)
+    files.exit(EXIT_BROKEN if violations else EXIT_HELD)
 
 
 def _print_result(document: dict[str, Any], lines: list[str]) -> None:

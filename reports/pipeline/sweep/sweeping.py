@@ -19,7 +19,9 @@ from ...cli.options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    ResultFiles,
     command_line,
+    results_written,
     write_json,
 )
 from ...cli.pages import PAGE, write_page
@@ -109,17 +111,20 @@ def sweep_seeds(
         (done,), small = latest, smallest_failures(table)
     else:
         raise typer.Exit(interruption.exit_code)  # before there was anything to report
-    paths = write_failures(small, here)
+    paths, files_left = dict[str, Path](), ResultFiles()
+    with files_left.attempt(), results_written("--out"):
+        paths = write_failures(small, here)
     took = perf_counter() - began
     report = None
-    if here is not None:
+    if here is not None and len(paths) == len({one.signature for one in small}):
         from ...html.sweep_report import sweep_page  # templates: for those alone who want a page
 
         links = leave_timelines(
             small, paths, here, lambda one: replay_command(paths[one.signature]), draws=not interrupted
         )
         results = _results(done, table, mutant, command_line(context), took, links)
-        report = write_page(sweep_page(results), here)
+        with files_left.attempt(), results_written("--out"):
+            report = write_page(sweep_page(results), here)
     if json_file is not None:
         document = {
             "format": "tornlog-sweep-result/1",
@@ -136,7 +141,8 @@ def sweep_seeds(
             "seconds": round(took, 3),
             "work_seconds": round(done.work_seconds, 3),
         }
-        write_json(json_file, document)
+        with files_left.attempt():
+            write_json(json_file, document)
     if json_file != "-":
         _print_result(done, took, files, interrupted=interrupted)
     for failure in small:
@@ -145,10 +151,10 @@ def sweep_seeds(
     if report is not None and json_file != "-":
         print_paths([report])
     if interrupted:
-        raise typer.Exit(interruption.exit_code)
+        files_left.exit(interruption.exit_code)
     if any(done.outcomes[outcome] for outcome in _BAD):
-        raise typer.Exit(EXIT_HARNESS)
-    raise typer.Exit(EXIT_BROKEN if small else EXIT_HELD)
+        files_left.exit(EXIT_HARNESS)
+    files_left.exit(EXIT_BROKEN if small else EXIT_HELD)
 
 
 def with_ui(master: str, conf: list[str] | None) -> list[str] | None:

@@ -168,6 +168,13 @@ def test_a_wrong_command_line_is_a_usage_error(root: Path, arguments: list[str])
 
 def test_a_directory_that_is_no_store_is_reported(tmp_path: Path) -> None:
     result = run(tmp_path)
+    assert result.exit_code == 2
+    assert "no store: it has no log, no queues and no checkpoint" in result.stderr
+
+
+def test_a_store_without_a_log_directory_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "consumequeue").mkdir()
+    result = run(tmp_path)
     assert result.exit_code == 1
     assert result.stderr == (
         ". @ 0: commitlog: expected a directory of that name: every store has one, found nothing\n"

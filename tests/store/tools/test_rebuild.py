@@ -165,8 +165,8 @@ def test_what_is_no_store_is_reported_and_nothing_is_made(tmp_path: Path) -> Non
     (tmp_path / "old").mkdir()
     result = run(tmp_path / "old", "--to", tmp_path / "new")
 
-    assert result.exit_code == 1
-    assert result.stderr.startswith(". @ 0: commitlog: expected a directory")
+    assert result.exit_code == 2
+    assert "no store: it has no log" in " ".join(result.stderr.split())
     assert not (tmp_path / "new").exists()
 
 

@@ -1,0 +1,88 @@
+"""A result file that cannot be written hides neither the printed result nor the verdict."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from tornlog.reports.cli import campaign
+from tornlog.scenarios.campaigns.failures.failure import Failure
+
+Tornlog = Callable[..., Result]
+BROKEN = ("run", "rollover-at-a-crash", "--mutant", "no-dir-fsync-on-rollover", "--seeds", "50")
+SCHEDULES = ("explore", "second-start-is-refused", "--schedules", "--limit", "2")
+FULL = "/dev/full"
+
+
+@pytest.fixture
+def failure_file(failure: Failure, tmp_path: Path) -> Path:
+    file = tmp_path / "failure.json"
+    file.write_text(failure.to_json())
+    return file
+
+
+@pytest.mark.parametrize("option", ["--timeline", "--trace", "--json"])
+def test_a_replay_prints_its_result_though_a_file_is_full(tornlog: Tornlog, failure_file: Path, option: str) -> None:
+    result = tornlog("replay", failure_file, option, FULL)
+    assert result.exit_code == 1
+    assert "replayed: digest" in result.output
+    assert f"Invalid value for {option}: {FULL if option == '--json' else ''}" in result.output
+    assert os.strerror(errno.ENOSPC) in result.output
+
+
+def test_a_full_disk_after_a_broken_promise_ends_with_1_and_reports_both(
+    tornlog: Tornlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
+
+    monkeypatch.setattr(campaign, "write_failures", refuse)
+    junit = tmp_path / "junit.xml"
+    result = tornlog(*BROKEN, "--out", tmp_path, "--junit", junit)
+    assert result.exit_code == 1
+    assert "again: tornlog run rollover-at-a-crash --seed" in result.output
+    assert f"Invalid value for --out: {tmp_path}: {os.strerror(errno.ENOSPC)}" in result.output
+    assert junit.exists()  # the other files are still written
+
+
+def test_a_full_disk_after_a_run_that_holds_is_a_usage_error(tornlog: Tornlog) -> None:
+    result = tornlog("run", "second-start-is-refused", "--seeds", "1", "--json", FULL)
+    assert result.exit_code == 2
+    assert "every promise held" in result.output
+
+
+@pytest.mark.parametrize("words", [("fuzz", "checkpoint", "--inputs", "9"), SCHEDULES])
+def test_other_campaigns_print_their_result_too(tornlog: Tornlog, words: tuple[str, ...]) -> None:
+    result = tornlog(*words, "--json", FULL)
+    assert result.exit_code == 2
+    assert "held" in result.output
+
+
+@pytest.mark.parametrize(
+    "words", [("verify",), ("inspect",), ("dump",), ("rebuild", "--to", "new"), ("audit", "--master", "in-process")]
+)
+@pytest.mark.parametrize("content", [[], ["a", "b"]], ids=["empty", "of other files"])
+def test_a_directory_that_is_no_store_is_a_usage_error(
+    tornlog: Tornlog, tmp_path: Path, words: tuple[str, ...], content: list[str]
+) -> None:
+    for name in content:
+        (tmp_path / name).write_text("x")
+    result = tornlog(words[0], tmp_path, *words[1:])
+    assert result.exit_code == 2
+    assert "no store" in result.output
+
+
+@pytest.mark.parametrize("command", ["verify", "inspect", "dump"])
+def test_a_store_that_lost_its_log_is_damaged(tornlog: Tornlog, tmp_path: Path, command: str) -> None:
+    (tmp_path / "consumequeue" / "T" / "0").mkdir(parents=True)
+    assert tornlog(command, tmp_path).exit_code == 1
+
+
+def test_a_python_that_is_not_there_is_reported_in_a_sentence(tornlog: Tornlog) -> None:
+    words = ("second-start-is-refused", "--seeds", "1", "--check-determinism", "--python", "/nope")
+    result = tornlog("run", *words)
+    assert result.exit_code == 3
+    assert "/nope: expected a Python to start, found: No such file or directory" in result.output
