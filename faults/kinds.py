@@ -466,6 +466,14 @@ class FaultKind(StrEnum):
         "the tools of everyday life",
         True,
     )
+    FULL_AT_START = _rest(
+        "full disk at a start",
+        "the disk had no room for files of queues when the program was started again",
+        "somebody else filled the disk, and the queues were deleted to have them built again",
+        "queues and index are left out of the image, and the disk holds no more until the store runs",
+        "the tools of everyday life",
+        True,
+    )
     MISSING_SEGMENT = _rest(
         "missing segment",
         "a segment between two others was missing, and the segments before it were old enough to expire",

@@ -25,6 +25,7 @@ MARKS: dict[str, str] = {
     "short queue file extended": "a load extended a queue file that was too short for the settings",
     "stray left alone": "a load found what is not the store's beside its queues",
     "checkpoint not believed": "a load took zeros for the times of a damaged checkpoint",
+    "load without a file": "a load found no room for a file of a queue or of the index, and left that to dispatch",
     "gap between segments": "segments were missing between two others, and both sides were kept",
     "trusted damage": "recovery passed over damage in what was vouched for",
     "hole in a queue": "recovery filled a hole in a queue with blank entries",

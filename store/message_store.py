@@ -49,7 +49,7 @@ from .queues.flush_queues import FlushConsumeQueueService
 from .queues.pull import Puller, offset_by_time
 from .replication.group_transfer import GroupTransfer
 from .retention.cleaning import RetentionService
-from .running_flags import RunningFlags
+from .running_flags import Refusal, RunningFlags
 from .runtime_info import disk_info, schedule_info, stats_info, trouble_info
 from .service import Service
 from .stats import FAST_PUT_NS, StoreStats
@@ -235,9 +235,12 @@ class MessageStore:
         times.put_back(self.commit_log, queues.all())
         self.commit_log.begin_at(report.last_store_timestamp_ms)
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
-        self.commit_log.topic_queue_table = counted
-        self.dispatch.reput_from.set(report.end_offset)
-        self.dispatch.dispatched_store_timestamp_ms = report.last_store_timestamp_ms
+        self.commit_log.topic_queue_table = counted | report.counted
+        self.dispatch.reput_from.set(report.dispatched_to)
+        if report.lacks_room is None:
+            self.dispatch.dispatched_store_timestamp_ms = report.last_store_timestamp_ms
+        else:
+            self.flags.refuse(Refusal.DISK_FULL)  # retention takes it back once it has seen room
         return report
 
     def _lock_directory(self) -> None:

@@ -71,6 +71,7 @@ FEATURES: dict[str, Feature] = {
 SINGLE: Mapping[str, str] = {
     "removal of queues": "who removes a queue has numbers and consumers begin again: only its own scenario knows where",
     "damaged record": "its run is one life of plain puts: what a later crash makes of damage before it, no model says",
+    "full disk at a start": "only its own scenario has room again once the store runs",
     "missing segment": "its run has plain puts: no model says which copies and decisions were lost with a segment",
     "out of memory": "a service that has ended excuses most of what follows: its own scenario says what is left",
     "skipped numbers": "another version leaves such holes: beside faults of the disk nobody knows whose a hole is",

@@ -38,6 +38,8 @@ class LifeEnding(StrEnum):
     """Then a bit of a record's queueOffset rots."""
     STOP_AND_ODD_FILE = "stop and odd file"
     """Then somebody tries to start beside a segment of a wrong size."""
+    STOP_AND_FULL_DISK = "stop and full disk"
+    """Then queues and index are lost, and the next start finds no room for their files."""
     STOP_AND_MISSING_SEGMENT = "stop and missing segment"
     """Then a segment between two others is missing, and those before it are older than retention keeps any."""
     STOP_AND_LARGER_QUEUE_FILES = "stop and larger queue files"

@@ -58,6 +58,11 @@ def has_met_any(disk: Disk) -> bool:
     return errors(disk) + wants_of_space(disk) > 0
 
 
+def is_only_full(disk: Disk) -> bool:
+    """Return whether a disk has been full, and has met no other error. A store has to open on it."""
+    return disk.injected["disk full"] == wants_of_space(disk) + errors(disk) > 0
+
+
 def cannot_pass(disk: Disk) -> bool:
     """Return whether a disk has done what no store gets over in the same life.
 

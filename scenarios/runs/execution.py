@@ -140,10 +140,12 @@ class Execution(ABC):
         try:
             disk.strike_page_ins_of(SERVICES)
             with disk.with_page_ins():
-                store.load()
+                report = store.load()
+            if report.lacks_room is not None and not allowances.is_only_full(disk):
+                raise report.lacks_room  # files fail to be made again and again: no judge knows when queues are whole
             progress = list(load_progress())
         except Exception as error:
-            if isinstance(error, OSError) and allowances.has_met_any(disk):
+            if isinstance(error, OSError) and allowances.has_met_any(disk) and not allowances.is_only_full(disk):
                 self._kernel.kill(machine)
                 raise MachineDied(machine.name) from error
             if isinstance(error, CorruptFileError) and self._judge.may_refuse:

@@ -30,6 +30,11 @@ from ..workload.offline_faults import OfflineFaults
 from ..workload.transaction_traffic import TransactionTraffic
 from .execution import HEAL, Execution, timing_of
 
+_SPARE_BYTES = (8, 99)
+"""How much room a full disk has left: enough for the few bytes of the lock, and for no file of a queue."""
+_CATCH_UP_NS_MAX = 20 * 1_000_000_000
+"""How long dispatch may take to find that the disk has room again, and to use it."""
+_LOOK_MS = 100
 _TIME_LIMIT_NS = 3_600 * 1_000_000_000  # tasks that are paused all the time stand still for most of it
 
 
@@ -94,6 +99,10 @@ class Run(Execution):
 
         def body() -> None:
             room = Room(self._kernel, disk, self._disturbances.paused_ns)
+            if self._offline_faults.next_start_is_full and life is not HEAL:
+                self._offline_faults.next_start_is_full = False
+                stream = self._choices.stream(f"life-{number}/full disk")
+                room.limit(disk.used_bytes + stream.between(*_SPARE_BYTES, "spare bytes"))
             store = self._open(disk, machine, number, recovered, room)
             if life is not HEAL:
                 self._disturbances.start()
@@ -170,6 +179,8 @@ class Run(Execution):
         store = MessageStore(world, self._config)
         self._load(store, disk, machine)
         self._store = removals.store = store
+        if room.is_short:
+            return self._open_without_room(store, disk, machine, room)
         if recovered is None:
             self._judge.recovery(store, disk)
         else:  # the same bytes would be judged the same
@@ -180,6 +191,24 @@ class Run(Execution):
             skipping = skip_numbers(store, stream, self._plan.starts.skipped_numbers_max, self._ledger)
             self._skipped[SKIPPED_NUMBERS] += skipping
         self._start_store(store, disk, machine)
+        return store
+
+    def _open_without_room(self, store: MessageStore, disk: Disk, machine: Machine, room: Room) -> MessageStore:
+        """Start a store that was loaded on a full disk, and judge it when it has caught up with the room it gets."""
+        report = store.last_recovery
+        assert report is not None, "it has been loaded"
+        lacks_room = report.lacks_room is not None
+        if lacks_room and store.flags.is_writeable:
+            self._judge.broken("START", "a store without room for its queues takes puts", "flags", "refusing", "none")
+        self._progress.start(store)
+        self._start_store(store, disk, machine)
+        room.give_back()
+        if lacks_room:
+            self._offline_faults.injected["full disk at a start"] += 1
+            deadline_ns = self._kernel.now_ns + _CATCH_UP_NS_MAX
+            while store.dispatch.behind_bytes and self._kernel.now_ns < deadline_ns:
+                store.world.tasks.sleep(_LOOK_MS)
+        self._judge.recovery(store, disk)
         return store
 
     def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:

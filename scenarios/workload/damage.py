@@ -239,6 +239,14 @@ def without_queues(image: Image, config: StoreConfig) -> Image:
     return Image(files, tuple(path for path in image.directories if not f"{path}/".startswith(directory)))
 
 
+def without_derived_files(image: Image, config: StoreConfig) -> Image:
+    """Return an image without queues and index, and with a checkpoint that says nothing but takes as much room."""
+    derived, checkpoint = (f"{config.consume_queue_directory}/", f"{config.index_directory}/"), config.checkpoint_path
+    files = {path: file for path, file in image.files.items() if not path.startswith(derived)}
+    directories = tuple(path for path in image.directories if not f"{path}/".startswith(derived))
+    return with_content(Image(files, directories), checkpoint, bytes(len(files[checkpoint].content)))
+
+
 def _path_of(store: MessageStore, put: PutEntry) -> str:
     """Return the path of the segment that a put's record is in, an empty one without."""
     segment = None if put.physical_offset is None else store.log.find(put.physical_offset)

@@ -50,6 +50,8 @@ class OfflineFaults:
     _odd_starts: int = field(default=0, init=False)
     _strays: set[str] = field(default_factory=set, init=False)
     """The paths of files that are not the store's, and must stay."""
+    next_start_is_full: bool = field(default=False, init=False)
+    """Whether the next start is to find hardly any room on the disk."""
     segments_are_old: bool = field(default=False, init=False)
     """Whether segments were made so old that retention may remove them in any life."""
 
@@ -75,6 +77,10 @@ class OfflineFaults:
             if self.plan.delay.chance and stream.chance(0.5, "of delivery"):
                 return self._damage_delivery_progress(image, stream)
             return self._damage_progress(image)
+        if life.ending == LifeEnding.STOP_AND_FULL_DISK:
+            self.next_start_is_full = True
+            self._end_queues_without_records()
+            return damage.without_derived_files(image, self.config)
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
             return self._lose_segment(image, store)
         if life.ending == LifeEnding.STOP_AND_ODD_FILE:
@@ -251,10 +257,13 @@ class OfflineFaults:
         image = Image(files, image.directories)
         if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept"):
             return image
-        here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
-        # The numbers of a queue are in its files and in the log, so a queue that has lost both begins at 0 again.
-        self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
+        self._end_queues_without_records()
         return damage.without_queues(image, self.config)
+
+    def _end_queues_without_records(self) -> None:
+        """Note the queues that begin at 0 again without their files: the log has no record with a number of theirs."""
+        here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
+        self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
         """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""

@@ -88,6 +88,10 @@ class ServedBroker:
             broker.load()
             for finding in broker.findings:
                 self._emit(warning(f"damage in the store: {finding}"))
+            recovery = broker.own_store.last_recovery
+            if recovery is not None and recovery.lacks_room is not None:
+                why = "queues and index lack messages, and no more are taken, until the disk has room"
+                self._emit(failure(f"{recovery.lacks_room}: {why}"))
             broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit

@@ -38,6 +38,7 @@ class ServedNameServer:
         self.names = NameServer(world, kv_path=f"{directory}/{_KV_FILE}")
         self._world = world
         self._directory = directory
+        self._emit = emit
         self._lock: FileLock | None = None
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:

@@ -115,7 +115,10 @@ class ScheduleMessageService(Service):
 
     def _within_queue(self, level: int, offset: int) -> int:
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
-        return 0 if queue is None else min(max(offset, queue.min_offset), queue.max_offset)
+        if queue is None:
+            return 0
+        end = self._commit_log.topic_queue_table.get((SCHEDULE_TOPIC, level - 1), 0)  # files may lack entries up to it
+        return min(max(offset, queue.min_offset), end)
 
     def persist_correction(self) -> None:
         """Make durable what `load` brought back. Raises OSError if the disk fails.

@@ -7,10 +7,12 @@ checkpoint's index time is taken back to what is kept, so that it never speaks f
 Records are indexed from the last key on that is in a kept file: no key is missing, and none is there twice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from ..config import StoreConfig
-from ..errors import CorruptFileError
+from ..errors import CorruptFileError, is_disk_full
+from ..formats.columns import PlainRecords
 from ..formats.index import IndexEntry, header_defects, header_error, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord, behind_damage, scan_records
@@ -38,10 +40,10 @@ class IndexRecovery:
         *,
         clean_exit: bool,
     ) -> None:
-        self.dispatch = service.dispatch
-        """Takes each record of the scan, in order, from `start_offset` on at the latest."""
-        self.put_plain = service.put_plain
-        """Takes the keys of many records of it at once, in place of `dispatch`."""
+        self.lacks_room: OSError | None = None
+        """Why not all records are indexed: the disk had no room for the next file."""
+        self.room_ends_at = 0
+        """Log offset up to which records are indexed then."""
         self._service = service
         self._table = service.table
         self._log = log
@@ -72,9 +74,30 @@ class IndexRecovery:
         self._keep(sizes)
         return findings if self._clean_exit else []
 
+    def dispatch(self, record: ScannedRecord) -> None:
+        """Index a record of the scan. They come in order, from `start_offset` on at the latest."""
+        self._index(record.physical_offset, partial(self._service.dispatch, record))
+
+    def put_plain(self, plain: PlainRecords) -> None:
+        """Index many records of the scan at once, in place of `dispatch`."""
+        self._index(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
+
+    def _index(self, physical_offset: int, index: Callable[[], None]) -> None:
+        """Index the records from a log offset on, unless a file before has found no room."""
+        if self.lacks_room is not None:
+            return
+        try:
+            index()
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            hit("load without a file")
+            self.lacks_room, self.room_ends_at = error, physical_offset
+
     def _keep(self, odd: list[str]) -> None:
         """Remove the files at the paths in odd and all that follow the last one to keep."""
         count = len(self._ends)
+        self.lacks_room = None
         self._builds = self._builds or bool(odd) or not self._clean_exit or count < len(self._table.files)
         if count < len(self._table.files):
             hit("index dropped")

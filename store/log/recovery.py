@@ -57,6 +57,12 @@ class RecoveryReport:
     """Damage: passed over where the log is trusted, cut where it is not; a checkpoint that was not believed."""
     cut_at: CorruptFileError | None = None
     """That of them which ended the log, if it was cut there."""
+    lacks_room: OSError | None = None
+    """Why queues or index lack records that are in the log: the disk had no room for their next files."""
+    dispatched_to: int = 0
+    """Log offset up to which queues and index have all records; dispatch adds the others when there is room."""
+    counted: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Next queue offset, by topic and queue, of queues that lack records."""
     strays: list[CorruptFileError] = field(default_factory=list)
     """What is among the store's files and not the store's: left alone."""
 
@@ -139,12 +145,16 @@ class Recovery:
         if self.cut_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
             report.cut_at = stopped_by
+        report.dispatched_to = report.end_offset
         self._set_log_positions(trusted)
         self.write_again()
         self.finish_queues()
         self._log.make_durable(trusted)
         if self.index is not None:
             self.index.end()
+            if self.index.lacks_room is not None:
+                report.lacks_room = self.index.lacks_room
+                report.dispatched_to = min(report.dispatched_to, self.index.room_ends_at)
         return report
 
     def trusted_segments(self) -> int:
@@ -405,10 +415,20 @@ class Recovery:
             else:
                 replay.end(syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
+                if replay.lacks_room is not None:
+                    self._note_queue_without_room(replay, replay.lacks_room)
                 report.changed_entries += replay.changed
             queue.correct_min_offset(max(self._log.min_offset, 0))
         for one in sorted(misplaced):
             self._report_misplaced(*one)
+
+    def _note_queue_without_room(self, replay: QueueReplay, error: OSError) -> None:
+        """Leave the records that a queue has no file for to dispatch, and go on counting after the last of them."""
+        report, queue = self._report, replay.queue
+        self._checkpoint.queues_begin_again()  # first: a load that dies must not vouch for entries that are not there
+        report.lacks_room = error
+        report.dispatched_to = min(report.dispatched_to, max(queue.max_physical_offset, report.start_offset))
+        report.counted[queue.topic, queue.queue_id] = replay.next
 
 
 def _ignore(record: ScannedRecord) -> None:

@@ -163,7 +163,7 @@ class SegmentQueue:
         segments = self.segments
         return _number_in(segments, offset, self.segment_bytes) if segments else 0
 
-    def _at_or_after(self, offset: int) -> Segment | None:
+    def at_or_after(self, offset: int) -> Segment | None:
         """Return the segment that holds the byte at offset, else the first one after it."""
         segments = self.segments
         if not segments:
@@ -283,7 +283,7 @@ class SegmentQueue:
         A segment is left behind only when it is durable to its end, so everything below flushed_where is durable.
         """
         where = self.flushed_where.get()
-        segment = self._at_or_after(where)
+        segment = self.at_or_after(where)
         if segment is None:
             return False
         store_timestamp_ms = segment.readable_store_timestamp_ms

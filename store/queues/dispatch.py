@@ -155,11 +155,11 @@ class DispatchService(Service):
         if limit - start > self.waiting_bytes_max:
             self.waiting_bytes_max = limit - start
         log = self._commit_log.queue
-        segment = log.find(start)
+        segment = log.at_or_after(start)
         if segment is None:
-            if start >= log.min_offset:
-                return False
-            self.reput_from.set(log.min_offset)  # an empty slave has begun in the middle
+            return False
+        if segment.base_offset > start:  # an empty slave has begun in the middle, or a gap is there
+            self.reput_from.set(segment.base_offset)
             return True
         self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
         return True

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from typing import NamedTuple
 
+from ..errors import is_disk_full
 from ..formats.consume_queue import (
     BLANK_ENTRY_BYTES,
     ENTRY_BYTES,
@@ -134,6 +135,8 @@ class QueueReplay:
         """Whether entries are written even where they are in the page cache already: the disk may not have them."""
         self.misplaced: list[Misplaced] = []
         """Records that are not where they say, or nowhere, as far as is known."""
+        self.lacks_room: OSError | None = None
+        """Why no further entry was written: the disk has no room for the queue's next file."""
         self._doubted: _Doubted | None = None
         self._skipped = skipped
         self._pending = bytearray()
@@ -364,16 +367,27 @@ class QueueReplay:
         self._pending = bytearray()
 
     def _place(self, queue_offset: int, raw: bytes | bytearray) -> None:
-        self.changed += self.queue.place(queue_offset, raw, write_again=self.write_again)
+        if self.lacks_room is not None:
+            return
+        try:
+            self.changed += self.queue.place(queue_offset, raw, write_again=self.write_again)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            hit("load without a file")
+            self.lacks_room = error
 
     def end(self, *, syncs_zeros: bool) -> None:
-        """Write the rest, and forget every entry behind the last record; syncs_zeros as `Segment.clear_from` has it."""
+        """Write the rest, and forget every entry behind the last record; syncs_zeros as `Segment.clear_from` has it.
+
+        If the disk is full, the queue ends at the last entry that has a file.
+        """
         if self._doubted is not None:
             self._settle(self._doubted, None)
         if self._has_more_behind():
             self._move_last()
         self._write()
-        end = self.next
+        end = self.next if self.lacks_room is None else self._end_in_files()
         while self._skipped.hold(self.queue.entry(end)):
             end += 1
         if self.changed:
@@ -382,6 +396,14 @@ class QueueReplay:
             hit("queue cut")
             self.changed += 1
         self.queue.recovered(end, self.first)
+
+    def _end_in_files(self) -> int:
+        """Return the index after the last entry in the queue's files. Blanks at the end are written again with it."""
+        begin, end = self._row_bounds()
+        end = min(end, self.next)
+        while end > begin and not ((entry := self.queue.entry(end - 1)) is not None and is_valid(entry)):
+            end -= 1
+        return end
 
 
 def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:

@@ -59,7 +59,7 @@ class Pressure(NamedTuple):
 
 
 class DiskWatermark:
-    """Measures, and sets and takes back DISK_FULL, whose only other finder is a commit that has met no room."""
+    """Measures, and sets and takes back DISK_FULL. A commit or a load that meets no room sets it, too."""
 
     def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
         self._files = files

@@ -13,7 +13,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "crash at rest", "crash in traffic"),
         consumers=(0,),
     ),
-    # The disk fills up, somebody finds room for it after a while, or the store makes some by deleting what is old.
+    # The disk fills up, somebody finds room for it after a while, or the store makes some by deleting old segments. Or
+    # the disk is full when the store starts, and there are queues to build.
     Scenario.of(
         "a-full-disk-recovers-when-space-returns",
         "a disk that fills up costs the puts it has no room for, and as soon as it has room again nothing at all",
@@ -25,8 +26,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(16, 24),
         pauses={"chance": (0.5,), "ms_max": (300, 3000)},
         consumers=(0, 0, 1),
-        lives=(1, 2),
-        endings=("stop", "crash at rest", "crash in traffic"),
+        lives=(1, 2, 3),
+        endings=("stop", "crash at rest", "crash in traffic", "stop and full disk", "stop and full disk"),
     ),
     # A service meets an error that nobody foresaw, and its task ends.
     Scenario.of(

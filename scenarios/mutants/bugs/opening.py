@@ -5,11 +5,13 @@ from collections.abc import Callable
 from ....store import message_store
 from ....store.directories import directory_of
 from ....store.errors import CorruptFileError, StoreLockedError
-from ....store.log.recovery import RecoveryReport
+from ....store.log.recovery import Recovery, RecoveryReport
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import QueueSegments
 from ....store.queues.consume_queue_table import ConsumeQueueTable
+from ....store.queues.queue_replay import QueueReplay
 from ....store.world import Files
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 
@@ -199,4 +201,45 @@ SHORT_QUEUE_FILE_REMOVED = Mutant(
         endings=("stop and larger queue files",),
         lives=(2,),
     ),
+)
+
+
+# full-disk-ends-load: a load that finds no room for a queue's file fails. The store then stays closed, and retention,
+# which could make room, never runs. Found in this store.
+_original_place = QueueReplay._place
+
+
+def _place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
+    _original_place(self, queue_offset, raw)
+    if self.lacks_room is not None:
+        bit()
+        raise self.lacks_room
+
+
+FULL_DISK_ENDS_LOAD = Mutant(
+    "full-disk-ends-load",
+    "a store does not open on a disk that has no room for its queues",
+    (Patch(QueueReplay, "_place", _place_or_fail),),
+    ("START",),
+    SCENARIOS["a-full-disk-recovers-when-space-returns"].ranges,
+)
+
+
+# counts-by-short-queue: after a load without room a queue goes on counting after the last entry that has a file, so new
+# messages get the numbers of those that have no entry yet.
+_original_note = Recovery._note_queue_without_room
+
+
+def _note_without_count(self: Recovery, replay: QueueReplay, error: OSError) -> None:
+    _original_note(self, replay, error)
+    queue = replay.queue
+    bit(self._report.counted.pop((queue.topic, queue.queue_id)) > queue.max_offset)
+
+
+COUNTS_BY_SHORT_QUEUE = Mutant(
+    "counts-by-short-queue",
+    "after a load without room for queue files, queue offsets are given twice",
+    (Patch(Recovery, "_note_queue_without_room", _note_without_count),),
+    ("STATUS", "QOFF", "CQ-COMPLETE", "QUIET", "READ", "LIVE"),
+    SCENARIOS["a-full-disk-recovers-when-space-returns"].ranges,
 )

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.store.config import FlushDiskType
+from tornlog.faults.disk.image import Image
+from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
@@ -150,3 +151,115 @@ def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(lab: Make
         assert found.put(range(7, 9)).settle().bodies(0) == list(range(9))
 
     lab(image).run(again)
+
+
+COUNT = 40
+
+
+def written(lab: Make, shop: Make, config: StoreConfig, *lost: str) -> Image:
+    """Return the disk of a store with COUNT messages that was stopped, without the files of some paths."""
+    bench = lab()
+    assert bench.run(lambda world: shop(world, config).start().put(range(COUNT)).settle().store.shutdown())
+    image = bench.switch_off()
+    files = {path: file for path, file in image.files.items() if not any(text in path for text in lost)}
+    return Image(files, image.directories)
+
+
+LAST_FILE, QUEUES, INDEX = "consumequeue/T/0/00000000000000000600", "/consumequeue/", "/index/"
+
+
+@pytest.mark.parametrize("lost", [(LAST_FILE,), (QUEUES,), (INDEX,), (LAST_FILE, INDEX), (QUEUES, INDEX)])
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_a_store_opens_on_a_full_disk_and_builds_queues_and_index_when_room_returns(
+    lab: Make, shop: Make, short: Make, flush: FlushDiskType, lost: tuple[str, ...]
+) -> None:
+    config = short(flush_disk_type=flush, disk_space_warning_level_ratio=0.9)
+    bench = lab(written(lab, shop, config, *lost))
+
+    def full(world: World) -> None:
+        bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 64
+        found = shop(world, config)
+        assert isinstance(found.report.lacks_room, OSError)
+        assert found.report.dispatched_to < found.report.end_offset
+        assert found.store.flags.bits & Refusal.DISK_FULL
+        found.start()
+        visible = found.bodies(0)
+        assert visible == list(range(len(visible)))
+        assert (len(visible) < COUNT) == (lost[0] != INDEX)
+        put = found.store.put_message(Message.of("T", body_of(COUNT)))
+        assert put.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        world.tasks.sleep(20_000)
+        assert found.store.flags.bits & Refusal.DISK_FULL
+
+        bench.disk.capacity_bytes = None
+        world.tasks.sleep(15_000)
+        assert found.store.flags.bits == 0
+        assert found.bodies(0) == list(range(COUNT))
+        assert found.put(range(COUNT, COUNT + 3)).settle().bodies(0) == list(range(COUNT + 3))
+        for number in range(COUNT + 3):
+            assert len(found.store.query_message("T", f"k{number}", 32, 0, 1 << 60).records) == 1, number
+        assert found.store.shutdown()
+
+    bench.run(full)
+    lab(bench.switch_off()).run(lambda world: bodies_of(shop(world, config), COUNT + 3))
+
+
+def bodies_of(found: Any, count: int) -> None:
+    assert found.report.lacks_room is None
+    assert found.bodies(0) == list(range(count))
+
+
+@pytest.mark.parametrize("dies_before_start", [True, False])
+def test_a_load_without_room_vouches_for_no_queue(
+    lab: Make, shop: Make, short: Make, *, dies_before_start: bool
+) -> None:
+    config = short(recover_whole_log=False)
+    bench = lab(written(lab, shop, config, LAST_FILE))
+
+    def full(world: World) -> None:
+        bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 64
+        found = shop(world, config)
+        assert found.report.lacks_room is not None
+        if not dies_before_start:
+            found.start()
+            world.tasks.sleep(20_000)
+            assert not found.store.shutdown()
+
+    bench.run(full)
+    lab(bench.switch_off(abruptly=True)).run(lambda world: bodies_of(shop(world, config), COUNT))
+
+
+def test_a_put_is_counted_after_the_messages_that_have_no_entry_yet(lab: Make, shop: Make, short: Make) -> None:
+    config = short()
+    bench = lab(written(lab, shop, config, LAST_FILE))
+
+    def full(world: World) -> None:
+        bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 64
+        found = shop(world, config).start()
+        bench.disk.capacity_bytes = None
+        found.store.flags.allow(Refusal.DISK_FULL)
+        append = found.store.put_message(Message.of("T", body_of(COUNT))).append
+        assert append is not None
+        assert append.queue_offset == COUNT
+
+    bench.run(full)
+
+
+def test_retention_makes_the_room_that_a_load_did_not_find(lab: Make, shop: Make, short: Make) -> None:
+    config = short(disk_space_warning_level_ratio=0.9, clean_file_forcibly_enable=True)
+    bench = lab(written(lab, shop, config, LAST_FILE))
+
+    def full(world: World) -> None:
+        bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 64
+        found = shop(world, config)
+        assert found.report.lacks_room is not None
+        found.start()
+        world.tasks.sleep(300_000)
+        assert found.store.flags.bits == 0
+        found.put(range(COUNT, COUNT + 3)).settle()
+        first = found.store.get_min_offset_in_queue("T", 0)
+        assert first > 0
+        assert found.bodies(first) == list(range(first, COUNT + 3))
+        assert found.store.shutdown()
+
+    bench.run(full)

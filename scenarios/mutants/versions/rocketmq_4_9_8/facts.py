@@ -99,6 +99,8 @@ FACTS: tuple[Fact, ...] = (
     Fact("bad-length-trusted", _UNCERTAIN,
          "zero and negative lengths fail the check of the magic; a huge one may be allocated first, and the mutant "
          "does all three"),
+    Fact("full-disk-ends-load", _HAS_NOT,
+         "no load makes a queue's file: ReputMessageService builds the queues after the start; by reading"),
     Fact("old-front-removed", _HAS_NOT, "MappedFileQueue.load opens the files that are there, and removes none"),
     Fact("gap-not-looked-for", _HAS_NOT,
          "findMappedFileByOffset goes through all files if the one that it has calculated is the wrong one"),
@@ -193,6 +195,7 @@ FACTS: tuple[Fact, ...] = (
         "checkpoint-ahead-of-log",
         "check-meets-what-it-put-back", "checkpoint-in-memory",
         "clamp-in-memory", "clean-pass-never-repeated", "commit-one-short", "commit-to-stale-table",
+        "counts-by-short-queue",
         "dead-load-vouches-for-queues", "decision-forgotten-before-dispatch",
         "gone-slave-takes-others", "delay-persist-failure-forgotten", "delay-progress-one-at-a-time",
         "delay-progress-outlives-copies", "delay-rotten-copy-blocks-level",
