@@ -132,13 +132,13 @@ INDEX_SECONDS = Deviation(
 FILE_TIMES = Deviation(
     "file-times",
     "segments keep their mtimes over recovery",
-    "recovery touches queue files, by whose mtimes a look-up by time picks one of them",
+    "a look-up by time picks a queue file by its mtime, which recovery changes, also if all its entries have expired",
     "",
 )
 TIME_OF_NOTHING = Deviation(
     "time-of-nothing",
     "an entry without a record costs a pull, and a look-up by time, that entry",
-    "a blank entry has the time of the log's first record; what cannot be read ends the search at 0, or throws",
+    "a blank entry has the time of the log's first record; an empty file or an unreadable entry ends the search at 0",
     "",
 )
 

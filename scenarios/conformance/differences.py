@@ -247,7 +247,7 @@ def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
         queues = [(store.queues[key].min_offset, store.queues[key].entries) for store in (ours, real)]
         if here != there and queues[0] == queues[1]:
             place = f"queue {key[0]}/{key[1]} at {time_ms}"
-            yield StoreDifference(place, str(here), str(there), _why_nearest(opened, key))
+            yield StoreDifference(place, str(here), str(there), _why_nearest(opened, key, there))
     begin_ms, end_ms = window_of(times_of(ours))
     for topic, key_name in sorted(ours.windowed.keys() & real.windowed.keys()):
         if ours.lookups[topic, key_name] != real.lookups[topic, key_name]:
@@ -262,13 +262,25 @@ def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
             yield StoreDifference(place, str(offset in here_found), str(offset in there_found), why)
 
 
-def _why_nearest(opened: OpenedDirectory, key: QueueKey) -> Deviation | None:
-    """Return why a queue of the same entries leads elsewhere: entries without a time, or several files."""
+def _why_nearest(opened: OpenedDirectory, key: QueueKey, there: int) -> Deviation | None:
+    """Return why a queue of the same entries leads elsewhere: entries without a time, or several files.
+
+    The real store picks a file by its mtime, also one without an entry that counts. An empty file ends the search at 0.
+    In a file of expired entries alone the search finds no position, -1, which is the number before the file's first.
+    Source: RocketMQ ConsumeQueue.getOffsetInQueueByTime.
+    """
     entries = opened.ours.queues[key].entries
     if any(entry[:2] == BLANK[:2] or entry[0] not in opened.ours.records for entry in entries):
         return deviations.TIME_OF_NOTHING
     per_file = opened.config.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES
     queue = opened.ours.queues[key]
+    directory = f"consumequeue/{key[0]}/{key[1]}/"
+    paths = [path for path in opened.files if path.startswith(directory)]
+    firsts = [int(path.removeprefix(directory)) // QUEUE_ENTRY_BYTES for path in paths]
+    if there == 0 and any(first >= queue.max_offset for first in firsts):
+        return deviations.TIME_OF_NOTHING
+    if there in [max(0, first - 1) for first in firsts if first + per_file <= queue.min_offset]:
+        return deviations.FILE_TIMES
     has_several = queue.min_offset // per_file != (queue.max_offset - 1) // per_file
     return deviations.FILE_TIMES if has_several else None
 

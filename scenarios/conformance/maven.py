@@ -81,7 +81,7 @@ def java_program(
     RuntimeError: it does not compile.
     """
     _, javac, java = require_tools()
-    root = (cache or cache_directory()) / name
+    root = _place(name, cache)
     jars = fetched_jars(name, artifacts, cache)
     texts = [f"{file}\0{text}" for file, text in sorted(sources.items())]
     classes = root / f"classes-{_digest([*artifacts, *texts])}"
@@ -93,10 +93,15 @@ def java_program(
 def fetched_jars(name: str, artifacts: Sequence[str], cache: Path | None = None) -> Path:
     """Return a directory with the jars of artifacts and of what they need. JavaMissing: no Maven, or no way to them."""
     mvn, _, _ = require_tools()
-    jars = (cache or cache_directory()) / name / f"jars-{_digest(artifacts)}"
+    jars = _place(name, cache) / f"jars-{_digest(artifacts)}"
     if not jars.is_dir():
         _build(jars, lambda target: _fetch(mvn, artifacts, target))
     return jars
+
+
+def _place(name: str, cache: Path | None) -> Path:
+    """Return the directory of a program, absolute: Java starts in another working directory."""
+    return (cache or cache_directory()).absolute() / name
 
 
 def cache_directory() -> Path:

@@ -298,6 +298,28 @@ def test_a_time_leads_elsewhere_only_for_files_touched_or_entries_without_a_time
     assert "time-of-nothing" in names(timed(2, blank_first=True), timed(0, blank_first=True))
 
 
+def empty_file(number: int) -> dict[str, bytes]:
+    return {f"consumequeue/T/0/{number * 20:020d}": bytes(100)}
+
+
+def test_a_time_leads_to_0_if_the_last_queue_file_is_empty() -> None:
+    assert names(timed(2, 5), timed(0, 5), empty_file(5)) == {"time-of-nothing"}
+    assert names(timed(2, 5), timed(1, 5), empty_file(5)) == {"nothing"}
+    assert names(timed(2, 5), timed(0, 5), empty_file(0)) == {"nothing"}
+
+
+@pytest.mark.parametrize(("first", "leads_to"), [(0, 0), (5, 4)])
+def test_a_time_leads_before_a_queue_file_whose_entries_have_all_expired(first: int, leads_to: int) -> None:
+    entries = timed(0).queues["T", 0].entries
+    ours, real, other = (replace(timed(found), queues=queue_of(*entries, begin=10)) for found in (12, leads_to, 11))
+    found, unknown = (
+        [one.deviation for one in differences_between(ours, there, empty_file(first)) if " at " in one.place]
+        for there in (real, other)
+    )
+    assert found == [DEVIATIONS["file-times"]]
+    assert unknown == [None]
+
+
 def test_in_queues_of_other_numbers_times_lead_to_other_numbers() -> None:
     shifted = replace(timed(7), queues=queue_of(*timed(2).queues["T", 0].entries, begin=5))
 

@@ -35,6 +35,17 @@ def test_a_program_is_made_once_and_then_found(tools: Path, tmp_path: Path) -> N
     assert (made.classes / "A.java").read_text() == "class A {}"
 
 
+@pytest.mark.usefixtures("tools")
+def test_a_relative_cache_is_found_from_every_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = java_program("p", ["g:a:1"], {"A.java": ""}, Path("cache"))
+    monkeypatch.chdir("/")  # Java starts elsewhere, too
+    assert (made.jars / "a.jar").exists()
+    assert (made.classes / "A.java").exists()
+
+
 def test_other_sources_or_artifacts_are_another_program(tools: Path, tmp_path: Path) -> None:
     made = java_program("p", ["g:a:1"], {"A.java": "class A {}"}, tmp_path)
     others = [

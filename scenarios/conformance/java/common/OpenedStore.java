@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicReference;
@@ -141,7 +142,8 @@ final class OpenedStore {
         fields.add(message.getReconsumeTimes());
         fields.add(message.getPreparedTransactionOffset());
         fields.add(digest(message.getBody()));
-        fields.add(new TreeMap<>(message.getProperties()));
+        // A record without properties is decoded to none at all instead of an empty map.
+        fields.add(message.getProperties() == null ? Map.of() : new TreeMap<>(message.getProperties()));
         String unique = message.getProperty(MessageConst.PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX);
         if (unique != null) {
             keys.add(List.of(message.getTopic(), unique));
