@@ -1,11 +1,7 @@
-"""A Spark cluster on this machine: a master and two workers, each a process of its own, and all on loopback.
-
-And a browser, for what is drawn.
-"""
+"""A Spark cluster on this machine: a master and two workers, each a process of its own, and all on loopback."""
 
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +11,8 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
+from tests.chromium import browser as browser
 from tornlog.reports.pipeline.spark.jdk import java_home
 
 _HERE = "127.0.0.1"
@@ -25,16 +21,6 @@ _LOOPBACKS = {"0100007F", "0" * 24 + "01000000", "0000000000000000FFFF0000010000
 """127.0.0.1, ::1 and 127.0.0.1 as an IPv6 address, as the kernel prints them."""
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SECONDS_MAX = 120.0
-_CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-_CHROMIUM_OPTIONS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +34,6 @@ class Cluster:
         """Return the processes that the workers have started for sessions and that are there."""
         children = (child for worker in self.daemons[1:] for child in children_of(worker))
         return [child for child in children if b"ExecutorBackend" in command_of(child)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium, without a window. Where there is none, tests are skipped; but not in CI."""
-    if _CHROMIUM is None:
-        reason = "no browser to look at pages with: neither chromium nor google-chrome is on the path"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=_CHROMIUM, args=list(_CHROMIUM_OPTIONS))
-        try:
-            yield chromium
-        finally:
-            chromium.close()
 
 
 @pytest.fixture(scope="module")

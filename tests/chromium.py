@@ -1,0 +1,35 @@
+"""The browser that looks at pages, a fixture for the folders of tests that import it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+_CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+_CHROMIUM_OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, without a window. Where there is none, tests are skipped; but not in CI."""
+    if _CHROMIUM is None:
+        reason = "no browser to look at pages with: neither chromium nor google-chrome is on the path"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=_CHROMIUM, args=list(_CHROMIUM_OPTIONS))
+        try:
+            yield chromium
+        finally:
+            chromium.close()
