@@ -16,6 +16,7 @@ from tornlog.reports.bench.figure import Figure
 from tornlog.reports.bench.workplace import BenchSettings
 from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutation as mutants_command
+from tornlog.reports.cli.listing import SECTIONS
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
@@ -329,6 +330,7 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
         "versions": list(VERSIONS),
     }
     assert all(text for members in document.values() for text in members.values())
+    assert (*document,) == SECTIONS
     of_its_own = {title: members for title, members in document.items() if title != "promises"}
     assert [title for title, members in of_its_own.items() if len({*members.values()}) < len(members)] == []
 
