@@ -134,7 +134,7 @@ GAP_NOT_LOOKED_FOR = Mutant(
     "gap-not-looked-for",
     "a record after a gap in the log is looked for in another segment, or not found",
     (Patch(SegmentQueue, "find", _find_by_division),),
-    ("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS"),
+    ("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"),
     SCENARIOS["log-segment-missing"].ranges,
 )
 
@@ -164,7 +164,7 @@ TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
         Patch(SegmentQueue, "_remove_last", _forget_last),
         Patch(AllocateMappedFileService, "make", _make_from_leftover),
     ),
-    ("PREFIX", "QOFF", "START", "CQ-COMPLETE"),
+    ("PREFIX", "QOFF", "START", "CQ-COMPLETE", "SCAN"),
     Ranges(
         sync_flush=(False,),
         disk=("ext4-ordered", "strict-posix"),
@@ -199,29 +199,4 @@ CUT_BELIEVES_ZEROS = Mutant(
     (Patch(Segment, "clear_from", _clear_what_it_sees),),
     ("POS",),
     SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges,
-)
-
-
-# cut-synced-once: recovery removes all segments behind its cut, and syncs their directory once. If it dies before, any
-# of the removals may be undone, and what is left has a gap.
-_original_truncate = SegmentQueue.truncate
-
-
-def _truncate_with_one_sync(self: SegmentQueue, offset: int, *, syncs_zeros: bool = False) -> bool:
-    gone = [segment.file.path for segment in self.segments if segment.base_offset > offset]
-    for path in reversed(gone):
-        self._world.files.unlink(path)
-    bit(len(gone) > 1)
-    self.segments = self.segments[: len(self.segments) - len(gone)]
-    for directory in sorted({directory_of(path) for path in gone}):
-        self._world.files.sync_directory(directory)
-    return _original_truncate(self, offset, syncs_zeros=syncs_zeros) or bool(gone)
-
-
-CUT_SYNCED_ONCE = Mutant(
-    "cut-synced-once",
-    "a recovery that dies while it removes segments leaves a gap that no start opens",
-    (Patch(SegmentQueue, "truncate", _truncate_with_one_sync),),
-    ("START",),
-    SCENARIOS["a-cut-that-is-cut-short-leaves-no-gap"].ranges,
 )

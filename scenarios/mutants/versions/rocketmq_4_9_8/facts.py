@@ -78,7 +78,6 @@ FACTS: tuple[Fact, ...] = (
          "AdminBrokerProcessor.resumeCheckHalfMessage sets TRANSACTION_CHECK_TIMES to 0"),
     Fact("cut-believes-zeros", _HAS_NOT,
          "no cut is synced, nor what is behind it zeroed: stale-tail-after-truncate is in its place"),
-    Fact("cut-synced-once", _HAS_NOT, "no directory is ever synced: no-dir-fsync-on-rollover is in its place"),
     Fact("sent-back-into-nothing", _HAS_NOT,
          "SendMessageProcessor.asyncConsumerSendMsgBack answers SYSTEM_ERROR to any put but PUT_OK"),
     Fact("delay-retry-skips-message", _HAS_NOT, "came with 5.0.0, gone in 5.3.3 (#9248)"),
