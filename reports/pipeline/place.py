@@ -22,11 +22,15 @@ from pyarrow import fs
 from ...scenarios.campaigns import kept_files
 
 _OBJECT_STORES = ("s3", "gcs", "abfs")
+_HADOOP_S3 = ("s3a", "s3n")
 _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system a place is in, and its path there. Raises what pyarrow does for a URI it cannot open."""
+    """Return the file system of a place, and its path there. ValueError or OSError for a URI that cannot be opened."""
+    scheme, _, rest = place.partition("://")
+    if rest and scheme in _HADOOP_S3:
+        raise ValueError(f"{place}: expected s3://{rest}, found {scheme}://, the scheme of Hadoop's own client")
     if place.startswith(("hdfs://", "viewfs://")):
         from .hdfs import open_hdfs
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ....store.formats.consume_queue import ENTRY_BYTES
 from .columns import RowConditions
-from .directory import StoreDirectory, StoreFile
+from .directory import NEAR_BYTES, StoreDirectory, StoreFile
 from .log_ranges import LogRange
 from .queue_array import QueueArray
 from .record_scanner import RecordScanner
@@ -28,7 +28,9 @@ from .records import RangeReader
 from .segment_slice import Array, SegmentSlice, pieces_of
 
 SHARE_MAX = 0.25
-"""If more than that is wanted of what entries cover, or that much of queues would be read, it is all read."""
+"""If entries have more bytes than that part of a range, the whole range is read."""
+COST_SHARE_MAX = 0.75
+"""If wanted records cost more than that part of a range, the whole range is read: with the entries, that is cheaper."""
 SEARCH_BYTES = 48 << 10
 """About what it costs to find where a range begins in one queue."""
 _GAPS_MAX = 64
@@ -62,7 +64,8 @@ def wanted_pieces(
         return None
     gaps = _gaps(spans, log_range)
     sizes = spans.ends - spans.begins
-    if len(gaps) > _GAPS_MAX or sizes[spans.is_wanted].sum() > sizes.sum() * SHARE_MAX:
+    wanted = spans.begins[spans.is_wanted], spans.ends[spans.is_wanted]
+    if len(gaps) > _GAPS_MAX or _cost_bytes(*wanted) > sizes.sum() * COST_SHARE_MAX:
         return None
     try:
         return list(_pieces(directory, log_range, spans, gaps))
@@ -81,18 +84,23 @@ def _spans(
         return None
     low, high = (log_range.segment.base_offset + at for at in (log_range.start, log_range.end))
     parts = list[tuple[Array, Array, Array]]()
-    left_bytes = wanted_bytes = room_bytes
+    left_bytes = room_bytes
+    cost_max = (log_range.end - log_range.start) * COST_SHARE_MAX
 
     def is_wanted(queue: tuple[str, int]) -> bool:
         return conditions.allow("topic", queue[0]) and conditions.allow("queue_id", queue[1])
 
-    for queue in sorted(queues, key=is_wanted, reverse=True):
-        begins, ends = QueueArray(directory, queues[queue]).covering(low, high)
-        parts.append((begins, ends, np.full(len(begins), is_wanted(queue))))
-        left_bytes -= len(begins) * ENTRY_BYTES
-        wanted_bytes -= int((ends - begins).sum()) if is_wanted(queue) else 0
-        if left_bytes < 0 or wanted_bytes < 0:
-            return None
+    for kind in (True, False):  # wanted queues first: if their records cost too much, no other is read
+        for queue in (one for one in queues if is_wanted(one) is kind):
+            begins, ends = QueueArray(directory, queues[queue]).covering(low, high)
+            parts.append((begins, ends, np.full(len(begins), kind)))
+            left_bytes -= len(begins) * ENTRY_BYTES
+            if left_bytes < 0:
+                return None
+        if kind and parts:
+            begins, ends, _ = (np.concatenate(some) for some in zip(*parts, strict=True))
+            if _cost_bytes(begins, ends) > cost_max:
+                return None
     begins, ends, wanted = (np.concatenate(some) for some in zip(*parts, strict=True))
     order = np.lexsort((~wanted, ends, begins))
     begins, ends, wanted = begins[order], ends[order], wanted[order]
@@ -102,6 +110,20 @@ def _spans(
     if is_past_the_segment or (begins[1:] < ends[:-1]).any():
         return None
     return CoveredSpans(begins, ends, wanted & (begins >= low))
+
+
+def _cost_bytes(begins: Array, ends: Array) -> int:
+    """Return how many bytes reading some places costs: places that are near each other are one read, with all between.
+
+    A read costs NEAR_BYTES more than its bytes.
+    """
+    if not len(begins):
+        return 0
+    order = np.argsort(begins, kind="stable")
+    begins, ends = begins[order], np.maximum.accumulate(ends[order])
+    between = begins[1:] - ends[:-1]
+    is_apart = between >= NEAR_BYTES
+    return int(ends[-1] - begins[0] - between[is_apart].sum()) + (int(is_apart.sum()) + 1) * NEAR_BYTES
 
 
 def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
@@ -138,20 +160,24 @@ def _pieces(
 def _at(
     directory: StoreDirectory, scanner: RecordScanner, segment: StoreFile, begins: Array, ends: Array
 ) -> Iterator[SegmentSlice]:
-    """Yield the records that entries lead to, checked as all records are."""
+    """Yield the records that entries lead to, checked as all records are.
+
+    Records between two that are near each other are scanned with them, which costs less than to begin anew.
+    """
     view, origin = directory.gathered(segment, begins.tolist(), ends.tolist())
     starts, stops = begins - origin, ends - origin
-    cuts = np.flatnonzero(starts[1:] != stops[:-1]) + 1
+    cuts = np.flatnonzero(starts[1:] - stops[:-1] >= NEAR_BYTES) + 1
+    found = list[Array]()
     for first, behind in pairwise([0, *cuts.tolist(), len(starts)]):
         at, stop = int(starts[first]), int(stops[behind - 1])
-        expected, found = starts[first:behind], list[Array]()
         while at < stop:
             some, at, error = scanner.scan(view[:stop], at, stop, segment.base_offset + origin)
             if error is not None or not len(some):
                 raise ContradictedError
             found.append(some)
-        if not np.array_equal(np.concatenate(found), expected):
-            raise ContradictedError
+    there = np.concatenate(found)
+    if not np.array_equal(there[np.isin(there, starts, assume_unique=True)], starts):
+        raise ContradictedError
     for some in pieces_of(starts, _PIECE_BYTES):
         yield SegmentSlice(segment, view, origin, some, is_proven=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from tornlog.reports.pipeline.place import make_directory, whole_file
+from tornlog.reports.pipeline.place import make_directory, open_place, whole_file
 
 
 class LikeHdfs(fs.FileSystemHandler):  # type: ignore[misc]
@@ -80,3 +80,9 @@ def test_an_error_on_the_way_leaves_what_was_there(system: fs.FileSystem, tmp_pa
             stream.write(b"half")
             raise KeyboardInterrupt
         assert [one.read_bytes() for one in tmp_path.iterdir()] == ([] if before is None else [before])
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "s3n"])
+def test_a_scheme_of_hadoop_s_client_is_refused_with_the_name_that_is_expected(scheme: str) -> None:
+    with pytest.raises(ValueError, match=f"{scheme}://bucket/store: expected s3://bucket/store, found {scheme}://"):
+        open_place(f"{scheme}://bucket/store")

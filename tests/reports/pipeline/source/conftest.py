@@ -25,10 +25,11 @@ class CountingDirectory(StoreDirectory):
     def __init__(self, place: str) -> None:
         super().__init__(place)
         self._system, self._is_local = fs.SubTreeFileSystem("/", fs.LocalFileSystem()), False
-        self.read_bytes = 0
+        self.read_bytes = self.reads = 0
 
     def _read_at(self, stream: NativeFile, start: int, end: int) -> bytes:
         self.read_bytes += end - start
+        self.reads += 1
         return super()._read_at(stream, start, end)
 
 

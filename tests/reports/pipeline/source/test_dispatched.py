@@ -87,6 +87,8 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have queues looked at however little there is to gain."""
     monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
     monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
+    monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)
+    monkeypatch.setattr(dispatched, "NEAR_BYTES", 1)  # no two records are near each other
 
 
 def queue_files(root: Path) -> list[Path]:
@@ -351,3 +353,53 @@ def test_a_condition_on_the_place_in_the_log_reads_what_is_there(
     directory.read_bytes = 0
     found = rows_of(directory, [Condition("physical_offset", eq, one["physical_offset"])])
     assert found == [one]
+
+
+def interleaved(root: Path, topics: int, body_bytes: int, segment_bytes: int) -> Path:
+    """Write a store of two full segments with a message of each topic in turn."""
+    messages = 2 * segment_bytes // (body_bytes + 100)
+    config = StoreConfig(
+        str(root),
+        mapped_file_size_commit_log=segment_bytes,
+        mapped_file_size_consume_queue=20 * (messages // topics + 1),
+    )
+    store = MessageStore(real_world(), config)
+    store.load()
+    store.start()
+    for number in range(messages):
+        message = Message.of(f"T{number % topics}", bytes(body_bytes), queue_id=0)
+        assert store.put_message(message).status.name == "PUT_OK"
+    store.shutdown()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("topics", "body_bytes", "segment_bytes", "bytes_share", "reads_share"),
+    [
+        pytest.param(20, 1_000, 8 << 20, 1.02, 3, id="near each other"),
+        pytest.param(20, 4_000, 8 << 20, 1.02, 3, id="almost near each other"),
+        pytest.param(100, 8_000, 32 << 20, 0.3, 100, id="far from each other"),
+    ],
+)
+def test_reading_a_topic_among_others_costs_no_more_than_reading_the_log(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    counting_directory: Callable[[str], Any],
+    topics: int,
+    body_bytes: int,
+    segment_bytes: int,
+    bytes_share: float,
+    reads_share: float,
+) -> None:
+    monkeypatch.undo()
+    root = interleaved(tmp_path / "store", topics, body_bytes, segment_bytes)
+    directory, wanted = counting_directory(str(root)), [Condition("topic", eq, "T7")]
+
+    expected = rows_of(directory, wanted, useQueues="false")
+    log_bytes, log_reads = directory.read_bytes, directory.reads
+    directory.read_bytes = directory.reads = 0
+    found = rows_of(directory, wanted)
+
+    assert found == expected
+    assert directory.read_bytes <= bytes_share * log_bytes
+    assert directory.reads <= reads_share * log_reads

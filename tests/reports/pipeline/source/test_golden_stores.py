@@ -47,6 +47,8 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have queues looked at however little there is to gain."""
     monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
     monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
+    monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)
+    monkeypatch.setattr(dispatched, "NEAR_BYTES", 1)  # no two records are near each other
 
 
 @pytest.mark.parametrize("name", CASES)
