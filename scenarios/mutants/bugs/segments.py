@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from ....store.directories import directory_of
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
 from ....store.log.segment_queue import SegmentQueue, name_of
