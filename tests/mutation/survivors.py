@@ -185,12 +185,11 @@ _NO_WRONG_NUMBER = "no record of its component's runs has a number that cannot b
 UNREACHED: dict[str, str] = {
     "forget-state:flush.GroupCommitRequest.look#1": "only a broker's sends look, and its runs are of another component",
     "forget-state:consumer_offsets.ConsumerOffsetManager.commit_offset#1": "no consumer group reads light queues only",
-    "ignore-error:put_encoder.PutEncoder._encode_delayed#1": _NO_SUCH_DELAY,
     "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",
     "ignore-error:redirect.redirection#1": _NO_SUCH_DELAY,
     "ignore-error:allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,
     "ignore-error:segment_queue.SegmentQueue._find_bases#1": _NO_FOREIGN_NAME,
-    "ignore-error:segment_queue.SegmentQueue._keep_one#1": "no log lies in several directories",
+    "ignore-error:segment_queue.SegmentQueue._keep_one#1": "no two directories of a log have a segment of one name",
     "ignore-error:transaction_service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
     "ignore-error:transaction_service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
     "negate-condition:cleaning.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
@@ -227,7 +226,7 @@ UNREACHED: dict[str, str] = {
         "nobody who is asked raises an error"
     ),
     "ignore-error:transient_pool.BufferedSegment._write#1": "no write writes nothing",
-    "negate-condition:segment_queue.SegmentDirectories.path#2": "no log lies in several directories",
+    "negate-condition:segment_queue.SegmentDirectories.path#2": "its component's runs have one directory for the log",
     "short-by-one:dispatch.DispatchService.dispatch_available#1": _NO_SLAVE,
     "skip-advance:dispatch.DispatchService.dispatch_available#1": _NO_SLAVE,
     "drop-notice:message_store.MessageStore.follow#1": (_NO_SLAVE),

@@ -8,7 +8,6 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.errors import MachineDied
-from tornlog.store.errors import CorruptFileError
 from tornlog.store.log.segment import segment_name
 from tornlog.store.message import Message
 from tornlog.store.world import World
@@ -142,32 +141,35 @@ def test_a_removed_segment_that_is_back_in_front_of_the_log_is_part_of_it_again(
 
 
 @pytest.mark.parametrize("back", [(0,), (0, 1), (1, 3), (0, 2, 4)])
-def test_removed_segments_that_are_back_behind_a_gap_go_again(
+def test_removed_segments_that_are_back_before_a_gap_are_kept_until_retention_removes_them(
     lab: Make, shop: Make, short: Make, cleaned: Any, back: tuple[int, ...]
 ) -> None:
     def body(world: World) -> None:
         found = shop(world, short())
-        assert found.store.min_phy_offset == EXPIRED * SEGMENT_BYTES
-        assert found.log_bases() == list(range(EXPIRED, PUTS // 2))
+        assert found.log_bases() == [*back, *range(EXPIRED, PUTS // 2)]
+        assert [one.field for one in found.store.last_recovery.findings].count("base offset") == gaps
+        found.start().clean(ms=15_000)
+        assert found.log_bases()[0] == EXPIRED
         assert found.bodies(EXPIRED) == list(range(12, PUTS))
 
+    gaps = sum(after - number > 1 for number, after in zip(back, (*back[1:], EXPIRED), strict=True))
     lab(with_back(cleaned, *back)).run(body)
 
 
-def test_a_gap_behind_segments_whose_time_is_not_over_is_damage_and_nothing_is_removed(
+def test_a_gap_after_segments_that_have_not_expired_is_a_finding_and_the_load_removes_no_file(
     lab: Make, shop: Make, short: Make, cleaned: Any
 ) -> None:
     image = with_back(cleaned, 0, 1)
     bench = lab(image)
 
     def body(world: World) -> None:
-        with pytest.raises(CorruptFileError, match="base offset: expected the next segment"):
-            shop(world, short(file_reserved_time_hours=72))
+        found = shop(world, short(file_reserved_time_hours=72))
+        assert "base offset: expected the next segment" in str(found.store.last_recovery.findings[0])
 
     bench.run(body)
     left = bench.switch_off().files
-    assert {path: left[path] for path in image.files if "commitlog" in path} == {
-        path: file for path, file in image.files.items() if "commitlog" in path
+    assert {path: left[path].content for path in image.files if "commitlog" in path} == {
+        path: file.content for path, file in image.files.items() if "commitlog" in path
     }
 
 
