@@ -170,12 +170,17 @@ class TransactionalMessageCheckService(Service):
                     break
         except (StoreError, OSError):
             self._ask_the_rest()
+            self._note_progress(ops)  # without it the next life would ask again about what comes before the error
             raise
         self._ask_the_rest()
         if self._half_offset >= self._own_from:
             with self._decisions.lock:
                 ops.forget(self._is_settled)
                 self._decisions.forget(self._is_settled, range(self._own_from, self._half_offset))
+        self._note_progress(ops)
+
+    def _note_progress(self, ops: OpQueue) -> None:
+        """Note how far the pass has come, and publish that if the log that it rests upon is durable."""
         rests_on = max(self._store.max_phy_offset, self._put_end)
         self._unpublished = _Progress(self._half_offset, ops.needed_from, rests_on)
         self._publish()
