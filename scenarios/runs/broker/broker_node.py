@@ -421,6 +421,9 @@ class BrokerNode:
             disk.strike_page_ins_of(SERVICES)
             with disk.with_page_ins():
                 broker.load()
+            report = broker.own_store.last_recovery
+            if report is not None and report.lacks_room is not None:
+                raise report.lacks_room  # as in `Execution`: no judge knows when the queues are whole
         except Exception as error:
             if isinstance(error, OSError):
                 self._die_excused(disk, machine, error)
