@@ -476,9 +476,9 @@ class FaultKind(StrEnum):
     )
     MISSING_SEGMENT = _rest(
         "missing segment",
-        "a segment between two others was missing, and the segments before it were old enough to expire",
-        "a backup was restored without one of its files, and kept the times of the others",
-        "a segment is left out of the image, and those before it get an earlier time of change",
+        "the oldest segments were missing, or one between two others with expired segments before it",
+        "an operator removes the oldest files by hand; a backup was restored without one of its files",
+        "segments are left out of the image, and those before a gap get an earlier time of change",
         "the tools of everyday life",
         True,
     )

@@ -86,6 +86,13 @@ DANGLING_ENTRY = Deviation(
     "an entry that leads to no record of its queue, or beyond the log, is kept",
     "CQ-VALID",
 )
+EXPIRED_ENTRY = Deviation(
+    "expired-entry",
+    "a queue begins at its first entry with a record in the log",
+    "a queue whose first file has expired entries alone begins with them; "
+    "that of log offset 0 returns the first record of the log, of any queue",
+    "CLEAN",
+)
 DELAY_LEVELS = Deviation(
     "delay-levels",
     "delay levels are parsed before recovery",

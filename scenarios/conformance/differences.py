@@ -165,6 +165,8 @@ def _why_entry(
         return deviations.QUEUE_HEAD_LOST
     if offset >= ours.max_offset and offset < opened.real.max_offset:
         return why_longer(opened)
+    if here is None and offset < ours.min_offset:
+        return deviations.EXPIRED_ENTRY
     record = ours.records.get(offset)
     if record is None:
         return deviations.DANGLING_ENTRY

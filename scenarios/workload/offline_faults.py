@@ -29,6 +29,7 @@ _SPARED_SECTORS_MAX = (5, 40)
 """How many sectors stay behind a lost one: few, or what is lost may be anywhere in the last segment."""
 _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
+_OLDEST_LOST_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
 _STRAY = b"not the store's"
 _LATEST_INDEX_NAME = "99991231235959999"
@@ -239,20 +240,28 @@ class OfflineFaults:
         return image
 
     def _lose_segment(self, image: Image, store: MessageStore) -> Image:
-        """Lose a segment between two others, and maybe the queues; make the segments before it old enough to expire."""
+        """Lose a segment between two others, or the oldest segments up to it; and maybe the queues.
+
+        Before a gap, make the segments old enough to expire.
+        """
         stream = self.streams("missing segment")
         number = damage.number_of_middle_segment(image, store, stream)
         if number is None:
             return image
         *before, lost = store.log.segments[: number + 1]
         file = image.files[lost.file.path]
-        readings = walk(file.content, lost.wrote.get(), file=lost.file.path, base_offset=lost.base_offset)
-        guarantees.note_missing(self.ledger, lost.base_offset, lost.end_offset, [record for record, _ in readings])
-        old_ms = file.mtime_ms - (self.config.file_reserved_time_hours + 1) * _HOUR_MS
         files = {path: one for path, one in image.files.items() if path != lost.file.path}
-        for segment in before:
-            files[segment.file.path] = FileImage(files[segment.file.path].content, old_ms)
-        self.segments_are_old = True
+        if stream.chance(_OLDEST_LOST_CHANCE, "oldest segments"):
+            self.ledger.expire(lost.end_offset)  # an operator makes room by hand: the promises are those of retention
+            for segment in before:
+                files.pop(segment.file.path, None)
+        else:
+            readings = walk(file.content, lost.wrote.get(), file=lost.file.path, base_offset=lost.base_offset)
+            guarantees.note_missing(self.ledger, lost.base_offset, lost.end_offset, [record for record, _ in readings])
+            old_ms = file.mtime_ms - (self.config.file_reserved_time_hours + 1) * _HOUR_MS
+            for segment in before:
+                files[segment.file.path] = FileImage(files[segment.file.path].content, old_ms)
+            self.segments_are_old = True
         self.injected[FaultKind.MISSING_SEGMENT] += 1
         image = Image(files, image.directories)
         if stream.chance(_QUEUES_KEPT_CHANCE, "queues kept"):

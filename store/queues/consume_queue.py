@@ -338,25 +338,21 @@ class ConsumeQueue:
         return segment.file.view(logic_offset - segment.base_offset, segment.wrote.get())
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        """Let the queue begin at the first real entry of its first segment whose record is still in the log.
+        """Begin the queue at its first real entry with a record in the log, or at its end if there is none.
 
-        If it has none: at the end of a queue of one segment, or where that is about to have its first. A longer one is
-        left alone, as RocketMQ leaves it, for its first segment is to be removed.
+        RocketMQ looks in the first segment only. That segment can have expired entries alone after a crash, or after a
+        removal that failed: the queue would begin with messages that no pull can return.
         """
-        segments = self.queue.segments
-        if not segments:
-            return
-        first = segments[0]
-        raw = first.file.view(0, first.wrote.get())
-        at = _first_in_log(raw, log_min_offset)
-        if at is not None:
-            self.min_logic_offset = first.base_offset + at
-            if self.ext is not None:
-                self.ext.expire(decode_entry(raw, at).tags_code)
-        elif len(segments) == 1:
-            self.min_logic_offset = max(self.min_logic_offset, first.base_offset + len(raw))
-        else:
-            self.min_logic_offset = max(self.min_logic_offset, first.base_offset)
+        for segment in self.queue.segments:
+            raw = segment.file.view(0, segment.wrote.get())
+            at = _first_in_log(raw, log_min_offset)
+            if at is not None:
+                self.min_logic_offset = segment.base_offset + at
+                if self.ext is not None:
+                    self.ext.expire(decode_entry(raw, at).tags_code)
+                return
+            # The queue may begin further on already, where its first entry is about to be put.
+            self.min_logic_offset = max(self.min_logic_offset, segment.base_offset + len(raw))
 
     def has_expired_segment(self, log_min_offset: int) -> bool:
         """Return whether there is a segment, but for the last one, whose records have all left the log."""

@@ -6,7 +6,7 @@ out what the disk has of it.
 
 The search by time is RocketMQ's getOffsetInQueueByTime, to the letter. It finds the *nearest* message, not the first at
 or after the time, and the segment is picked by the file's mtime. An entry without a record, which ends RocketMQ's
-search at 0, is passed over, and so is a file that holds none yet.
+search at 0, is passed over, and so is a file that holds no entry yet or expired entries alone.
 """
 
 import errno
@@ -254,8 +254,9 @@ def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, l
 
 
 def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:
-    """Return the first segment changed at or after a time, or the last one; one without an entry says nothing."""
-    segments = [segment for segment in queue.queue.segments if segment.wrote.get()]
+    """Return the first segment with entries of the queue that was changed at or after a time, or the last such one."""
+    ends = [(segment, segment.base_offset + segment.wrote.get()) for segment in queue.queue.segments]
+    segments = [segment for segment, end in ends if max(segment.base_offset, queue.min_logic_offset) < end]
     for segment in segments:
         status = files.status(segment.file.path)
         if status is not None and status.mtime_ms >= timestamp_ms:

@@ -70,11 +70,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (300, 700)},
         lives=(1, 2),
     ),
-    # While the store is off, a segment between two others is lost, and those before it turn old enough to expire.
+    # While the store is off, the oldest segments are lost, or one between two others: those before it turn old enough
+    # to expire.
     Scenario.of(
         "log-segment-missing",
-        "a segment that is missing in the middle of the log costs only its own messages, "
-        "and only retention removes the segments before it",
+        "segments that are missing at the beginning or in the middle of the log cost only their own messages, "
+        "and only retention removes the segments before a gap",
         endings=("stop and missing segment", "stop and missing segment", "crash at rest", "crash in load", "stop"),
         lives=(1, 2, 3),
         retention={"deletes_segments": (False, False, True)},

@@ -354,3 +354,22 @@ TAGS_TRIMMED_LIKE_PYTHON = Mutant(
     ("READ",),
     Ranges(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,)),
 )
+
+
+# queue-begins-in-first-file: a queue looks for its minimum in its first file only, as in RocketMQ. If all entries of
+# that file have expired, the queue begins with messages that are gone, until a pass of retention removes the file.
+def _correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:
+    segments, before = self.queue.segments, self.min_logic_offset
+    _original_correct(self, log_min_offset)
+    if len(segments) > 1 and bit(self.min_logic_offset >= segments[1].base_offset):
+        self.min_logic_offset = max(before, segments[0].base_offset)
+
+
+_original_correct = ConsumeQueue.correct_min_offset
+QUEUE_BEGINS_IN_FIRST_FILE = Mutant(
+    "queue-begins-in-first-file",
+    "a queue begins with messages that have left the log if its first file has no others",
+    (Patch(ConsumeQueue, "correct_min_offset", _correct_in_first_file),),
+    ("CLEAN",),
+    SCENARIOS["log-segment-missing"].ranges,
+)

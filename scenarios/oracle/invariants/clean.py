@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 from ....faults.disk.disk import Disk
-from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
+from ....store.formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_valid
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.message import GetMessageStatus
 from ....store.message_store import MessageStore
@@ -29,7 +29,7 @@ _HOUR_MS = 3_600_000
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield a log that has lost more of its front than anyone removed, and every queue that hides a record."""
+    """Yield a log that has lost more of its front than anyone removed, and each queue that begins at a wrong entry."""
     store, ledger = evidence.store, evidence.ledger
     lost_front = store.min_offset > ledger.expired_to and _held_before(ledger, store.min_offset)
     if lost_front or (store.min_offset < 0 < ledger.expired_to):
@@ -54,6 +54,10 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                     str(queue.min_offset),
                 )
                 break
+        first = queue.min_offset - queue.begin
+        for entry in queue.entries[first : first + 1]:
+            if is_valid(QueueEntry(*entry)) and entry[0] < store.min_offset:
+                yield _leads_to_removed(topic, queue_id, store.min_offset, entry[0])
 
 
 def _held_before(ledger: Ledger, log_offset: int) -> bool:
@@ -138,13 +142,12 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
     for queue in store.queues.all():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
         if first is not None and is_valid(first) and first.physical_offset < log_min_offset:
-            yield _broken(
-                "a queue leads to what was removed",
-                f"consumequeue/{queue.topic}/{queue.queue_id}",
-                "phyOffset",
-                f">= {log_min_offset}",
-                str(first.physical_offset),
-            )
+            yield _leads_to_removed(queue.topic, queue.queue_id, log_min_offset, first.physical_offset)
+
+
+def _leads_to_removed(topic: str, queue_id: int, log_min_offset: int, physical_offset: int) -> Violation:
+    summary, file = "a queue leads to what was removed", f"consumequeue/{topic}/{queue_id}"
+    return _broken(summary, file, "phyOffset", f">= {log_min_offset}", str(physical_offset))
 
 
 def check_leading(store: MessageStore) -> Iterator[Violation]:

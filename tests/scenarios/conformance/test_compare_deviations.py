@@ -98,6 +98,13 @@ def test_a_queue_that_differs_is_explained_by_how_it_does(entries: tuple[Entry, 
     assert names(seen(3), seen(3, queues=queue_of(*entries))) == explained
 
 
+def test_an_expired_entry_before_the_beginning_of_our_queue_is_explained() -> None:
+    records = {number * 100: record(number) for number in (1, 2)}
+    ours = seen(3, min_offset=100, records=records, lookups={}, queues=queue_of(entry(1), entry(2), begin=1))
+    real = replace(ours, queues=queue_of(entry(0), entry(1), entry(2)))
+    assert names(ours, real) == {"expired-entry"}
+
+
 def test_the_end_of_a_queue_is_lost_only_where_another_queue_has_come_further() -> None:
     other = ("U", 0)
     records = seen(3).records | {300: record(3, "U")._replace(queue_offset=0)}

@@ -166,3 +166,21 @@ def test_times_in_a_queue_with_an_empty_last_file_are_explained(real: RealStore,
     compared = compare(case, real)
     assert compared.unexplained == []
     assert "time-of-nothing" in {one.deviation.name for one in compared.differences if one.deviation}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_log_without_its_oldest_files_is_opened_alike(
+    real: RealStore, tmp_path: Path, count: int, *, is_clean: bool
+) -> None:
+    case = written(tmp_path / "head", "TAGS\1A\2", 40)
+    log = sorted((case.directory / "commitlog").iterdir())
+    for file in log[:count]:
+        file.unlink()
+    if not is_clean:
+        (case.directory / "abort").touch()
+    compared = compare(case, real)
+    assert compared.unexplained == []
+    names = {one.deviation.name for one in compared.differences if one.deviation}
+    assert ("expired-entry" in names) == (count > 1)
+    assert names <= {"expired-entry", "file-times"}

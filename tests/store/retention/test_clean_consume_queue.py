@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.faults.disk.image import Image
 from tornlog.store.delivery.half_message import HALF_TOPIC, OP_TOPIC
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -366,3 +367,39 @@ def test_queues_are_listed_whole_while_one_of_them_goes(lab: Make, shop: Make, s
         assert queues.find_or_create("B", 0) is not made[0]
 
     lab().run(body)
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+@pytest.mark.parametrize("count", [1, 5, 7, 10, 11])
+def test_a_queue_begins_where_the_log_does_after_its_oldest_segments_were_deleted_by_hand(
+    lab: Make, shop: Make, short: Make, count: int, *, abruptly: bool
+) -> None:
+    bench = lab()
+
+    def fill(world: World) -> None:
+        found = shop(world, short()).start().put(range(24)).settle()
+        assert (found.queue_bases(), found.log_bases()[:12]) == ([0, 10, 20], list(range(12)))
+        assert abruptly or found.store.shutdown()
+
+    bench.run(fill)
+    image = bench.switch_off(abruptly=abruptly)
+    oldest = sorted(path for path in image.files if "/commitlog/" in path)[:count]
+    first = 2 * count
+
+    def body(world: World) -> None:
+        found = shop(world, short())
+        assert found.report.findings == []
+        assert found.store.get_min_offset_in_queue("T", 0) == first
+        assert found.store.get_offset_in_queue_by_time("T", 0, 0) == first
+        for offset in range(first):
+            early = found.store.get_message("T", 0, offset)
+            assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, first)
+        for offset in range(first, 24):
+            assert found.bodies(offset) == list(range(offset, 24))
+        found.start().world.tasks.sleep(80_000)
+        assert found.queue_bases() == [base for base in (0, 10, 20) if base + 10 > first]
+        assert found.store.get_min_offset_in_queue("T", 0) == first
+        assert found.store.shutdown()
+
+    left = {path: file for path, file in image.files.items() if path not in oldest}
+    lab(Image(left, image.directories)).run(body)

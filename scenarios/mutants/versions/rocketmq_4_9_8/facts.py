@@ -189,6 +189,8 @@ FACTS: tuple[Fact, ...] = (
          "ConfigManager.load reads the backup, and without one returns true with an empty table",
          "the mutant takes no look at the log, of which 4.9.8 knows nothing"),
     Fact("tags-trimmed-like-python", _HAS_NOT, "FilterAPI.buildSubscriptionData trims each tag by String.trim"),
+    Fact("queue-begins-in-first-file", _HAS,
+         "observed: ConsumeQueue.correctMinOffset looks in the first file; if all of it has expired the minimum stays"),
     *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
         "allocate-table-without-lock", "arrival-ends-one-wait", "arrival-one-short", "asked-once-too-often",
         "checkpoint-ahead-of-log",

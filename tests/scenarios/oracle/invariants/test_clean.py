@@ -78,6 +78,14 @@ def test_a_queue_that_hides_a_record_is_found(evidence: Evidence) -> None:
     assert (violation.expected, violation.found) == ("<= 1", "2")
 
 
+def test_a_queue_that_begins_with_an_expired_entry_after_a_recovery_is_found(evidence: Evidence) -> None:
+    begins = expire(evidence, 2)
+    evidence.store.queues["T0", 0].min_offset = 1
+    (violation,) = clean.check(evidence)
+    assert violation.summary == "a queue leads to what was removed"
+    assert violation.expected == f">= {begins}"
+
+
 def test_no_more_than_what_retention_took_is_excused(evidence: Evidence) -> None:
     m1 = evidence.ledger.puts[1]
     evidence.ledger.stable = [ConsumedMessage("T0", 0, 1, m1)]
