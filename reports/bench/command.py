@@ -13,13 +13,13 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
 from ...store.config import FlushDiskType
 from ..cli.console import OUT, progress_shown
-from ..cli.options import JsonFile, results_written, write_json
+from ..cli.options import EXIT_HELD, JsonFile, ResultFiles, results_written, write_json
 from .against import OtherCheckoutError, compare, table_of
 from .broker import broker_pulls, broker_sends
 from .figure import Figure, Latency, Sample, cpu_seconds_spent
@@ -315,7 +315,6 @@ def bench(
         arguments = [*(["--quick"] if quick else []), "--log-bytes", str(log_bytes)]
         arguments += [] if directory is None else ["--dir", str(directory.resolve())]
         _compare_checkouts(against, 1 if quick else rounds, only or (), arguments, json_file)
-        return
     settings = BenchSettings(None if directory is None else str(directory.resolve()), log_bytes=log_bytes)
     if quick:
         settings, rounds = settings.quick(), 1
@@ -325,25 +324,31 @@ def bench(
         raise typer.BadParameter(str(error), param_hint="--only") from error
     with progress_shown() as update:
         figures = run_bench(rounds, lambda name: update(description=name), settings, tuple(only or ()))
-    write_json(json_file, {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]})
+    written = ResultFiles()
+    with written.attempt():
+        write_json(json_file, {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]})
     if json_file != "-":
         print_bench(OUT, figures, rounds)
-    if page is not None:  # last: figures that took minutes are not lost to a page that cannot take them
-        try:
-            with results_written("--page"):
+    if page is not None:
+        with written.attempt(), results_written("--page"):
+            try:
                 fill_page(page, page_text(figures, rounds, date.today()))
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--page") from error
+            except ValueError as error:
+                raise typer.BadParameter(str(error), param_hint="--page") from error
+    written.exit(EXIT_HELD)
 
 
 def _compare_checkouts(
     other: Path, rounds: int, only: Sequence[str], arguments: Sequence[str], json_file: str | None
-) -> None:
+) -> NoReturn:
     try:
         with progress_shown() as update:
             compared = compare(other, rounds, only, arguments, lambda what: update(description=what))
     except OtherCheckoutError as error:
         raise typer.BadParameter(str(error), param_hint="--against") from error
-    write_json(json_file, {"format": "tornlog-bench-against/1", "figures": [one.to_json() for one in compared]})
+    written = ResultFiles()
+    with written.attempt():
+        write_json(json_file, {"format": "tornlog-bench-against/1", "figures": [one.to_json() for one in compared]})
     if json_file != "-":
         OUT.print(table_of(compared, rounds))
+    written.exit(EXIT_HELD)

@@ -172,14 +172,13 @@ def probe(
         except RefusedError as error:
             from .results import leave_refusal
 
-            leave_refusal(error, json_file)
-            raise typer.Exit(EXIT_HARNESS) from error
+            leave_refusal(error, json_file).exit(EXIT_HARNESS)
         from .probing import probe_recorded  # disks, consoles, documents: the program has run before they are needed
         from .results import leave_results
 
         results = probe_recorded(asked, recorded, command_line(context, behind="program"))
-        leave_results(results, out, junit, summary, json_file)
-    raise typer.Exit(EXIT_BROKEN if results.kinds else exit_code(results.ended) if results.gaps else EXIT_HELD)
+        written = leave_results(results, out, junit, summary, json_file)
+    written.exit(EXIT_BROKEN if results.kinds else exit_code(results.ended) if results.gaps else EXIT_HELD)
 
 
 def _require_of_use(context: typer.Context) -> None:

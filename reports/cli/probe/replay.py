@@ -22,6 +22,7 @@ from ..options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    ResultFiles,
     results_written,
     write_json,
 )
@@ -63,18 +64,19 @@ def replay_probe(
         (verdict,) = checkers.verdicts([(shown.image, failure.record.acknowledged)])
     now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
     finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
-    drawn = []
+    drawn, written = list[Path](), ResultFiles()
     if timeline is not None:
         from ...timeline.recording.probed import record_probe  # for those alone who want it drawn
 
-        with results_written("--timeline"):
+        with written.attempt(), results_written("--timeline"):
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)
     document = replayed_json(failure, chosen, verdict)
-    write_json(json_file, document | ({"drawn": [str(path) for path in drawn]} if drawn else {}))
+    with written.attempt():
+        write_json(json_file, document | ({"drawn": [str(path) for path in drawn]} if drawn else {}))
     if verdict.is_broken:
         print_breach(findings_console(json_file), finding, file.parent)
     elif json_file != "-":
         OUT.print("the check has nothing against this state any more", soft_wrap=True)
     if json_file != "-":
         print_paths(drawn)
-    raise typer.Exit(EXIT_BROKEN if verdict.is_broken else EXIT_HELD)
+    written.exit(EXIT_BROKEN if verdict.is_broken else EXIT_HELD)

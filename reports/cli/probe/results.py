@@ -7,7 +7,7 @@ from ....faults.probe.failure import write_cases
 from ...html.probe_results import ProbeResults, kinds_of_breach
 from ..ci_formats import write_junit
 from ..console import ERR, OUT, findings_console, print_paths
-from ..options import results_written, write_json
+from ..options import ResultFiles, results_written, write_json
 from .documents import append_probe_summary, probe_document
 from .printing import (
     print_breach,
@@ -21,29 +21,38 @@ from .printing import (
 from .recording import RefusedError
 
 
-def leave_refusal(error: RefusedError, json_file: str | None) -> None:
-    """Write and print why a program cannot be probed."""
-    write_json(json_file, refused_json(error.record, error.reasons))
+def leave_refusal(error: RefusedError, json_file: str | None) -> ResultFiles:
+    """Write and print why a program cannot be probed. Return the files, for the exit."""
+    written = ResultFiles()
+    with written.attempt():
+        write_json(json_file, refused_json(error.record, error.reasons))
     print_refusal(ERR, error.reasons, error.hint)
+    return written
 
 
 def leave_results(
     results: ProbeResults, out: Path | None, junit: Path | None, summary: Path | None, json_file: str | None
-) -> None:
-    """Write what is asked for: a report directory, JUnit XML, a summary, JSON; and print the rest."""
+) -> ResultFiles:
+    """Write the report directory, JUnit XML, summary and JSON that are asked for, and print the rest.
+
+    Return the files, for the exit.
+    """
     places: Places = {}
     report: Path | None = None
+    written = ResultFiles()
     if out is not None:
-        with results_written("--out"):
+        with written.attempt(), results_written("--out"):
             places, report = _leave_directory(results, out)
-    _write_documents(results, places, report, json_file)
+    with written.attempt():
+        _write_documents(results, places, report, json_file)
     if junit is not None:
-        with results_written("--junit"):
+        with written.attempt(), results_written("--junit"):
             write_junit(junit, probe_document(results, places))
     if summary is not None:
-        with results_written("--summary"):
+        with written.attempt(), results_written("--summary"):
             append_probe_summary(summary, results, places)
     _show(results, places, report, json_file)
+    return written
 
 
 def _leave_directory(results: ProbeResults, out: Path) -> tuple[Places, Path]:

@@ -14,7 +14,10 @@ from ....store.errors import brings
 from ...cli.console import ERR, OUT, plain_table, print_paths
 from ...cli.options import (
     EXIT_HARNESS,
+    EXIT_HELD,
+    ResultFiles,
     command_line,
+    results_written,
     write_json,
 )
 from ...cli.pages import write_page
@@ -60,22 +63,23 @@ def analyze_sweeps(
     with session_for(master, ship, conf) as spark:
         tables = {**analysed(rows_of(spark, sweeps)), "trends": trends(spark, sweeps)}
     took = perf_counter() - began
-    files: list[Path] = []
+    files, written = list[Path](), ResultFiles()
     report = None
     damaged = sum(len(sweep.files.damaged) for sweep in sweeps)
     if out is not None:
         from ...html.sweep_report import sweep_page  # templates: for those alone who want a page
 
-        files = write_tables(tables, out)
-        report = write_page(sweep_page(_results(tables, command_line(context), took, damaged)), out)
+        with written.attempt(), results_written("--out"):
+            files = write_tables(tables, out)
+            report = write_page(sweep_page(_results(tables, command_line(context), took, damaged)), out)
     if json_file is not None:
         document = _document(sweeps, tables, files)
-        write_json(json_file, document if report is None else {**document, "report": str(report)})
+        with written.attempt():
+            write_json(json_file, document if report is None else {**document, "report": str(report)})
     if json_file != "-":
         _print_result(tables, files if report is None else [*files, report])
     _print_doubts(sweeps)
-    if damaged:
-        raise typer.Exit(EXIT_HARNESS)
+    written.exit(EXIT_HARNESS if damaged else EXIT_HELD)
 
 
 def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:

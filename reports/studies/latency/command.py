@@ -15,9 +15,12 @@ import typer
 
 from ...cli.console import OUT, followed, print_paths
 from ...cli.options import (
+    EXIT_HELD,
     JsonFile,
     PicturesDir,
+    ResultFiles,
     disks_named,
+    results_written,
     write_json,
 )
 from ...quantities import LATENCY_COLUMNS
@@ -69,24 +72,28 @@ def latency(
     models = [name for name in disks if name != HERE]
     measured: list[LatencySeries] = []
     comparisons: list[LatencyComparison] = []
-    files: list[Path] = []
+    files, written = list[Path](), ResultFiles()
     if models:
         found = measure_grid(models, numbers, puts, seed)
         total = len(cells(models, numbers))
         measured += followed("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}")
-        files += pictures.leave_grid(measured, out)
-        files += _leave_effects(pictures, models, numbers, out)
+        with written.attempt(), results_written("--out"):
+            files += pictures.leave_grid(measured, out)
+            files += _leave_effects(pictures, models, numbers, out)
     if HERE in disks:
         with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
             here = measure_here(place, numbers, turns)
             comparisons += compared(list(followed("measuring this machine", here, turns * len(numbers))))
-        files += pictures.leave_here(comparisons, out)
+        with written.attempt(), results_written("--out"):
+            files += pictures.leave_here(comparisons, out)
     rows = [*grid_rows(measured), *here_rows(comparisons)]
-    write_json(json_file, _document(rows, comparisons, files))
+    with written.attempt():
+        write_json(json_file, _document(rows, comparisons, files))
     if json_file != "-":
         print_rows(OUT, grid_rows(measured))
         print_here(OUT, comparisons)
         print_paths(files)
+    written.exit(EXIT_HELD)
 
 
 def _leave_effects(pictures: "ModuleType", disks: Sequence[str], producers: Sequence[int], out: Path) -> list[Path]:

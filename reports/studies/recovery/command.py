@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ...cli.console import OUT, followed, plain_table, print_paths
-from ...cli.options import JsonFile, PicturesDir, write_json
+from ...cli.options import EXIT_HELD, JsonFile, PicturesDir, ResultFiles, results_written, write_json
 from ...quantities import duration
 from ..drawing import pictures_of
 from .timed import HEADER, RecoveryTime, cases_by_distance, cases_by_size, measure_recovery, recovery_rows
@@ -42,14 +42,18 @@ def recovery(
     total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
     with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:
         found = list(followed("recovering", measure_recovery(place, sizes, turns), total))
-    files: list[Path] = pictures.leave_recovery(found, out)
+    files, written = list[Path](), ResultFiles()
+    with written.attempt(), results_written("--out"):
+        files += pictures.leave_recovery(found, out)
     if json_file is not None:
         rows = [dict(zip(HEADER, row, strict=True)) for row in recovery_rows(found)]
         document = {"format": "tornlog-recovery/1", "rows": rows, "files": [str(path) for path in files]}
-        write_json(json_file, document)
+        with written.attempt():
+            write_json(json_file, document)
     if json_file != "-":
         _print_result(OUT, found)
         print_paths(files)
+    written.exit(EXIT_HELD)
 
 
 def _print_result(console: Console, found: list[RecoveryTime]) -> None:

@@ -16,9 +16,12 @@ import typer
 from ....faults.devices.pages import Memory
 from ...cli.console import OUT, followed, print_paths
 from ...cli.options import (
+    EXIT_HELD,
     JsonFile,
     PicturesDir,
+    ResultFiles,
     disks_named,
+    results_written,
     write_json,
 )
 from ..drawing import HERE, pictures_of
@@ -81,26 +84,30 @@ def topics(
     rows: list[LayoutResult] = []
     checked: list[AssumptionResult] = []
     real: list[MeasuredHere] = []
-    files: list[Path] = []
+    files, written = list[Path](), ResultFiles()
     checked_disk = _CHECKED_DISK if _CHECKED_DISK in models else next(iter(models), "")
     if models:
         numbers, memory = sorted(set(topics or TOPICS)), Memory(dirty_bytes_max=dirty_mib << 20)
         rows, checked = _simulate(models, numbers, checked_disk, puts, memory, seed, jobs)
-        files += pictures.leave_grid(rows, out)
-        files += pictures.leave_assumptions(checked, checked_disk, out)
+        with written.attempt(), results_written("--out"):
+            files += pictures.leave_grid(rows, out)
+            files += pictures.leave_assumptions(checked, checked_disk, out)
     if HERE in disks:
         here = sorted(set(topics or TOPICS_HERE))
         total = len(here) * len(FLUSHES) * len(LAYOUTS)
         with TemporaryDirectory(prefix="tornlog-topics-", dir=directory) as place:
             real += followed("measuring this machine", measure_here(place, here), total)
-        files += pictures.leave_here(real, out)
+        with written.attempt(), results_written("--out"):
+            files += pictures.leave_here(real, out)
     tables = [*grid_rows(rows), *here_rows(real)]
-    write_json(json_file, _document(tables, checked_rows(checked), files))
+    with written.attempt():
+        write_json(json_file, _document(tables, checked_rows(checked), files))
     if json_file != "-":
         print_rows(OUT, grid_rows(rows))
         print_checked(OUT, checked_disk, checked_rows(checked))
         print_rows(OUT, here_rows(real))
         print_paths(files)
+    written.exit(EXIT_HELD)
 
 
 def _simulate(

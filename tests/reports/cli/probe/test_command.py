@@ -1,5 +1,6 @@
 """`tornlog probe`: what it prints, writes, and ends with."""
 
+import errno
 import json
 import os
 import signal
@@ -128,6 +129,28 @@ def test_a_replay_that_comes_to_another_state_is_no_replay(save: list[str], tmp_
 
     assert result.exit_code == 3
     assert "not reproduced: state: expected digest" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--junit", "--summary"])
+@pytest.mark.parametrize("promise", ["broken", "kept"])
+def test_a_full_result_file_hides_neither_the_findings_nor_the_verdict(
+    save: list[str], tmp_path: Path, option: str, promise: str
+) -> None:
+    out = tmp_path / "out"
+    result = invoke(option, "/dev/full", "--out", str(out), *save, *(["sync"] if promise == "kept" else []))
+    assert result.exit_code == (1 if promise == "broken" else 2)
+    assert (GONE in result.output) == (promise == "broken")
+    assert f"Invalid value for {option}: " in result.output
+    assert os.strerror(errno.ENOSPC) in result.output
+    assert (out / "report.html").exists()  # the other files are still written
+
+
+def test_a_refused_program_is_explained_though_the_result_file_is_full(write_file: WriteFile) -> None:
+    script = write_file("save.py", "import os; os.mkfifo('pipe')")
+    result = invoke("--json", "/dev/full", "--check", str(write_file("check.py", CHECK)), "--", str(script))
+    assert result.exit_code == 3
+    assert "the directory is not what was recorded: files/pipe" in result.stderr
+    assert os.strerror(errno.ENOSPC) in result.stderr
 
 
 def test_the_document_adds_up(save: list[str]) -> None:
