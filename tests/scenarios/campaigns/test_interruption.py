@@ -112,7 +112,7 @@ def test_an_interrupted_hunt_names_the_mutants_it_did_not_get_to(tmp_path: Path,
 def test_interrupted_fuzzing_hands_in_what_it_has(tmp_path: Path, jobs: int) -> None:
     file = tmp_path / "fuzzed.json"
     run = Run(
-        *("fuzz", "index", "checkpoint", "--time", "10m", "--mutant", "record-crc-unchecked"),
+        *("fuzz", "index", "checkpoint", "--time", "10m", "--seed", "0", "--mutant", "record-crc-unchecked"),
         *("--jobs", str(jobs), "--json", str(file)),
     )
     _, noise, seconds = run.interrupt_after(2.0 + 3.0 * jobs)  # modules that nobody has imported yet take a second
