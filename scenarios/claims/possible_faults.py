@@ -21,13 +21,18 @@ _PATHS = {
 _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.POWER_CUT_AFTER_STOP: tuple(LifeEnding),  # a crash may come after the last life has stopped
     FaultKind.OLD_BLOCKS: (LifeEnding.CRASH_ON_OLD_BLOCKS,),
-    FaultKind.ODD_SIZE: (LifeEnding.STOP_AND_ODD_FILE, LifeEnding.STOP_AND_STRAYS),
+    FaultKind.ODD_SIZE: (
+        LifeEnding.STOP_AND_ODD_FILE,
+        LifeEnding.STOP_AND_STRAYS,
+        LifeEnding.STOP_AND_LARGER_QUEUE_FILES,
+    ),
     FaultKind.STRAY_FILE: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.DAMAGED_CHECKPOINT: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.LOST_SECTOR: (LifeEnding.STOP_AND_DAMAGE,),
     FaultKind.DAMAGED_RECORD: (LifeEnding.STOP_AND_DAMAGED_RECORD,),
     FaultKind.FLIPPED_NUMBER: (LifeEnding.STOP_AND_FLIPPED_NUMBER,),
     FaultKind.ZEROED_SECTOR: (LifeEnding.STOP_AND_DAMAGED_PROGRESS,),
+    FaultKind.FULL_AT_START: (LifeEnding.STOP_AND_FULL_DISK,),
     FaultKind.MISSING_SEGMENT: (LifeEnding.STOP_AND_MISSING_SEGMENT,),
 }
 """Faults that an ending of a life brings."""

@@ -79,17 +79,6 @@ def put_dangling_link(file: str) -> Damage:
     return damage
 
 
-def empty_directory(root: Path) -> None:
-    shutil.rmtree(root)
-    root.mkdir()
-
-
-def foreign_directory(root: Path) -> None:
-    shutil.rmtree(root)
-    (root / "photographs").mkdir(parents=True)
-    (root / "photographs" / "sea.jpeg").write_bytes(b"\xff\xd8")
-
-
 def tags_of_the_first_record(root: Path) -> None:
     """Change the value of TAGS, which ends the first record's properties or is followed by KEYS."""
     raw = (root / LOG_FILES[0]).read_bytes()
@@ -139,8 +128,6 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
         f"{LOG_FILES[2]} @ 0: totalSize: expected 91 to 16384, found -1",
         SAME,
     ),
-    "an empty directory": (empty_directory, ". @ 0: commitlog: expected a directory", SAME),
-    "a foreign directory": (foreign_directory, ". @ 0: commitlog: expected a directory", SAME),
     "an emptied last log file": (cut(LOG_FILES[7], 0), f"{LOG_FILES[7]} @ 0: {OTHER_SIZE} 0", SAME),
     "an emptied log file": (cut(LOG_FILES[3], 0), f"{LOG_FILES[3]} @ 0: {OTHER_SIZE} 0", SAME),
     "a gap in the log": (

@@ -9,15 +9,21 @@ pytestmark = pytest.mark.ci
 
 @pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
 def test_a_pull_consumer_reads_each_queue_to_its_end_and_goes_on_from_there(
-    client: Any, topic: str, group: str
+    client: Any, topic: str, group: str, eventually: Any
 ) -> None:
+    def has_dispatched(*ends: int) -> bool:  # a send is answered before its message can be pulled
+        beyond = (client.pull("at", topic=topic, group="ends", queueId=queue, offset=1000) for queue in range(4))
+        return tuple(one["max"] for one in beyond) == ends
+
     producer = client.producer()
     for number in range(22):
         producer.send(topic, f"{number}", "send.ordered", key=number % 4)
+    eventually(lambda: has_dispatched(6, 6, 5, 5))
     first = client.pull("all", topic=topic, group=group)
     assert sorted(int(message["body"]) for message in first["messages"]) == list(range(22))
     assert first["offsets"] == {"0": 6, "1": 6, "2": 5, "3": 5}
     producer.send(topic, "22", "send.ordered", key=2)
+    eventually(lambda: has_dispatched(6, 6, 6, 5))
     second = client.pull("all", topic=topic, group=group)
     assert [message["body"] for message in second["messages"]] == ["22"]
     assert second["offsets"] == {"0": 6, "1": 6, "2": 6, "3": 5}

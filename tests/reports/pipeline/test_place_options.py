@@ -33,7 +33,7 @@ def test_a_uri_that_opens_nothing_is_refused(
     uri: str, why: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
 
     ended = CliRunner().invoke(application(), [*command, uri, "--master", IN_PROCESS], env={"COLUMNS": "200"})
 

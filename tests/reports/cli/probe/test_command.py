@@ -262,7 +262,7 @@ NEXT_LIFE = """
 def test_a_bug_in_the_state_at_the_end_of_the_run_is_a_finding_without_a_crash(
     write_file: WriteFile, tmp_path: Path
 ) -> None:
-    script, check = write_file("queue.py", QUEUE), write_file("check.py", NEXT_LIFE)
+    script, check = write_file("positions.py", QUEUE), write_file("check.py", NEXT_LIFE)
     kept, junit, out = tmp_path / "json", tmp_path / "junit.xml", tmp_path / "out"
     documents = ("--json", str(kept), "--junit", str(junit), "--out", str(out), "--jobs", "0")
     result = invoke("--check", str(check), *documents, "--", str(script))
@@ -270,7 +270,7 @@ def test_a_bug_in_the_state_at_the_end_of_the_run_is_a_finding_without_a_crash(
 
     assert result.exit_code == 1, result.output
     assert "broken without a crash: # is overwritten\n  2 is overwritten\n  state after step" in result.stdout
-    assert "acknowledge '2' at queue.py:11" in result.stdout
+    assert "acknowledge '2' at positions.py:11" in result.stdout
     assert "does not accept the state at the end of the run" in " ".join(result.stdout.split())
     assert [one["disk"] for one in found["disks"]] == ["nothing-lost"]
     (breach,) = found["breaches"]

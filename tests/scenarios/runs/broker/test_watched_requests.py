@@ -68,7 +68,7 @@ def test_a_client_is_no_member_any_more_when_its_connection_has_ended(monkeypatc
         self.held_pulls.forget(channel)
 
     monkeypatch.setattr(BrokerParts, "channel_closed", forgets_pulls_alone)
-    broken = first_broken(PULLING, range(100))
+    broken = first_broken(PULLING, range(400))
 
     assert (broken.invariant, broken.summary) == ("LIVE", "a client is a member though its connection has ended")
 
