@@ -249,7 +249,8 @@ FLUSH_HOLD_FAILED_FAKES_PROGRESS = Mutant(
 
 
 # #7 flush-stuck-nonzero-base: the flush position is 0 after a start, whatever the first segment is. Once
-# retention has removed that of offset 0, no segment holds the position, and it never moves again.
+# retention has removed that of offset 0, no segment holds the position, and it never moves again. The flush of this
+# store takes the next segment then, so that is left out, too.
 _original_set_log_positions = Recovery._set_log_positions
 
 
@@ -262,7 +263,10 @@ def _set_flushed_to_zero(self: Recovery, trusted: int) -> None:
 FLUSH_STUCK_NONZERO_BASE = Mutant(
     "flush-stuck-nonzero-base",
     "nothing is ever synced in a log whose first segment does not begin at 0",
-    (Patch(Recovery, "_set_log_positions", _set_flushed_to_zero),),
+    (
+        Patch(Recovery, "_set_log_positions", _set_flushed_to_zero),
+        Patch(SegmentQueue, "at_or_after", SegmentQueue.find),
+    ),
     ("LIVE", "QUIET", "DUR", "STATUS"),
     Ranges(
         retention={"deletes_segments": (True,)},

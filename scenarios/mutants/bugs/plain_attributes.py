@@ -105,9 +105,12 @@ GROUP_COMMIT_COPIES_THEN_CLEARS = Mutant(
 # What a group has committed goes into a new table, so that whoever persists the old one needs no lock.
 def _commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
     key, before = f"{topic}@{group}", self._offsets
+    unpointed = vars(self)  # reads and assignments here pass no scheduling point
+    commits = unpointed.get("commits", 0)
     table = {**before, key: {**before.get(key, {}), queue_id: offset}}
-    bit(self._offsets is not before)
-    self._offsets = table
+    self._offsets = table  # the other group may commit at this point, before the assignment
+    bit(unpointed.get("commits", 0) != commits)
+    unpointed["commits"] = unpointed.get("commits", 0) + 1
 
 
 COMMIT_TO_STALE_TABLE = Mutant(
