@@ -40,6 +40,8 @@ NOT_REBUILT = "after a clean exit RocketMQ rebuilds no lost queue or tail; here 
 WRONG_OFFSET = "a record that claims another physical offset ends the log here"
 TAGS = "the entry is what the log says; RocketMQ keeps the one from before the damage"
 
+FIRST_FILE = "a queue begins at its first entry with a record in the log; RocketMQ looks in its first file only"
+
 QUEUE_ENDS = ("entries", "files", "lastOffset", "maxOffset", "maxPhysicOffset", "messageTotal")
 QUEUE_BEGINS = ("earliestMessageTime", "entries", "files", "messageTotal", "minLogicOffset", "minOffset")
 
@@ -58,6 +60,7 @@ BROKEN_OFFSET = {
     **of_queues(QUEUE_ENDS, WRONG_OFFSET),
     **of_queues(QUEUE_BEGINS, PARTLY_REBUILT),
 }
+FIRST_ENTRY = of_queues(tuple(name for name in QUEUE_BEGINS if name != "files"), FIRST_FILE)
 LOST_TAIL = {"topicQueueTable": NOT_REBUILT} | of_queues(QUEUE_ENDS, NOT_REBUILT)
 LOST_QUEUE = of_queues(("queueId", "topic", *QUEUE_BEGINS, "maxOffset", "maxPhysicOffset"), NOT_REBUILT)
 
@@ -82,6 +85,7 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"queue.earliestMessageTime": UNREADABLE},
     ),
     "14-abn-early-flip-ckpt-deleted": (CUT_TAIL, CUT_TAIL),
+    "14-abn-first-files-deleted": (FIRST_ENTRY, FIRST_ENTRY),
     "14-abn-flip-5th-last-magic": (CUT_TAIL, CUT_TAIL),
     "14-abn-flip-last-body": (CUT_TAIL, CUT_TAIL),
     "14-abn-flip-props": (of_queues(("entries",), TAGS), of_queues(("entries",), TAGS)),
