@@ -6,7 +6,7 @@ is not. So two equal waiting records do not count as delivered, however many cop
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -36,9 +36,9 @@ class DeliveredLevel(NamedTuple):
 
 
 def delivered_levels(
-    commit_log: CommitLog, queues: ConsumeQueueTable, levels: Iterable[int]
+    commit_log: CommitLog, queues: ConsumeQueueTable, levels: Iterable[int], known: Mapping[int, int]
 ) -> dict[int, DeliveredLevel]:
-    """Return the progress of each level that has a queue. Reads the whole log."""
+    """Return the progress of each level that has a queue. Reads the whole log. known: the progress by a backup."""
     waiting = {
         level: list(_entries(commit_log, queue))
         for level in levels
@@ -50,7 +50,8 @@ def delivered_levels(
     for level, entries in waiting.items():
         offset = copy_end = 0
         for at, key in entries:
-            if key is not None and key not in copies:
+            # The log may have lost the copy of an entry before the known progress, so that entry needs none.
+            if at >= known.get(level, 0) and key is not None and key not in copies:
                 break
             offset, copy_end = at + 1, max(copy_end, copies.get(key or b"", 0))
         found[level] = DeliveredLevel(offset, copy_end)

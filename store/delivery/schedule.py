@@ -106,7 +106,7 @@ class ScheduleMessageService(Service):
     def _take_from_log(self) -> None:
         """Take the progress that the copies in the log show, where the file or its backup shows less."""
         hit("delivery progress from the log")
-        found = delivered_levels(self._commit_log, self._queues, self._delays_ms)
+        found = delivered_levels(self._commit_log, self._queues, self._delays_ms, self.offsets)
         for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
             if offset > self.offsets.get(level, 0):
                 self.offsets[level] = offset
