@@ -170,7 +170,7 @@ class TransactionalMessageCheckService(Service):
                     break
         except (StoreError, OSError):
             self._ask_the_rest()
-            self._note_progress(ops)  # without it the next life would ask again about what comes before the error
+            self._note_progress(ops)  # otherwise the next life repeats the questions before the error
             raise
         self._ask_the_rest()
         if self._half_offset >= self._own_from:
