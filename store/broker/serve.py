@@ -16,7 +16,7 @@ from ..config import BrokerRole, ConfigError, StoreConfig
 from ..errors import DivergedError, StoreError, StoreLockedError
 from ..network import ListenOptions, in_brackets
 from ..real.network import RealNetwork
-from ..real.sockets import split_address
+from ..real.sockets import grow_descriptor_table, split_address
 from ..real.tls import TlsSettings
 from ..replication.ha_service import HAConnection, HAService
 from ..settings.broker_conf import UNUSED_DEFAULTS, BrokerConf, read_broker_conf
@@ -313,6 +313,7 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
     wanted = limits.connections_max + _SPARE_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+    grow_descriptor_table(allowed)
     most = max(allowed - _SPARE_DESCRIPTORS, allowed // 2)
     in_all, per_host = min(limits.connections_max, most), min(limits.connections_per_host_max, most)
     return replace(limits, connections_max=in_all, connections_per_host_max=per_host)

@@ -1,16 +1,13 @@
-"""Real network: TCP, with TLS where it is asked for, and a poller that waits for many sockets at once.
-
-The poller is epoll where there is one, with a socket of its own to be woken by.
-"""
+"""Real network: TCP, with TLS where it is asked for, and a poller that waits for many sockets at once with epoll."""
 
 import errno
 import select
-import selectors
 import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
+from select import EPOLLIN, EPOLLOUT
 from typing import TYPE_CHECKING
 
 from ..network import Connection, Listener, ListenOptions, Ready
@@ -22,6 +19,29 @@ if TYPE_CHECKING:
 
 
 _NOTHING = 0
+OF_HOST_MAX = 32
+"""How many connections of one host have an entry of their own in a poller; and how many of the others, which share one
+entry, a wait tells of."""
+
+
+class _Host:
+    """The connections of one host that a poller watches.
+
+    The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is an entry of the poller's:
+    when thousands of them are ready, the kernel tells of a few in a wait, and goes on with the next few in the next
+    wait. So a crowd costs a wait no more than a few connections do, and no other host waits for it.
+    """
+
+    __slots__ = ("alone", "crowd", "crowded", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alone = 0
+        """Connections in the poller's own epoll."""
+        self.crowd: select.epoll | None = None
+        """There while `crowded` is above 0."""
+        self.crowded = 0
+        """Connections in the crowd."""
 
 
 class _Watched:
@@ -31,14 +51,20 @@ class _Watched:
     before it was first watched has none, and is always ready.
     """
 
-    __slots__ = ("events", "has_descriptor", "number", "receives", "sends", "what")
+    __slots__ = ("epoll", "events", "has_descriptor", "host", "number", "receives", "sends", "what")
 
-    def __init__(self, what: SocketConnection | SocketListener, number: int) -> None:
+    def __init__(
+        self, what: SocketConnection | SocketListener, number: int, host: _Host | None, epoll: select.epoll
+    ) -> None:
         self.what = what
         self.number = number
+        self.host = host
+        """None for a listener."""
+        self.epoll = epoll
+        """The poller's own, or that of the host's crowd."""
         self.receives = self.sends = False
         self.events = _NOTHING
-        """What the selector waits for."""
+        """What the epoll waits for."""
         self.has_descriptor = False
         with suppress(ConnectionError):
             what.shared.__enter__()
@@ -49,11 +75,11 @@ class _Watched:
         if not self.has_descriptor:
             return _NOTHING
         wants_to_send = self.sends or (isinstance(self.what, SocketConnection) and self.what.owes_bytes)
-        return self.receives * selectors.EVENT_READ | wants_to_send * selectors.EVENT_WRITE
+        return self.receives * EPOLLIN | wants_to_send * EPOLLOUT
 
     @property
     def is_ready_unasked(self) -> bool:
-        """Return whether something is ready that the selector knows nothing of."""
+        """Return whether something is ready that the kernel knows nothing of."""
         return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.holds_bytes)
 
     def leave(self) -> None:
@@ -64,21 +90,30 @@ class _Watched:
 
 
 class SocketPoller:
-    """A Poller of SocketConnections and SocketListeners."""
+    """A Poller of SocketConnections and SocketListeners.
+
+    A wait tells of a limited number of connections of one host, and of the others of that host in later waits.
+    """
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._epoll = select.epoll()
         self._lock = threading.Lock()
         self._watched: dict[Connection | Listener, _Watched] = {}
         self._unasked: dict[Connection | Listener, _Watched] = {}
-        """Those that may be ready without the selector's knowing."""
+        """Those that may be ready without the kernel's knowing."""
+        self._by_descriptor: dict[int, _Watched] = {}
+        """Those that an epoll waits for."""
+        self._hosts: dict[str, _Host] = {}
+        """By name, while one of their connections is watched."""
+        self._crowds: dict[int, select.epoll] = {}
+        """By the descriptor of the epoll."""
         self._number = 0
         self._is_woken = False
         self._is_closed = False
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
         self._woken.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._epoll.register(self._woken, EPOLLIN)
 
     def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
         """Wait for this too, or for something else of it than before; with neither it is kept but not waited for."""
@@ -86,10 +121,7 @@ class SocketPoller:
         with self._lock:
             entry = self._watched.get(what)
             if entry is None:
-                self._number += 1
-                entry = self._watched[what] = _Watched(what, self._number)
-                if isinstance(what, SocketConnection):
-                    what.when_changed = lambda: self._changed(what)
+                entry = self._enter(what)
             entry.receives, entry.sends = receives, sends
             self._update(entry)
 
@@ -107,11 +139,13 @@ class SocketPoller:
         if self._unasked:
             found = self._find_unasked()
             timeout_s = 0 if found else timeout_s
-        for key, events in self._selector.select(timeout_s):
-            if key.data is None:
+        for descriptor, events in self._epoll.poll(timeout_s):
+            if (entry := self._by_descriptor.get(descriptor)) is not None:
+                found[entry] = found.get(entry, _NOTHING) | events
+            elif descriptor in self._crowds:
+                self._find_crowded(descriptor, found)
+            elif descriptor == self._woken.fileno():
                 self._take_wake()
-            else:
-                found[key.data] = found.get(key.data, _NOTHING) | events
         ready: list[tuple[int, Ready]] = []
         for entry, events in found.items():
             receives, sends = self._ready_for(entry, events)
@@ -137,28 +171,41 @@ class SocketPoller:
             self._is_closed = True
             for entry in list(self._watched.values()):
                 self._let_go(entry)
-            self._selector.close()
+            assert not self._by_descriptor, self._by_descriptor
+            assert not self._hosts, self._hosts
+            self._epoll.close()
             self._waker.close()
             self._woken.close()
 
+    def _find_crowded(self, descriptor: int, found: dict[_Watched, int]) -> None:
+        """Add those of one crowd whose turn it is. The kernel puts those that it tells of behind the others."""
+        with self._lock:  # the last of the crowd may leave, which closes its epoll
+            crowd = self._crowds.get(descriptor)
+            for each, events in () if crowd is None else crowd.poll(0, OF_HOST_MAX):
+                if (entry := self._by_descriptor.get(each)) is not None:
+                    found[entry] = found.get(entry, _NOTHING) | events
+
     def _ready_for(self, entry: _Watched, events: int) -> tuple[bool, bool]:
-        """Return whether it receives and sends, of what it is watched for, after handing over what it owes."""
-        sends = bool(events & selectors.EVENT_WRITE)
+        """Return whether it receives and sends, of what it is watched for, after handing over what it owes.
+
+        An end and an error (EPOLLHUP, EPOLLERR) concern both directions.
+        """
+        sends = bool(events & ~EPOLLIN)
         if sends and isinstance(entry.what, SocketConnection) and entry.what.owes_bytes:
             entry.what.flush()
             with self._lock:
                 self._update(entry)
-        return entry.receives and bool(events & selectors.EVENT_READ), entry.sends and sends
+        return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
     def _find_unasked(self) -> dict[_Watched, int]:
-        """Return what is ready without the selector's knowing; what is not any more is dropped."""
+        """Return what is ready without the kernel's knowing; what is not any more is dropped."""
         with self._lock:
             self._unasked = {what: entry for what, entry in self._unasked.items() if entry.is_ready_unasked}
             found = {}
             for entry in self._unasked.values():
-                events = entry.receives * selectors.EVENT_READ
+                events = entry.receives * EPOLLIN
                 if not entry.has_descriptor:
-                    events |= entry.sends * selectors.EVENT_WRITE
+                    events |= entry.sends * EPOLLOUT
                 if events:
                     found[entry] = events
             return found
@@ -171,7 +218,7 @@ class SocketPoller:
                 self._update(entry)
 
     def _update(self, entry: _Watched) -> None:
-        """Have the selector wait for what is wanted and no more: of a connection that ended it would never stop."""
+        """Have the kernel wait for what is wanted and no more: of a connection that ended it would never stop."""
         if self._watched.get(entry.what) is not entry:
             return  # forgotten since it was found ready
         if entry.is_ready_unasked and entry.what not in self._unasked:
@@ -182,21 +229,72 @@ class SocketPoller:
             return
         descriptor = entry.what.shared.descriptor
         if not entry.events:
-            self._selector.register(descriptor, wanted, entry)
+            entry.epoll.register(descriptor, wanted)
+            self._by_descriptor[descriptor] = entry
         elif wanted:
-            self._selector.modify(descriptor, wanted, entry)
+            entry.epoll.modify(descriptor, wanted)
         else:
-            self._selector.unregister(descriptor)
+            self._wait_no_more(entry)
         entry.events = wanted
+
+    def _wait_no_more(self, entry: _Watched) -> None:
+        descriptor = entry.what.shared.descriptor
+        entry.epoll.unregister(descriptor)
+        del self._by_descriptor[descriptor]
+        entry.events = _NOTHING
+
+    def _enter(self, what: SocketConnection | SocketListener) -> _Watched:
+        """Begin to watch. OSError, and nothing has changed, if the system has no epoll for the host's crowd."""
+        host, epoll = None, self._epoll
+        if isinstance(what, SocketConnection):
+            name = what.remote_address.rpartition(":")[0]
+            host = self._hosts.get(name) or _Host(name)
+            if host.alone >= OF_HOST_MAX:
+                epoll = host.crowd or self._make_crowd(host)
+                host.crowded += 1
+            else:
+                host.alone += 1
+            self._hosts[name] = host
+            what.when_changed = lambda: self._changed(what)
+        self._number += 1
+        entry = self._watched[what] = _Watched(what, self._number, host, epoll)
+        return entry
 
     def _let_go(self, entry: _Watched) -> None:
         entry.receives = entry.sends = False
         if entry.events:
-            self._selector.unregister(entry.what.shared.descriptor)
-            entry.events = _NOTHING
+            self._wait_no_more(entry)
         del self._watched[entry.what]
         self._unasked.pop(entry.what, None)
         entry.leave()
+        if (host := entry.host) is None:
+            return
+        if entry.epoll is self._epoll:
+            host.alone -= 1
+        else:
+            host.crowded -= 1
+            if not host.crowded:
+                self._end_crowd(host)
+        assert host.alone >= 0, host.alone
+        if not (host.alone or host.crowded):
+            del self._hosts[host.name]
+
+    def _make_crowd(self, host: _Host) -> select.epoll:
+        crowd = select.epoll()
+        try:
+            self._epoll.register(crowd, EPOLLIN)
+        except OSError:
+            crowd.close()
+            raise
+        host.crowd = self._crowds[crowd.fileno()] = crowd
+        return crowd
+
+    def _end_crowd(self, host: _Host) -> None:
+        assert host.crowd is not None, host.name
+        self._epoll.unregister(host.crowd)
+        del self._crowds[host.crowd.fileno()]
+        host.crowd.close()
+        host.crowd = None
 
     def _take_wake(self) -> None:
         with suppress(BlockingIOError):

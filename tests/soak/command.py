@@ -64,6 +64,7 @@ def _document(found: Soak, seconds: float) -> dict[str, object]:
         "seconds": seconds,
         "verdicts": [asdict(verdict) for verdict in found.verdicts()],
         "undisturbed": [{kind: asdict(result) for kind, result in results.items()} for results in found.undisturbed],
+        "beside": {kind: asdict(result) for kind, result in found.beside.items()},
         "disturbed": {kind: asdict(result) for kind, result in found.disturbed.items()},
         "growth": found.growth,
         "resident_bytes": found.resident_bytes,

@@ -1,6 +1,8 @@
 """What a broker.conf says about a server's limits; deadlines."""
 
 import resource
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +83,18 @@ def test_few_descriptors_are_shared_with_clients_and_the_log_says_for_how_many(
     assert served.shutdown()
     assert (limits.connections_max, limits.connections_per_host_max) == (128, 128)
     assert any("only 128 clients can be connected at once" in line for line in lines)
+
+
+def test_the_table_of_descriptors_is_large_enough_before_anybody_connects() -> None:
+    script = (
+        "from tornlog.store.broker.serve import limits_of_process as limits\n"
+        "print(limits({'serverConnectionsMax': '3000'}).connections_max, open('/proc/self/status').read())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    connections_max, *status = done.stdout.split()
+    size = int(status[status.index("FDSize:") + 1])
+    assert size > int(connections_max) > 256, "a process begins with room for 64 or 256"
 
 
 def test_zeros_in_front_make_no_number_smaller() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tornlog.store.network import Connection, Listener, ListenOptions
 from tornlog.store.real import network as real_network
-from tornlog.store.real.network import RealNetwork, SocketPoller
+from tornlog.store.real.network import OF_HOST_MAX, RealNetwork, SocketPoller
 from tornlog.store.real.sockets import Deadline, find_addresses, join_address, split_address
 from tornlog.store.real.tls import TlsSettings, TlsTrust
 
@@ -124,6 +124,41 @@ def test_idle_connections_cost_a_poller_nothing(opened: ExitStack) -> None:
     for _ in range(IDLE - 1):
         connect()
     assert min(spent_seconds() for _ in range(5)) < 2 * of_one
+
+
+def test_a_crowd_of_one_host_is_told_of_in_parts_and_another_host_at_once(opened: ExitStack) -> None:
+    network = RealNetwork()
+    listener, poller = network.listen("127.0.0.1:0"), network.poller()
+    opened.callback(listener.close)
+    opened.callback(poller.close)
+    crowd: set[Connection] = set()
+
+    def connect(host: str) -> Connection:
+        client = socket.create_connection(split_address(listener.address), 30, (host, 0))
+        server = listener.accept(PATIENCE_MS)
+        opened.callback(close_all, server)
+        opened.callback(client.close)
+        poller.watch(server, receives=True, sends=False)
+        client.send(b"x")
+        return server
+
+    for _ in range(8 * OF_HOST_MAX):
+        crowd.add(connect("127.0.0.2"))
+    other = connect("127.0.0.3")
+    told = [what for what, _, _ in poller.wait(PATIENCE_MS)]
+
+    assert len(told) == 2 * OF_HOST_MAX + 1, "those with an entry of their own, some of those that share one, the other"
+    assert other in told
+    seen = set(told)
+    for _ in range(6):
+        seen |= {what for what, _, _ in poller.wait(PATIENCE_MS)}
+    assert seen == crowd | {other}
+
+    for what in crowd:
+        poller.forget(what)
+    assert list(poller._hosts) == ["127.0.0.3"]
+    assert not poller._crowds
+    assert [what for what, _, _ in poller.wait(PATIENCE_MS)] == [other]
 
 
 def test_running_out_of_descriptors_turns_connections_away_and_harms_nobody_else(opened: ExitStack) -> None:
