@@ -23,20 +23,18 @@ from .filters.message_filter import MessageFilter, TagFilter
 from .formats.delay_level import parse_delay_levels
 from .formats.java_hash import java_length
 from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
-from .index.index_recovery import IndexRecovery
+from .formats.messages import GetMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from .index.index_service import IndexService
 from .index.key_query import KeyQuerier, QueryMessageResult
 from .log.allocate import AllocateMappedFileService, WarmUp
 from .log.checkpoint import StoreCheckpoint
 from .log.commit_log import CommitLog
 from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
-from .log.recovery import Recovery, RecoveryReport
+from .log.group_transfer import GroupTransfer
+from .log.put_wait import PutWait, answer_of
 from .log.segment_queue import SegmentDirectories, SegmentQueue
-from .log.segment_times import SegmentTimes
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
 from .marks import hit
-from .message import GetMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
-from .put_wait import PutWait, answer_of
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import (
     ArrivalNotifier,
@@ -47,7 +45,9 @@ from .queues.dispatch import (
 )
 from .queues.flush_queues import FlushConsumeQueueService
 from .queues.pull import Puller, offset_by_time
-from .replication.group_transfer import GroupTransfer
+from .recovery.index_recovery import IndexRecovery
+from .recovery.recovery import Recovery, RecoveryReport
+from .recovery.segment_times import SegmentTimes
 from .retention.cleaning import RetentionService
 from .running_flags import Refusal, RunningFlags
 from .runtime_info import disk_info, schedule_info, stats_info, trouble_info

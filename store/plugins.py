@@ -19,12 +19,12 @@ from .config import ConfigError, StoreConfig
 from .filters.message_filter import MessageFilter
 from .formats.java_text import java_trim
 from .formats.message import MessageRecord
+from .formats.messages import GetMessageResult, Message, MessageBatch, PutMessageResult
 from .index.key_query import QueryMessageResult
-from .log.recovery import RecoveryReport
-from .message import GetMessageResult, Message, MessageBatch, PutMessageResult
+from .log.put_wait import PutWait
 from .message_store import MessageStore
-from .put_wait import PutWait
 from .queues.dispatch import ArrivalNotifier, Dispatcher
+from .recovery.recovery import RecoveryReport
 from .running_flags import RunningFlags
 from .stats import StoreStats
 from .world import World

@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from .formats.messages import GetMessageResult, GetMessageStatus
 from .formats.scan import ScannedRecord
-from .message import GetMessageResult, GetMessageStatus
 from .world import World
 
 LATENCY_BUCKETS = (

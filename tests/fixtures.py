@@ -25,9 +25,9 @@ from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
-from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.formats.message import TRANSACTION_COMMIT
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
+from tornlog.store.services.transaction_service import EndTransactionStatus
 
 QUIET = Ranges(
     sync_flush=(True,),

@@ -26,12 +26,12 @@ from ...scenarios.oracle.reader import LogRecord, indexed_keys
 from ...scenarios.oracle.recovered import DecodedEntries, FoundQueue, FoundRecord, RecoveredStore, keep_once
 from ...scenarios.oracle.transactions import Behaviour
 from ...sim.process import garbage_kept
-from ...store.delivery.transaction_service import EndTransactionStatus
 from ...store.formats.consume_queue import ENTRY_BYTES, encode_entry, tags_code
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.index_key import key_hash
 from ...store.formats.message import TRANSACTION_COMMIT
-from ...store.message import PutMessageStatus
+from ...store.formats.messages import PutMessageStatus
+from ...store.services.transaction_service import EndTransactionStatus
 from .figure import Sample
 from .workplace import Workplace
 

@@ -15,8 +15,8 @@ from time import perf_counter, sleep
 from typing import Any, TypeVar
 
 from ...store.config import FlushDiskType
+from ...store.formats.messages import GetMessageStatus, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ...store.formats.scan import ScannedRecord
-from ...store.message import GetMessageStatus, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ...store.message_store import MessageStore
 from ...store.real.world import overlay_world
 from .figure import ClosedLoop, Sample

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from ...store.config import StoreConfig
 from ...store.formats.batch import BatchUnit, encode_batch
+from ...store.formats.messages import Message, MessageBatch
 from ...store.formats.properties import PROPERTY_KEYS, encode_properties
-from ...store.message import Message, MessageBatch
 from ...store.message_store import MessageStore
 from ...store.real.world import RealClock, real_world
 

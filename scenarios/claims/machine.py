@@ -9,9 +9,9 @@ from ...faults.disk.image import Image
 from ...faults.simulation.simulation import WorldTrace
 from ...sim.machine import Machine
 from ...store.config import MIB, FlushDiskType, StoreConfig
-from ...store.delivery.transaction_check import TransactionConfig
 from ...store.formats.delay_level import parse_delay_levels
 from ...store.network import Network
+from ...store.services.transaction_check import TransactionConfig
 from ...store.world import Files, Tasks, World
 from .features import DirectoryPlan
 from .plan import Plan

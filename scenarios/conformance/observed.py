@@ -22,10 +22,10 @@ from ...store.formats.consume_queue import ADDRESS_MAX
 from ...store.formats.host import Host, encode_message_id
 from ...store.formats.message import MessageRecord
 from ...store.formats.properties import decode_properties
-from ...store.log.recovery import RecoveryReport
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...store.real.world import overlay_world
+from ...store.recovery.recovery import RecoveryReport
 from ...store.tools.observed import entries_of, records_of
 from .deviations import Deviation
 

@@ -14,9 +14,9 @@ from ...sim.errors import LivenessError, TaskFailedError
 from ...sim.kernel import Kernel
 from ...sim.policies.random_walk import RoundRobin
 from ...store.config import StoreConfig
-from ...store.message import Message
+from ...store.formats.messages import Message
 from ...store.message_store import MessageStore
-from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.world import World
 from ..claims.machine import CONFIG, ROOT, world_of
 from .container import HAS_EXTENSIONS, TRUSTS_CHECKPOINT, DirectoryContent, directory_of_image

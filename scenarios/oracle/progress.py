@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from ...faults.disk.disk import Disk
 from ...store.message_store import MessageStore
-from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..claims.machine import CONSUMER_OFFSET_INTERVAL_MS
 from ..claims.plan import Plan
 from .evidence import Violation, error_text

@@ -18,7 +18,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...store.message import PutMessageStatus
+from ...store.formats.messages import PutMessageStatus
 from .reader import MAGIC, Head, LogRecord, body_crc
 
 PROPERTIES_MAX = 32_767

@@ -7,7 +7,7 @@ behave, each decision it asked for, and the copies that commits have made.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...store.delivery.transaction_service import EndTransactionStatus
+from ...store.services.transaction_service import EndTransactionStatus
 from .recovered import FoundRecord
 
 

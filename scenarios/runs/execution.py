@@ -15,8 +15,8 @@ from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...sim.policies.starving import Starving
 from ...store.errors import CorruptFileError
+from ...store.formats.messages import PutMessageStatus
 from ...store.marks import collected
-from ...store.message import PutMessageStatus
 from ...store.message_store import MessageStore
 from ..claims.landmarks import landmarks_ms
 from ..claims.machine import config_of

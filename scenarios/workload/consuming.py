@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
-from ...store.message import GetMessageStatus
+from ...store.formats.messages import GetMessageStatus
 from ...store.message_store import MessageStore
-from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..claims.plan import Plan
 from ..oracle import allowances, reader
 from ..oracle.evidence import Violation

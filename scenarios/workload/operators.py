@@ -9,13 +9,13 @@ from contextlib import suppress
 
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
-from ...store.delivery.half_message import QUEUE_ID
-from ...store.delivery.transaction_queues import pull_from
-from ...store.delivery.transaction_service import TransactionalMessageService
 from ...store.errors import StoreError
+from ...store.formats.half_message import QUEUE_ID
 from ...store.message_store import MessageStore
-from ...store.queues.consumer_offsets import ConsumerOffsetManager
 from ...store.running_flags import Refusal
+from ...store.services.consumer_offsets import ConsumerOffsetManager
+from ...store.services.transaction_queues import pull_from
+from ...store.services.transaction_service import TransactionalMessageService
 from ..oracle import allowances
 from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation

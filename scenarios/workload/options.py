@@ -26,7 +26,7 @@ from ...sim.choices import Stream
 from ...store.errors import StoreNotReadableError
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ...store.formats.host import Host
-from ...store.message import Message
+from ...store.formats.messages import Message
 from ...store.message_store import MessageStore
 from ..claims.machine import DELAYS_MS
 from ..claims.plan import Plan

@@ -10,9 +10,9 @@ from ...sim.kernel import Kernel
 from ...store.errors import StoreNotReadableError
 from ...store.formats.batch import BatchUnit, encode_batch
 from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
-from ...store.message import MessageBatch, PutMessageResult, PutMessageStatus
+from ...store.formats.messages import MessageBatch, PutMessageResult, PutMessageStatus
 from ...store.message_store import MessageStore
-from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Signal, Task
 from ..claims.plan import Plan
 from ..oracle import allowances

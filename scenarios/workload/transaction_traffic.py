@@ -11,14 +11,14 @@ from functools import partial
 
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
-from ...store.delivery.half_message import EndTransaction, HalfMessage
-from ...store.delivery.transaction_service import EndTransactionStatus, TransactionalMessageService
 from ...store.errors import StoreError
+from ...store.formats.half_message import EndTransaction, HalfMessage
 from ...store.formats.message import BLANK_BYTES, TRANSACTION_PREPARED, MessageRecord
+from ...store.formats.messages import PutMessageResult, PutMessageStatus
 from ...store.formats.properties import decode_properties
-from ...store.message import PutMessageResult, PutMessageStatus
 from ...store.message_store import MessageStore
-from ...store.queues.consumer_offsets import ConsumerOffsetManager
+from ...store.services.consumer_offsets import ConsumerOffsetManager
+from ...store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
 from ...store.world import Task
 from ..claims.machine import TRANSACTIONS
 from ..claims.plan import Plan

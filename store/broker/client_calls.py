@@ -7,11 +7,11 @@ Source: RocketMQ Broker2Client, DefaultConsumerIdsChangeListener, AbstractTransa
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..delivery.half_message import HalfMessage
-from ..delivery.redirect import delivered
+from ..formats.half_message import HalfMessage
 from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, encode_message_record
 from ..formats.properties import PROPERTY_UNIQ_KEY
+from ..formats.redirect import delivered
 from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from ..world import Signal, World
 from .clients import ProducerManager

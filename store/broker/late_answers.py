@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
 
-from ..message import PutMessageResult
+from ..formats.messages import PutMessageResult
 from ..service import Service, ms_until
 from ..world import World
 from .request_pool import PooledRequest

@@ -8,15 +8,15 @@ Nothing runs here; `Broker` starts and stops it all, and processors are given al
 from collections.abc import Callable, Mapping
 
 from ..config import BrokerRole, ConfigError, StoreConfig
-from ..delivery.transaction_check import TransactionConfig
-from ..delivery.transaction_service import TransactionalMessageService
-from ..filters.consumer_filter import ConsumerFilterManager, use_bit_maps
 from ..formats.message import decode_record
 from ..formats.remoting.json_body import MessageQueue
 from ..message_store import MessageStore
 from ..plugins import AnyMessageStore, PluginContext, build_message_store
-from ..queues.consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
 from ..replication.ha_service import HAService
+from ..services.consumer_filter import ConsumerFilterManager, use_bit_maps
+from ..services.consumer_offsets import LIGHT_GROUP_PREFIX, ConsumerOffsetManager
+from ..services.transaction_check import TransactionConfig
+from ..services.transaction_service import TransactionalMessageService
 from ..world import World
 from .acl.plain_acl import AccessControl
 from .broker_config import MASTER_ID, BrokerConfig

@@ -12,9 +12,9 @@ from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
 
 from ..errors import CorruptFileError, StoreError, StoreNotReadableError
+from ..formats.messages import PutMessageResult
 from ..formats.remoting.command import RemotingCommand
-from ..message import PutMessageResult
-from ..put_wait import PutWait
+from ..log.put_wait import PutWait
 from .requests import RequestRefusedError, ResponseCode, response_to
 
 

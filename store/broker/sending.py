@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..formats.batch import decode_batch
 from ..formats.host import Host
 from ..formats.message import MULTI_TAGS, TRANSACTION_MASK
+from ..formats.messages import Message, PutMessageStatus
 from ..formats.properties import (
     PROPERTY_TIMER_DELAY_MS,
     PROPERTY_TIMER_DELAY_SEC,
@@ -18,7 +19,6 @@ from ..formats.properties import (
     decode_properties,
 )
 from ..formats.remoting.command import RemotingCommand
-from ..message import Message, PutMessageStatus
 from .parts import BrokerParts
 from .requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, refuse_if
 from .router import Channel

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import AccessDeniedError
+from ..formats.messages import PutMessageResult
 from ..formats.remoting.command import RemotingCommand
-from ..message import PutMessageResult
 from ..service import Service, do_nothing
 from ..world import World
 from .connections import Connections

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CorruptFileError, FilterExpressionError
-from ..filters.consumer_filter import ConsumerFilterData, SqlMessageFilter
 from ..filters.message_filter import MessageFilter, TagFilter
 from ..filters.sql_filter import EXPRESSION_CHARACTERS_MAX, SqlExpression
 from ..formats.java_hash import java_hash
 from ..formats.java_text import java_trim
 from ..formats.remoting.json_body import BODY, Members, decode_json_body
+from ..services.consumer_filter import ConsumerFilterData, SqlMessageFilter
 from .requests import RequestRefusedError, ResponseCode
 
 TAG = "TAG"

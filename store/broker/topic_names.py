@@ -5,8 +5,8 @@ Source: RocketMQ TopicValidator, MixAll, NamespaceUtil, PermName.
 
 import re
 
-from ..delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.message import MAX_TOPIC_BYTES
 
 AUTO_CREATE_TOPIC = "TBW102"

@@ -8,8 +8,8 @@ Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGrou
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 
-from ..delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..world import World
 from .broker_config import MASTER_ID, BrokerConfig
 from .topic_names import (

@@ -1,1 +1,1 @@
-"""Delayed delivery: delay levels, and transactions with their half messages and decisions."""
+"""Delayed delivery: delay levels and the copies of delivered messages."""

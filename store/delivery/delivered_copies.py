@@ -13,15 +13,15 @@ from typing import NamedTuple
 from ..errors import CorruptFileError
 from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.half_message import HALF_TOPIC
 from ..formats.message import MessageRecord, decode_record
+from ..formats.messages import Message
 from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET, PROPERTY_REAL_TOPIC, decode_properties
+from ..formats.redirect import delivered
 from ..formats.scan import scan_records
 from ..log.commit_log import CommitLog
-from ..message import Message
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
-from .half_message import HALF_TOPIC
-from .redirect import delivered
 
 _MARK = PROPERTY_REAL_TOPIC.encode()
 

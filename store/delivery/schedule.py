@@ -20,19 +20,19 @@ from ..config import StoreConfig
 from ..errors import StoreError
 from ..formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_blank, is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
+from ..formats.half_message import HALF_TOPIC
 from ..formats.message import MessageRecord
+from ..formats.messages import Message, PutMessageResult, PutMessageStatus
+from ..formats.redirect import delivered
 from ..formats.side_json import decode_side_json, encode_side_json, numbered_offsets, table_of
 from ..log.commit_log import CommitLog
 from ..marks import hit
-from ..message import Message, PutMessageResult, PutMessageStatus
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..service import Service
 from ..side_file import SideFile
 from ..world import World
 from .delivered_copies import delivered_levels
-from .half_message import HALF_TOPIC
-from .redirect import delivered
 
 _TABLE = "offsetTable"
 _RETRY_MS = 100

@@ -1,1 +1,1 @@
-"""The commit log: segments, appends, flush, commit, checkpoint and recovery."""
+"""The commit log: segments, appends, flush, commit, checkpoint, and the waits of a put."""

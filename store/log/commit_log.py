@@ -10,17 +10,17 @@ from ..config import StoreConfig
 from ..errors import CorruptFileError
 from ..formats import message as record_format
 from ..formats.message import MessageRecord, decode_record, encode_blank, place_records
+from ..formats.messages import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ..marks import hit
-from ..message import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
-from ..put_wait import PutWait
-from ..replication.group_transfer import GroupTransfer
 from ..service import do_nothing
 from ..stats import SlowCount, TopicTotals
 from ..world import World
 from .allocate import AllocateMappedFileService
 from .flush import FlushCommitLogService
+from .group_transfer import GroupTransfer
 from .log_time import LogTime
 from .put_encoder import EncodedPut, PutEncoder
+from .put_wait import PutWait
 from .segment import Segment
 from .segment_queue import SegmentQueue
 
@@ -116,6 +116,8 @@ class CommitLog:
             if self._config.enable_lmq and light.exceeds(self.topic_queue_table, most):
                 return PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
             encoded.buffer = light.take_places(self.topic_queue_table)
+            if 0 in light.offsets:
+                hit("light queue begins")
         size_bytes = len(encoded.buffer)
         place = self._place_for(size_bytes)
         if place is None:

@@ -8,8 +8,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from ..config import StoreConfig
+from ..formats.messages import PutMessageStatus
 from ..marks import hit
-from ..message import PutMessageStatus
 from ..running_flags import Refusal, RunningFlags
 from ..service import NS_PER_MS, Service, do_nothing, ms_until
 from ..world import Signal, World

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from ..config import StoreConfig
-from ..delivery.redirect import DELAY_MARK, redirection
 from ..errors import CorruptFileError, InvalidMessageError
 from ..formats import message as record_format
 from ..formats.batch import encode_batch_records
 from ..formats.columns import Core
 from ..formats.delay_level import delay_level, parse_delay_levels
 from ..formats.host import IPV4_BYTES, IPV6_BYTES, Host
+from ..formats.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
 from ..formats.message import encode_record
-from ..message import Message, MessageBatch, PutMessageStatus, is_storable_topic
-from ..queues.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
+from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_storable_topic
+from ..formats.redirect import DELAY_MARK, redirection
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
 """Raised for a message that no record can hold: a half surrogate, or a number that does not fit its field, as well.

@@ -1,1 +1,1 @@
-"""Consume queues: dispatch from the log into them, reads through them, repair by the log."""
+"""Consume queues: dispatch from the log into them, and reads through them."""

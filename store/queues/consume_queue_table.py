@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from ..directories import directory_of
 from ..errors import CorruptFileError
 from ..formats.consume_queue import queue_id_of
+from ..formats.messages import is_storable_topic
 from ..log.segment_queue import SegmentQueue
 from ..marks import hit
-from ..message import is_storable_topic
 from ..world import World
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExt

@@ -19,19 +19,19 @@ from ..errors import CorruptFileError, MisplacedRecordError, StoreError, is_disk
 from ..formats.columns import ROWS_MAX, PlainRecords, Run
 from ..formats.consume_queue import ENTRY_BYTES, ExtUnit, decode_entry
 from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code, record_tags_code
+from ..formats.light_queues import LIGHT_MARK, light_records
 from ..formats.message import QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from ..formats.messages import is_storable_topic
 from ..formats.properties import decode_properties
 from ..formats.scan import ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..marks import hit
-from ..message import is_storable_topic
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service, do_nothing
 from ..world import World
 from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
-from .light_queues import LIGHT_MARK, light_records
 
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 """Transaction types whose records take no place in a queue."""

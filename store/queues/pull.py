@@ -16,10 +16,10 @@ from ..config import StoreConfig
 from ..filters.message_filter import MessageFilter, TagFilter
 from ..formats.columns import Core
 from ..formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decode_entry, is_valid
+from ..formats.messages import GetMessageResult, GetMessageStatus
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..marks import hit
-from ..message import GetMessageResult, GetMessageStatus
 from ..world import Files
 from .consume_queue import ConsumeQueue
 

@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ..config import StoreConfig
-from ..delivery.half_message import HALF_TOPIC, OP_TOPIC
 from ..formats.consume_queue import is_valid
 from ..formats.delay_level import SCHEDULE_TOPIC
+from ..formats.half_message import HALF_TOPIC, OP_TOPIC
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..log.segment_queue import SegmentQueue, used_ratio_if_known

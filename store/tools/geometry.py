@@ -24,10 +24,10 @@ from ..formats.index import (
     parse_index_file_name,
     slots_of,
 )
+from ..formats.light_queues import LIGHT_PREFIX
 from ..formats.message import BLANK_BYTES, RECORD_BYTES_MIN, decode_record
 from ..log.segment import is_segment_name
 from ..log.segment_queue import SegmentDirectories, name_of
-from ..queues.light_queues import LIGHT_PREFIX
 from ..settings.broker_conf import read_broker_conf
 from ..world import Files, FileStatus
 from .verify_files import RawSegment

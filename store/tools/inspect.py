@@ -35,10 +35,10 @@ from typing import Any
 from ..config import StoreConfig
 from ..errors import CorruptFileError, StoreError
 from ..formats.scan import find_record, scan_records
-from ..log.recovery import RecoveryReport
 from ..log.segment import segment_name
 from ..log.segment_queue import name_of
 from ..message_store import MessageStore
+from ..recovery.recovery import RecoveryReport
 from ..world import Files, FileStatus, World
 from .geometry import Geometry, config_of_directory, geometry_fields, log_statuses, segment_statuses
 from .observed import Fields, entries_of, observe, records_of

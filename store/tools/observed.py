@@ -25,10 +25,10 @@ from ..formats.message import (
     decode_record,
 )
 from ..index.index_file import IndexFile
-from ..log.recovery import RecoveryReport
 from ..log.segment import Segment, segment_name
 from ..message_store import MessageStore
 from ..queues.consume_queue import ConsumeQueue
+from ..recovery.recovery import RecoveryReport
 
 Fields = dict[str, Any]
 

@@ -7,7 +7,7 @@ from ..config import StoreConfig
 from ..delivery.schedule import decoded_offsets
 from ..errors import CorruptFileError
 from ..formats.side_json import SIDE_JSON_BYTES_MAX, decode_side_json
-from ..queues.consumer_offsets import decoded_consumer_offsets
+from ..services.consumer_offsets import decoded_consumer_offsets
 from ..world import Files
 
 

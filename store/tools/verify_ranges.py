@@ -23,10 +23,10 @@ from ..formats.columns import Core, PlainRecords
 from ..formats.consume_queue import encode_entry
 from ..formats.delay_level import parse_delay_levels, record_tags_code
 from ..formats.index_key import key_hashes, may_have_keys
+from ..formats.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from ..formats.message import RECORD_BYTES_MIN
 from ..formats.scan import ScannedRecord, find_record
 from ..queues.dispatch import is_queued
-from ..queues.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from ..world import Files
 from .verify_files import RawSegment
 from .verify_index import IndexFacts, IndexFinding

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from tornlog.__main__ import application
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 

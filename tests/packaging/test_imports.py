@@ -2,7 +2,7 @@
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -53,7 +53,7 @@ ALLOWED = {
     "tornlog.reports.pipeline.source.record_entries": (  # what dispatch makes of a record
         "tornlog.reports",
         "tornlog.store.formats",
-        "tornlog.store.message",
+        "tornlog.store.formats.messages",
         "tornlog.store.queues",
     ),
     "tornlog.reports.pipeline.rebuild": (
@@ -65,6 +65,29 @@ ALLOWED = {
 
 SCENARIOS = ("claims", "oracle", "workload", "runs", "mutants", "campaigns", "fuzz", "conformance", "testing")
 """The rooms of scenarios, from the ground up: each knows those before it."""
+
+STORE = (
+    "formats",
+    "base",  # modules of `store/` itself, but for those of the next set
+    "real",
+    "log",
+    "filters",
+    "index",
+    "queues",
+    "recovery",
+    "delivery",
+    "retention",
+    "message_store",
+    "services",
+    "replication",
+    "settings",
+    "tools",
+    "broker",
+)
+"""The rooms of the store, from the ground up: each imports those before it."""
+
+WHOLE_STORE = {"message_store", "plugins", "runtime_info"}
+"""Modules of `store/` itself that put its rooms together."""
 
 BANNED_IN = ("sim", "store", "faults", "scenarios", "reports/studies")
 """Folders whose code runs in simulations."""
@@ -143,20 +166,43 @@ def test_no_module_imports_against_the_arrows(packages: list[str], source: Path)
     assert [arrow for path in modules for arrow in wrong_arrows(path, source)] == []
 
 
-def test_no_room_of_scenarios_knows_one_above_it(packages: list[str], source: Path) -> None:
+def store_room(module: str) -> str:
+    """Return the room of a module or name of the store: its folder, or one of the two groups of `store/` itself."""
+    part = module.split(".")[2]
+    if part in STORE and part not in WHOLE_STORE:
+        return part
+    return "message_store" if part in WHOLE_STORE else "base"
+
+
+def scenario_room(module: str) -> str:
+    """Return the folder of a module or name of scenarios."""
+    return module.split(".")[2]
+
+
+@pytest.mark.parametrize(
+    ("top", "room_of", "order"),
+    [("tornlog.store", store_room, STORE), ("tornlog.scenarios", scenario_room, SCENARIOS)],
+)
+def test_no_room_imports_one_above_it(
+    top: str, room_of: Callable[[str], str], order: tuple[str, ...], packages: list[str], source: Path
+) -> None:
     found = set()
-    for path in modules_of([name for name in packages if is_within(name, "tornlog.scenarios")], source):
+    rooms = set()
+    for path in modules_of([name for name in packages if is_within(name, top)], source):
         module = module_name(path, source)
-        if module == "tornlog.scenarios":
+        if module == top:
             continue
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        room = module.split(".")[2]
-        for _, name in imported_names(path.read_text(), package):
-            if is_within(name, "tornlog.scenarios"):
-                other = name.split(".")[2]
-                if SCENARIOS.index(other) > SCENARIOS.index(room):
-                    found.add((room, other))
+        room = room_of(module)
+        rooms.add(room)
+        for line, name in imported_names(path.read_text(), package):
+            # `errors` is below everything: formats raise what it has.
+            if is_within(name, top) and name != top and not is_within(name, "tornlog.store.errors"):
+                other = room_of(name)
+                if order.index(other) > order.index(room):
+                    found.add(f"{module}:{line}: {room} imports {other}")
 
+    assert rooms == set(order), "each room of the order exists, and no other"
     assert found == set()
 
 

@@ -14,14 +14,14 @@ import pytest
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
 STORE = """
     import sys
     from tornlog.store.config import FlushDiskType, StoreConfig
-    from tornlog.store.message import Message
+    from tornlog.store.formats.messages import Message
     from tornlog.store.message_store import MessageStore
     from tornlog.store.real.world import real_world
     config = StoreConfig(
@@ -49,7 +49,7 @@ SETTINGS = """
     from tornlog.store.broker.topics import SubscriptionGroupConfig, SubscriptionGroupManager
     from tornlog.store.config import StoreConfig
     from tornlog.store.message_store import MessageStore
-    from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
+    from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
     from tornlog.store.real.world import real_world
     from tornlog.store.settings.conf_file import ConfFile
     world = real_world()

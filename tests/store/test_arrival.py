@@ -6,8 +6,8 @@ import pytest
 from tornlog.store.config import BrokerRole
 from tornlog.store.formats.consume_queue import tags_code
 from tornlog.store.formats.message import TRANSACTION_PREPARED
+from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.formats.scan import ScannedRecord
-from tornlog.store.message import GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import MessageArrival
 from tornlog.store.world import World

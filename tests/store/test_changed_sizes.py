@@ -9,7 +9,7 @@ import pytest
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

@@ -22,9 +22,9 @@ from tornlog.store.formats.consume_queue import (
 )
 from tornlog.store.formats.index_key import keys_of
 from tornlog.store.formats.message import MessageRecord, decode_record, place_records
+from tornlog.store.formats.messages import Message
 from tornlog.store.index.key_query import KeyQuerier
 from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.queues.pull import Puller

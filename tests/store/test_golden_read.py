@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.formats.host import encode_message_id
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.files import RealFiles
 from tornlog.store.real.world import ThreadTasks, overlay_world

@@ -11,7 +11,7 @@ import pytest
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
-from tornlog.store.message import Message, MessageBatch, PutMessageResult
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageResult
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.files import RealFiles
 from tornlog.store.real.world import ThreadTasks

@@ -14,9 +14,9 @@ from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from tornlog.store.formats.messages import GetMessageStatus, Message, MessageBatch, PutMessageStatus
 from tornlog.store.index.key_query import KeyQuerier, QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
-from tornlog.store.message import GetMessageStatus, Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.pull import Puller
 from tornlog.store.real.world import real_world

@@ -17,7 +17,7 @@ from tornlog.store.formats.consume_queue import ENTRY_BYTES, decode_entry, tags_
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.index import decode_entry as decode_index_entry
 from tornlog.store.formats.index import decode_header, index_file_bytes
-from tornlog.store.message import AppendMessageResult, GetMessageStatus, Message, PutMessageStatus
+from tornlog.store.formats.messages import AppendMessageResult, GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import ConfigError, StoreConfig
-from tornlog.store.message import Message, PutMessageResult
+from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 from tornlog.store.plugins import (
     AbstractPluginMessageStore,

@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.store.config import FlushDiskType
 from tornlog.store.errors import StoreNotReadableError
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal, RunningFlags

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.runtime_info import stats_info
 from tornlog.store.stats import StoreStats, TopicTotals

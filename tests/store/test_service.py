@@ -7,7 +7,7 @@ import pytest
 
 from tornlog.sim.errors import InjectedError
 from tornlog.store.config import BrokerRole
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal

@@ -5,8 +5,8 @@ import pytest
 
 from tornlog.store.config import BrokerRole
 from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.formats.scan import ScannedRecord
-from tornlog.store.message import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import Refusal
 from tornlog.store.stats import LATENCY_BUCKETS, StoreStats, TopicTotals

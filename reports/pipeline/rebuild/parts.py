@@ -24,12 +24,12 @@ from ....store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, deco
 from ....store.formats.delay_level import entry_tags_code, parse_delay_levels
 from ....store.formats.index import HEADER, index_file_bytes
 from ....store.formats.index_key import key_hashes, may_have_keys
+from ....store.formats.light_queues import LIGHT_MARK, light_records
 from ....store.formats.message import BLANK_BYTES, RECORD_BYTES_MIN
 from ....store.formats.scan import ScannedRecord, store_timestamp_ms_at
 from ....store.index.index_file import IndexFile
 from ....store.log.segment import first_nonzero, segment_name
 from ....store.queues.dispatch import is_queued
-from ....store.queues.light_queues import LIGHT_MARK, light_records
 from ....store.real.world import real_world
 from ....store.tools.verify_files import RawSegment
 from ....store.world import Files

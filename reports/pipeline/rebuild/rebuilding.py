@@ -22,10 +22,10 @@ from ....store.formats.index import index_file_bytes, index_file_name
 from ....store.formats.message import records_in
 from ....store.formats.side_json import SIDE_JSON_BYTES_MAX
 from ....store.log.checkpoint import read_checkpoint, vouched_timestamp_ms
-from ....store.log.recovery import trusted_after_clean_exit, trusted_by_checkpoint
 from ....store.log.segment import segment_name
 from ....store.log.segment_queue import name_of
 from ....store.queues.consume_queue import GAP_ENTRIES_MAX
+from ....store.recovery.recovery import trusted_after_clean_exit, trusted_by_checkpoint
 from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
 from ....store.tools.rebuild import Rebuilt, too_long_side_file
 from ....store.world import Files

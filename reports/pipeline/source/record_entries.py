@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from ....store.formats.consume_queue import tags_code
 from ....store.formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels, record_tags_code
+from ....store.formats.light_queues import light_records
 from ....store.formats.message import TRANSACTION_MASK
+from ....store.formats.messages import is_storable_topic
 from ....store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, PROPERTY_TAGS
 from ....store.formats.scan import ScannedRecord
-from ....store.message import is_storable_topic
 from ....store.queues.dispatch import UNDISPATCHED
-from ....store.queues.light_queues import light_records
 from .columns import RowConditions, batch_of, damage_array, damage_batch
 from .directory import StoreDirectory
 from .log_ranges import LogRange

@@ -17,7 +17,7 @@ from ....sim.choices import Choices
 from ....sim.kernel import Kernel
 from ....sim.machine import Processor, Waiting
 from ....sim.policies.random_walk import RoundRobin
-from ....store.message import Message
+from ....store.formats.messages import Message
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
 from .host import REFERENCE, FileStalls, HostCosts, HostTasks, TouchedFiles

@@ -15,7 +15,7 @@ from typing import Any
 
 from ....sim.choices import Choices
 from ....store.config import FlushDiskType, StoreConfig
-from ....store.message import Message, PutMessageStatus
+from ....store.formats.messages import Message, PutMessageStatus
 from ....store.message_store import MessageStore
 
 _MIB = 1 << 20

@@ -17,10 +17,10 @@ from ....store.formats.columns import PlainRecords
 from ....store.formats.message import decode_record
 from ....store.formats.scan import scan_records
 from ....store.log.checkpoint import SAFETY_MARGIN_MS
-from ....store.log.recovery import RecoveryReport
 from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.real.world import real_world
+from ....store.recovery.recovery import RecoveryReport
 from ...bench.workplace import BATCH_MESSAGES, QUEUES, TOPIC, SteppingClock, batch
 from ..topics.grid import DEVICES
 

@@ -17,8 +17,8 @@ from ....faults.devices.cached_reads import PAGES_MOST
 from ....faults.devices.pages import Memory
 from ....store.config import StoreConfig
 from ....store.formats.consume_queue import ENTRY_BYTES
+from ....store.formats.messages import Message, PutMessageStatus
 from ....store.log.segment_queue import SegmentQueue
-from ....store.message import Message, PutMessageStatus
 from ....store.message_store import MessageStore
 from ..latency.host import REFERENCE
 from ..latency.traffic import config_of

@@ -11,7 +11,7 @@ never synced (Kafka syncs it with the log), and nobody has to find out which par
 from ....store.config import StoreConfig
 from ....store.directories import directory_of, make_directory
 from ....store.formats.message import encode_record, place_records
-from ....store.message import Message
+from ....store.formats.messages import Message
 from ....store.service import Service
 from ....store.world import Signal, World
 from .partition_files import OpenFile, PartitionSegment

@@ -13,9 +13,9 @@ from ....faults.disk.image import Image
 from ....sim.process import garbage_kept
 from ....store.errors import CorruptFileError
 from ....store.formats.message import MessageRecord
-from ....store.log.recovery import RecoveryReport
 from ....store.marks import collected
 from ....store.message_store import MessageStore
+from ....store.recovery.recovery import RecoveryReport
 from ....store.world import World
 from ...claims.machine import ROOT
 from ...oracle.reader import is_blank, whole_at

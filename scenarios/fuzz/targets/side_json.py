@@ -12,7 +12,7 @@ from ....store.config import ConfigError
 from ....store.delivery.schedule import decoded_offsets, encoded_offsets
 from ....store.errors import CorruptFileError
 from ....store.formats import side_json
-from ....store.queues.consumer_offsets import ConsumerOffsetManager
+from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.settings import broker_conf
 from ....store.world import World
 from ...claims.machine import CONFIG, ROOT

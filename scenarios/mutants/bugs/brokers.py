@@ -12,17 +12,17 @@ from ....store.broker.requests import ExtFields, ResponseCode, success
 from ....store.broker.router import Channel
 from ....store.broker.server import RemotingServer
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
-from ....store.delivery.half_message import EndTransaction, committed
-from ....store.delivery.transaction_service import (
+from ....store.formats.half_message import EndTransaction, committed
+from ....store.formats.messages import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import Members
+from ....store.formats.scan import ScannedRecord
+from ....store.queues.dispatch import ArrivalNotifier, MessageArrival
+from ....store.services.transaction_service import (
     EndTransactionResult,
     EndTransactionStatus,
     TransactionalMessageService,
 )
-from ....store.formats.remoting.command import RemotingCommand
-from ....store.formats.remoting.json_body import Members
-from ....store.formats.scan import ScannedRecord
-from ....store.message import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
-from ....store.queues.dispatch import ArrivalNotifier, MessageArrival
 from ....store.side_file import SideFile
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER

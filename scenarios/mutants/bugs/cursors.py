@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
-from ....store.delivery.transaction_queues import OpQueue
-from ....store.index.index_recovery import IndexRecovery
-from ....store.log.recovery import Recovery
 from ....store.queues.flush_queues import FlushConsumeQueueService
+from ....store.recovery.index_recovery import IndexRecovery
+from ....store.recovery.recovery import Recovery
+from ....store.services.transaction_queues import OpQueue
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 

@@ -3,25 +3,27 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ....store.delivery import half_message, schedule, transaction_check, transaction_service
-from ....store.delivery.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfMessage, again
-from ....store.delivery.redirect import delivered
+from ....store.delivery import schedule
 from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
-from ....store.delivery.transaction_check import (
+from ....store.formats import half_message
+from ....store.formats.consume_queue import QueueEntry
+from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfMessage, again
+from ....store.formats.light_queues import LIGHT_MARK
+from ....store.formats.message import MessageRecord
+from ....store.formats.messages import Message, PutMessageStatus
+from ....store.formats.redirect import delivered
+from ....store.formats.scan import ScannedRecord
+from ....store.message_store import MessageStore
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.queues.dispatch import LightQueueDispatcher
+from ....store.services import transaction_check, transaction_service
+from ....store.services.transaction_check import (
     CHECK_GROUP,
     HalfMessageVerdict,
     TransactionalMessageCheckService,
     TransactionConfig,
 )
-from ....store.delivery.transaction_queues import Decisions, OpQueue, PulledPlace, pull_from
-from ....store.formats.consume_queue import QueueEntry
-from ....store.formats.message import MessageRecord
-from ....store.formats.scan import ScannedRecord
-from ....store.message import Message, PutMessageStatus
-from ....store.message_store import MessageStore
-from ....store.queues.consume_queue import ConsumeQueue
-from ....store.queues.dispatch import LightQueueDispatcher
-from ....store.queues.light_queues import LIGHT_MARK
+from ....store.services.transaction_queues import Decisions, OpQueue, PulledPlace, pull_from
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

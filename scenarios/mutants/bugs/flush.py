@@ -1,9 +1,9 @@
 """Bugs of flushing: group commit, failed syncs, and the flushed position."""
 
 from ....store.log.flush import FlushCommitLogService, GroupCommitRequest, GroupCommitService
-from ....store.log.recovery import Recovery
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
+from ....store.recovery.recovery import Recovery
 from ....store.retention.cleaning import CleanCommitLog
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

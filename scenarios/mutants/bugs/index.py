@@ -6,14 +6,14 @@ from ....store.errors import CorruptFileError
 from ....store.formats import index_key
 from ....store.formats.index import parse_index_file_name
 from ....store.formats.index_key import key_hash, keys_of
-from ....store.index import index_recovery
 from ....store.index.index_file import IndexFile
-from ....store.index.index_recovery import IndexRecovery, Place
 from ....store.index.index_service import IndexFiles, IndexService
-from ....store.log.recovery import Recovery
 from ....store.log.segment_queue import name_of
 from ....store.queues.flush_queues import FlushConsumeQueueService
-from ....store.queues.queue_replay import EarlierEntriesMissing
+from ....store.recovery import index_recovery
+from ....store.recovery.index_recovery import IndexRecovery, Place
+from ....store.recovery.queue_replay import EarlierEntriesMissing
+from ....store.recovery.recovery import Recovery
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 

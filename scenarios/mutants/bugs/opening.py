@@ -5,11 +5,11 @@ from collections.abc import Callable
 from ....store import message_store
 from ....store.directories import directory_of
 from ....store.errors import CorruptFileError, StoreLockedError
-from ....store.log.recovery import Recovery, RecoveryReport
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import QueueSegments
 from ....store.queues.consume_queue_table import ConsumeQueueTable
-from ....store.queues.queue_replay import QueueReplay
+from ....store.recovery.queue_replay import QueueReplay
+from ....store.recovery.recovery import Recovery, RecoveryReport
 from ....store.world import Files
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges

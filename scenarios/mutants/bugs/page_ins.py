@@ -2,8 +2,8 @@
 
 from ....store.errors import CorruptFileError
 from ....store.log.commit_log import CommitLog
-from ....store.log.recovery import Recovery
 from ....store.log.segment import Segment
+from ....store.recovery.recovery import Recovery
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 

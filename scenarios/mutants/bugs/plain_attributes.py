@@ -7,7 +7,7 @@ from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
 from ....store.log.flush import GroupCommitRequest, GroupCommitService
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
-from ....store.queues.consumer_offsets import ConsumerOffsetManager
+from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 

@@ -9,12 +9,8 @@ from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_en
 from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ....store.formats.java_hash import java_hash
 from ....store.formats.java_text import java_trim
-from ....store.formats.properties import find_property
-from ....store.log import recovery
-from ....store.log.commit_log import CommitLog
-from ....store.log.put_encoder import EncodedPut
-from ....store.log.recovery import RecoveryReport
-from ....store.message import (
+from ....store.formats.light_queues import LightPut
+from ....store.formats.messages import (
     AppendMessageResult,
     GetMessageResult,
     Message,
@@ -22,13 +18,17 @@ from ....store.message import (
     PutMessageResult,
     PutMessageStatus,
 )
+from ....store.formats.properties import find_property
+from ....store.log.commit_log import CommitLog
+from ....store.log.put_encoder import EncodedPut
+from ....store.log.put_wait import PutWait
 from ....store.message_store import MessageStore
-from ....store.put_wait import PutWait
 from ....store.queues import dispatch
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.queues.light_queues import LightPut
 from ....store.queues.pull import Puller
-from ....store.queues.queue_replay import SkippedRanges, keep_trusted_entries
+from ....store.recovery import recovery
+from ....store.recovery.queue_replay import SkippedRanges, keep_trusted_entries
+from ....store.recovery.recovery import RecoveryReport
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges

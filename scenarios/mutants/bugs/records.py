@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from ....store.delivery.redirect import DELAY_MARK
 from ....store.errors import CorruptFileError, InvalidMessageError
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from ....store.formats.host import Host
 from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES
+from ....store.formats.messages import Message, MessageBatch, PutMessageStatus
+from ....store.formats.redirect import DELAY_MARK
 from ....store.log import put_encoder
 from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_one
-from ....store.message import Message, MessageBatch, PutMessageStatus
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 

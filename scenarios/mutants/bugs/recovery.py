@@ -2,12 +2,12 @@
 
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.log.checkpoint import StoreCheckpoint
-from ....store.log.recovery import Recovery, RecoveryReport
 from ....store.log.segment import first_nonzero
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
-from ....store.queues.queue_replay import QueueReplay, _Doubted
+from ....store.recovery.queue_replay import QueueReplay, _Doubted
+from ....store.recovery.recovery import Recovery, RecoveryReport
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

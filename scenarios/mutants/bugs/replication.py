@@ -4,9 +4,9 @@ from ....store.config import FlushDiskType
 from ....store.errors import DivergedError, MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
 from ....store.log.allocate import AllocateMappedFileService
+from ....store.log.group_transfer import GroupTransfer, Replica
 from ....store.network import Connection
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.replication.group_transfer import GroupTransfer, Replica
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
 from ....store.replication.replica_log import ReplicaLog

@@ -1,7 +1,7 @@
 """Bugs of retention: what is removed too early, what is never removed, and for how long puts are refused."""
 
-from ....store.delivery.half_message import HALF_TOPIC, OP_TOPIC
 from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
 from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, Pressure
 from ....store.running_flags import Refusal

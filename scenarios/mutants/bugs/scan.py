@@ -6,9 +6,9 @@ from ....store.errors import CorruptFileError
 from ....store.formats import scan
 from ....store.formats.message import PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN, check_record
 from ....store.formats.scan import ScannedRecord, scan_records
-from ....store.log import recovery
-from ....store.log.recovery import Recovery
 from ....store.log.segment import Segment
+from ....store.recovery import recovery
+from ....store.recovery.recovery import Recovery
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

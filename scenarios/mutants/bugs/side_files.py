@@ -5,8 +5,8 @@ from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from ....store.log.checkpoint import StoreCheckpoint, read_checkpoint
 from ....store.plugins import AnyMessageStore
-from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.queues.flush_queues import FlushConsumeQueueService
+from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.side_file import SideFile
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

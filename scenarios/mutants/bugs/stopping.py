@@ -2,8 +2,8 @@
 
 from ....store.formats.side_json import encode_side_json
 from ....store.message_store import MessageStore
-from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.queues.flush_queues import FlushConsumeQueueService
+from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit
 

@@ -1,8 +1,8 @@
 """Bugs of sync errors beside the log's flush: whose error it is, and for how long it counts."""
 
 from ....store.filters.message_filter import MessageFilter
+from ....store.formats.messages import GetMessageResult
 from ....store.log.segment_queue import SegmentQueue
-from ....store.message import GetMessageResult
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.queues.pull import Puller

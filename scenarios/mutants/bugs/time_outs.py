@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
+from ....store.formats.messages import AppendMessageResult, PutMessageStatus
 from ....store.log.commit_log import CommitLog
 from ....store.log.flush import GroupCommitRequest, GroupCommitService
+from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest
 from ....store.log.log_time import LogTime
 from ....store.log.put_encoder import EncodedPut
-from ....store.message import AppendMessageResult, PutMessageStatus
-from ....store.replication.group_transfer import GroupTransfer, GroupTransferRequest
 from ...claims.catalogue.clusters import TROUBLED
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ....store.delivery.schedule import ScheduleMessageService
-from ....store.delivery.transaction_check import TransactionalMessageCheckService
+from ....store.formats.messages import PutMessageStatus
 from ....store.log.flush import FlushRealTimeService, GroupCommitRequest
-from ....store.message import PutMessageStatus
-from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.replication.ha_client import RECONNECT_MS, HAClient
 from ....store.retention.cleaning import RetentionService
+from ....store.services.consumer_offsets import ConsumerOffsetManager
+from ....store.services.transaction_check import TransactionalMessageCheckService
 from ....store.world import World
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, Patch, bit

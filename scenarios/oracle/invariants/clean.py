@@ -15,7 +15,7 @@ from itertools import pairwise
 from ....faults.disk.disk import Disk
 from ....store.formats.consume_queue import ENTRY_BYTES, QueueEntry, decode_entry, is_valid
 from ....store.formats.delay_level import SCHEDULE_TOPIC
-from ....store.message import GetMessageStatus
+from ....store.formats.messages import GetMessageStatus
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention.cleaning import FIRST_CLEAN_MS, SEGMENTS_PER_PASS

@@ -15,8 +15,8 @@ from ....store.broker.long_polling import HeldPull
 from ....store.config import BrokerRole
 from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_MS
 from ....store.formats.consume_queue import is_ext_address
+from ....store.formats.messages import PutMessageResult
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
-from ....store.message import PutMessageResult
 from ....store.message_store import MessageStore
 from ....store.queues.dispatch import RETRY_MS as DISPATCH_RETRY_MS
 from ...claims.plan import Plan

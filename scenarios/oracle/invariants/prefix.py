@@ -8,7 +8,7 @@ segment that retention has removed may be back after a crash; nothing else that 
 
 from collections.abc import Iterable, Iterator
 
-from ....store.message import PutMessageStatus
+from ....store.formats.messages import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
 from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC
 from ..misfiled import may_be_misfiled

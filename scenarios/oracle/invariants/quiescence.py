@@ -22,16 +22,16 @@ from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
 from ....store.config import FlushDiskType
-from ....store.delivery.half_message import QUEUE_ID
 from ....store.delivery.schedule import encoded_offsets
-from ....store.delivery.transaction_check import CHECK_GROUP, TransactionConfig
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES, decode_checkpoint
 from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.formats.half_message import QUEUE_ID
 from ....store.formats.side_json import encode_side_json
 from ....store.log.segment import Segment
 from ....store.message_store import MessageStore
-from ....store.queues.consumer_offsets import ConsumerOffsetManager
 from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS
+from ....store.services.consumer_offsets import ConsumerOffsetManager
+from ....store.services.transaction_check import CHECK_GROUP, TransactionConfig
 from ...claims.plan import Plan
 from ..evidence import Violation, services_text, tried
 from ..ledger import HALF_TOPIC, OP_TOPIC

@@ -16,8 +16,8 @@ from ....faults.disk.disk import Disk
 from ....store.broker.versioned_table import VersionedTable
 from ....store.config import FlushDiskType
 from ....store.formats.message import BLANK_BYTES, encode_blank
+from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.replication import FrameHeader
-from ....store.message import PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
 from ..evidence import Violation, tried
 from ..ledger import Ledger

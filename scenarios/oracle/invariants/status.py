@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from ....faults.disk.disk import Disk
 from ....store.errors import StoreNotReadableError
+from ....store.formats.messages import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
-from ....store.message import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ...claims.plan import Plan

@@ -12,8 +12,8 @@ Bodies, properties, places and all else of copies are PREFIX's, that consumers r
 from collections.abc import Iterator
 
 from ....faults.disk.disk import Disk
-from ....store.delivery.transaction_service import EndTransactionStatus
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
+from ....store.services.transaction_service import EndTransactionStatus
 from ...claims.machine import TRANSACTIONS
 from .. import allowances
 from ..evidence import Evidence, Violation, tried

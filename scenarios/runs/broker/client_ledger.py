@@ -23,7 +23,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ....faults.crashes.profiles import CrashProfile
-from ....store.delivery.half_message import GIVEN_UP_TOPIC
+from ....store.formats.half_message import GIVEN_UP_TOPIC
 from ...oracle.evidence import Violation, tried
 from ...oracle.misfiled import may_be_misfiled
 from ...oracle.put_entry import PLAIN

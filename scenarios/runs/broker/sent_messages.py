@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ....store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from ...oracle.evidence import Violation
 from ...oracle.put_entry import PLAIN, PutContent, differences
 from ...oracle.recovered import FoundRecord

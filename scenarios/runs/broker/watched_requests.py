@@ -17,8 +17,8 @@ from ....store.broker.requests import RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
+from ....store.formats.messages import PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
-from ....store.message import PutMessageResult
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from ...oracle import allowances

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from ....store.formats.batch import BatchUnit, encode_batch
 from ....store.formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES
+from ....store.formats.messages import Message, MessageBatch
 from ....store.formats.properties import ENTRY_SEPARATOR, NAME_SEPARATOR, encode_properties
-from ....store.message import Message, MessageBatch
 
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _SAME_HASH = ("AaAa", "BBBB", "AaBB")

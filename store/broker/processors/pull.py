@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from ...errors import StoreError
 from ...filters.message_filter import MessageFilter
+from ...formats.messages import GetMessageResult, GetMessageStatus, Message
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, encode_json_body
-from ...message import GetMessageResult, GetMessageStatus, Message
 from ..broker_config import MASTER_ID
 from ..long_polling import HeldPull, Queue
 from ..parts import BrokerParts

@@ -21,11 +21,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from ...delivery.half_message import EndTransaction
-from ...delivery.transaction_service import EndTransactionStatus
 from ...errors import StoreError
+from ...formats.half_message import EndTransaction
 from ...formats.host import encode_message_id
 from ...formats.message import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK, MessageRecord
+from ...formats.messages import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from ...formats.properties import (
     PROPERTY_CLUSTER,
     PROPERTY_DELAY,
@@ -39,8 +39,8 @@ from ...formats.properties import (
     rebuild_properties,
 )
 from ...formats.remoting.command import RemotingCommand
-from ...message import AppendMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
-from ...put_wait import PutWait
+from ...log.put_wait import PutWait
+from ...services.transaction_service import EndTransactionStatus
 from ..hooks import SendMessageContext
 from ..parts import BrokerParts
 from ..requests import (

@@ -25,7 +25,7 @@ from tornlog.reports.bench.store_measurements import (
 from tornlog.reports.bench.workplace import BenchSettings, Workplace, batch, message
 from tornlog.sim.trace import RollingDigest
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.message import PutMessageResult, PutMessageStatus
+from tornlog.store.formats.messages import PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 

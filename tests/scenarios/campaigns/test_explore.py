@@ -31,8 +31,8 @@ from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.errors import ReplayDivergedError
 from tornlog.sim.kernel import Kernel
-from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.message_store import MessageStore
+from tornlog.store.recovery.recovery import RecoveryReport
 
 
 def scenario(name: str, disk: str) -> Scenario:

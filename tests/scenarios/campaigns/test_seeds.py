@@ -13,7 +13,7 @@ from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.sim.policies.replay import Replay
-from tornlog.store.message import Message, PutMessageResult
+from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 
 

@@ -28,7 +28,7 @@ from tornlog.scenarios.conformance.maven import JavaProgram
 from tornlog.scenarios.conformance.real_store import RealStore
 from tornlog.scenarios.conformance.workload import workload_of
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 

@@ -6,7 +6,7 @@ from tornlog.scenarios.mutants.mutant import Mutant, Patch, bit
 from tornlog.store.log.segment import Segment
 from tornlog.store.log.segment_queue import SegmentQueue
 from tornlog.store.queues.consume_queue import ConsumeQueue, QueueSegments
-from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
+from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
 
 _flush = SegmentQueue.flush
 _commit_offset = ConsumerOffsetManager.commit_offset

@@ -5,8 +5,8 @@ import pytest
 from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchesCollideError, composed
-from tornlog.store.log import recovery
 from tornlog.store.log.flush import FlushCommitLogService, GroupCommitService
+from tornlog.store.recovery import recovery
 
 FIRST, SECOND = MUTANTS["ack-before-flush"], MUTANTS["fsync-retry-acks"]
 
@@ -35,7 +35,7 @@ def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:
 def test_two_members_that_replace_the_same_function_of_a_module_are_refused() -> None:
     first, second = MUTANTS["bad-length-trusted"], MUTANTS["foreign-offset-record-accepted"]
     assert {patch.owner for patch in (*first.patches, *second.patches)} == {recovery}
-    with pytest.raises(PatchesCollideError, match=r"both replace tornlog\.store\.log\.recovery\.scan_records"):
+    with pytest.raises(PatchesCollideError, match=r"both replace tornlog\.store\.recovery\.recovery\.scan_records"):
         composed("both", "", (first, second))
 
 

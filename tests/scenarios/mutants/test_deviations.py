@@ -8,9 +8,9 @@ import pytest
 
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.store.config import StoreConfig
+from tornlog.store.formats.messages import Message
 from tornlog.store.index.index_service import IndexFiles
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World

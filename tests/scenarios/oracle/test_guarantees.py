@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger
 from tornlog.scenarios.oracle.put_entry import Detour, PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundRecord, RecoveredStore
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
 
 POWER_CUTS = ("ext4-ordered", "strict-posix")
 CACHE_SURVIVES = ("process-kill", "nothing-lost")

@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
 from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
 
 
 @pytest.mark.parametrize(

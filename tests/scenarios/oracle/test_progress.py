@@ -14,7 +14,7 @@ from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.delivery.schedule import ScheduleMessageService
 from tornlog.store.message_store import MessageStore
-from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
+from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
 from tornlog.store.side_file import SideFile
 
 Execute = Callable[..., RunOutcome]

@@ -9,7 +9,7 @@ from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.state_digest import state_digest_of
 from tornlog.scenarios.oracle.transactions import Behaviour
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
 
 
 def entry(name: str) -> PutEntry:

@@ -10,8 +10,8 @@ from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import operators
+from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.log.allocate import AllocateMappedFileService
-from tornlog.store.message import PutMessageStatus
 
 
 @pytest.fixture

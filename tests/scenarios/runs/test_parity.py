@@ -22,7 +22,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.errors import StoreError
 from tornlog.store.formats.batch import BatchUnit, encode_batch
-from tornlog.store.message import Message, MessageBatch, PutMessageStatus
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World

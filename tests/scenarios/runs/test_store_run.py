@@ -20,13 +20,13 @@ from tornlog.sim.choices import Choices
 from tornlog.sim.policies.replay import Labelling
 from tornlog.store.errors import CorruptFileError, StoreNotReadableError
 from tornlog.store.log.flush import GroupCommitRequest, GroupCommitService
-from tornlog.store.log.recovery import Recovery
 from tornlog.store.log.segment import Segment
 from tornlog.store.log.transient_pool import CommitRealTimeService
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.queues.flush_queues import FlushConsumeQueueService
-from tornlog.store.queues.queue_replay import QueueReplay
+from tornlog.store.recovery.queue_replay import QueueReplay
+from tornlog.store.recovery.recovery import Recovery
 
 Execute = Callable[..., RunOutcome]
 

@@ -23,8 +23,8 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.messages import Message
 from tornlog.store.log.segment_queue import SegmentQueue
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 
 LOG = f"{ROOT}/commitlog/{0:020d}"

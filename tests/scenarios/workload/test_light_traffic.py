@@ -12,8 +12,8 @@ from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import options
 from tornlog.scenarios.workload.options import redirect
 from tornlog.sim.choices import Choices
+from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.formats.properties import decode_properties, encode_properties
-from tornlog.store.message import PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 

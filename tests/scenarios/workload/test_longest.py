@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.scenarios.oracle.put_entry import PROPERTIES_MAX, code_units, refusal
 from tornlog.scenarios.workload.longest import Longest
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
 
 ILLEGAL, TOO_LONG = PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
 

@@ -20,10 +20,10 @@ from tornlog.sim.choices import Choices, Stream
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
 from tornlog.store.running_flags import RunningFlags
+from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from tornlog.scenarios.runs.policies import policy_of
 from tornlog.scenarios.workload.traffic import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS, Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 

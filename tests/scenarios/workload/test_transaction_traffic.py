@@ -12,10 +12,10 @@ from tornlog.scenarios.oracle.transactions import Behaviour, Transaction, Transa
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import transaction_traffic
 from tornlog.sim.choices import Choices
-from tornlog.store.delivery.transaction_check import TransactionalMessageCheckService
-from tornlog.store.delivery.transaction_service import EndTransactionStatus, TransactionalMessageService
 from tornlog.store.errors import StoreNotReadableError
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
+from tornlog.store.services.transaction_check import TransactionalMessageCheckService
+from tornlog.store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
 
 Execute = Callable[..., RunOutcome]
 

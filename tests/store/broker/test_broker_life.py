@@ -11,7 +11,7 @@ from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.plugins import AbstractPluginMessageStore
 from tornlog.store.real.network import RealNetwork
 from tornlog.store.real.world import real_world

@@ -11,10 +11,10 @@ from tornlog.store.broker.requests import ResponseCode, response_to
 from tornlog.store.broker.router import Channel, LateResponse, Pool, Response, Route
 from tornlog.store.broker.sending import PUT_CODES
 from tornlog.store.broker.server import DRAIN_MS, RemotingServer
+from tornlog.store.formats.messages import LOOPBACK_BROKER, AppendMessageResult, PutMessageResult
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from tornlog.store.log.flush import GroupCommitRequest
-from tornlog.store.message import LOOPBACK_BROKER, AppendMessageResult, PutMessageResult
-from tornlog.store.put_wait import PutWait
+from tornlog.store.log.put_wait import PutWait
 from tornlog.store.world import World
 
 SEND = 310

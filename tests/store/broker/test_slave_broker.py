@@ -19,7 +19,7 @@ from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.config import BrokerRole, ConfigError, StoreConfig
 from tornlog.store.errors import StoreError
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.network import RealNetwork
 from tornlog.store.real.world import real_world

@@ -10,14 +10,14 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
-from tornlog.store.delivery.half_message import HALF_TOPIC
 from tornlog.store.delivery.schedule import RETRY_AFTER_ERROR_MS, encoded_offsets
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, QueueEntry, encode_entry
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+from tornlog.store.formats.half_message import HALF_TOPIC
 from tornlog.store.formats.message import MessageRecord
+from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.files import RealFiles
 from tornlog.store.real.world import ThreadTasks, overlay_world

@@ -1,6 +1,6 @@
 import pytest
 
-from tornlog.store.filters.consumer_filter import BloomFilter, has_bits, murmur3_64, set_bits
+from tornlog.store.services.consumer_filter import BloomFilter, has_bits, murmur3_64, set_bits
 
 
 def test_the_default_has_the_size_that_rocketmq_computes_for_20_percent_and_32_consumers() -> None:

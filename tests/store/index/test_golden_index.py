@@ -14,9 +14,9 @@ import pytest
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.index_key import key_hash, keys_of, may_have_keys
 from tornlog.store.formats.scan import ScannedRecord, scan_records
-from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
+from tornlog.store.recovery.recovery import RecoveryReport
 from tornlog.store.tools.observed import observe
 
 GOLDEN = Path(__file__).parents[2] / "golden"

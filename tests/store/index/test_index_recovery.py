@@ -7,10 +7,10 @@ import pytest
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.index import ENTRY_BYTES, entries_at
+from tornlog.store.formats.messages import Message
 from tornlog.store.log.checkpoint import read_checkpoint
-from tornlog.store.log.recovery import RecoveryReport
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.recovery.recovery import RecoveryReport
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

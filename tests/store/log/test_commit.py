@@ -9,9 +9,9 @@ import pytest
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.log_time import LogTime
 from tornlog.store.log.transient_pool import BufferedSegment
-from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World

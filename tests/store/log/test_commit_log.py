@@ -5,7 +5,7 @@ import pytest
 
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
-from tornlog.store.message import Message, MessageBatch, PutMessageResult, PutMessageStatus
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

@@ -5,8 +5,8 @@ import pytest
 
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.flush import GroupCommitRequest
-from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World

@@ -12,8 +12,8 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
 from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.segment_queue import SegmentDirectories
-from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry

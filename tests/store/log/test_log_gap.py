@@ -13,8 +13,8 @@ from tornlog.store.broker.serve import ServedBroker, limits_of_process
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.message import TRANSACTION_MASK
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.formats.scan import scan_records
-from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import UNDISPATCHED
 from tornlog.store.real.world import overlay_world, real_world

@@ -11,8 +11,8 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.columns import Core
 from tornlog.store.formats.host import Host
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
-from tornlog.store.message import Message, MessageBatch, PutMessageStatus
 
 CONFIG = StoreConfig("store", max_message_size=600, mapped_file_size_commit_log=1024, enable_multi_dispatch=True)
 LIGHT = "INNER_MULTI_DISPATCH\x01T,%LMQ%a\x02"

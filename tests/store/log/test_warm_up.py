@@ -6,9 +6,9 @@ import pytest
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.allocate import WarmUp
 from tornlog.store.log.segment import PAGE_BYTES
-from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

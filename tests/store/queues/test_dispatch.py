@@ -11,8 +11,8 @@ from tornlog.store.formats.message import (
     encode_record,
     place_records,
 )
+from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.formats.scan import ScannedRecord
-from tornlog.store.message import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import is_queued
 from tornlog.store.world import World

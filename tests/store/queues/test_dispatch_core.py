@@ -12,8 +12,8 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.columns import Core
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from tornlog.store.formats.messages import Message, MessageBatch
 from tornlog.store.log.segment import Segment
-from tornlog.store.message import Message, MessageBatch
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import QueueSegments
 from tornlog.store.queues.dispatch import MessageArrival

@@ -10,11 +10,11 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.filters.consumer_filter import SqlMessageFilter, use_bit_maps
 from tornlog.store.formats.consume_queue import ExtUnit, address_of, is_ext_address, tags_code
-from tornlog.store.log.recovery import RecoveryReport
-from tornlog.store.message import GetMessageStatus, Message
+from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.recovery.recovery import RecoveryReport
+from tornlog.store.services.consumer_filter import SqlMessageFilter, use_bit_maps
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

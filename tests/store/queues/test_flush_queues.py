@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.message import GetMessageStatus, Message
+from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

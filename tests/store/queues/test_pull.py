@@ -5,8 +5,8 @@ import pytest
 
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
+from tornlog.store.formats.messages import GetMessageResult, GetMessageStatus, Message
 from tornlog.store.log.segment_queue import SegmentQueue
-from tornlog.store.message import GetMessageResult, GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 

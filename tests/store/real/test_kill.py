@@ -15,8 +15,8 @@ import pytest
 
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.message import MessageRecord, decode_record
+from tornlog.store.formats.messages import GetMessageStatus, PutMessageStatus
 from tornlog.store.formats.properties import PROPERTY_KEYS, decode_properties
-from tornlog.store.message import GetMessageStatus, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 

@@ -16,7 +16,7 @@ import threading
 from itertools import count
 
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.config import BrokerRole, StoreConfig
-from tornlog.store.message import Message, PutMessageResult
+from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 from tornlog.store.replication.ha_service import HAService

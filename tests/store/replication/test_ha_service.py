@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.config import BrokerRole, FlushDiskType
-from tornlog.store.message import GetMessageStatus, PutMessageStatus
+from tornlog.store.formats.messages import GetMessageStatus, PutMessageStatus
 from tornlog.store.replication.ha_service import HAConnection, HAService
 
 from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put

@@ -11,7 +11,7 @@ import pytest
 
 from tornlog.scenarios.conformance.maven import JavaProgram, java_program
 from tornlog.store.config import BrokerRole, FlushDiskType
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
 
 from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
 

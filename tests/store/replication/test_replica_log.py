@@ -7,8 +7,8 @@ import pytest
 
 from tornlog.store.config import BrokerRole, StoreConfig
 from tornlog.store.errors import DivergedError
+from tornlog.store.formats.messages import Message
 from tornlog.store.formats.replication import TransferPiece
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 from tornlog.store.replication.replica_log import ReplicaLog, last_record_offset

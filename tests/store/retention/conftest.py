@@ -7,7 +7,7 @@ import pytest
 
 from tests.store.conftest import OwnedStore
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.real.world import RealClock
 from tornlog.store.world import World
 

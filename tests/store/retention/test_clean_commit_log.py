@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import FlushDiskType
-from tornlog.store.message import GetMessageStatus
+from tornlog.store.formats.messages import GetMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 

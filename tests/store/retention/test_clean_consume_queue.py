@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.image import Image
-from tornlog.store.delivery.half_message import HALF_TOPIC, OP_TOPIC
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.message import GetMessageStatus, Message, PutMessageStatus
+from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC
+from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.world import World
 
 Make = Callable[..., Any]

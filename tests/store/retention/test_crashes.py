@@ -8,8 +8,8 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.errors import MachineDied
+from tornlog.store.formats.messages import Message
 from tornlog.store.log.segment import segment_name
-from tornlog.store.message import Message
 from tornlog.store.world import World
 
 from .conftest import SEGMENT_BYTES

@@ -8,7 +8,7 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
 

@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import is_disk_full
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.retention.cleaning import DiskWatermark
 from tornlog.store.running_flags import Refusal, RunningFlags

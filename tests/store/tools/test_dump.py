@@ -14,7 +14,7 @@ from tornlog.__main__ import application
 from tornlog.sim.process import cpu_limit
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.overlay import OverlayFiles
 from tornlog.store.tools.dump import BodyText, Selection, dump_log

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry

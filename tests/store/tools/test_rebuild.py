@@ -15,8 +15,8 @@ from tornlog.reports.cli import directories as commands
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint_file
 from tornlog.store.formats.message import PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT
+from tornlog.store.formats.messages import Message
 from tornlog.store.log.checkpoint import read_checkpoint
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.overlay import OverlayFiles
 from tornlog.store.real.world import overlay_world, real_world

@@ -8,7 +8,7 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.consume_queue import END_MARK, address_of
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry

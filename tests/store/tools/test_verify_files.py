@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.overlay import OverlayMappedFile
 from tornlog.store.real.world import overlay_world

@@ -10,7 +10,7 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import encode_blank
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry

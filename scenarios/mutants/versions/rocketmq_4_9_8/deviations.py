@@ -18,7 +18,6 @@ from .....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from .....store.formats.delay_level import SCHEDULE_TOPIC
 from .....store.index.index_service import IndexFiles
 from .....store.log.allocate import AllocateMappedFileService
-from .....store.log.recovery import Recovery
 from .....store.log.segment import Segment
 from .....store.log.segment_queue import SegmentQueue
 from .....store.log.transient_pool import BufferedSegment
@@ -26,7 +25,8 @@ from .....store.message_store import MessageStore
 from .....store.queues.consume_queue import ConsumeQueue
 from .....store.queues.consume_queue_table import ConsumeQueueTable
 from .....store.queues.flush_queues import FlushConsumeQueueService
-from .....store.queues.queue_replay import QueueReplay
+from .....store.recovery.queue_replay import QueueReplay
+from .....store.recovery.recovery import Recovery
 from .....store.side_file import SideFile
 from ....claims.ranges import Ranges
 from ...mutant import Mutant, Patch

@@ -9,7 +9,7 @@ from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.spark.engine import OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 
 

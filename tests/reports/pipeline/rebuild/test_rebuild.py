@@ -18,8 +18,8 @@ from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint
+from tornlog.store.formats.messages import Message
 from tornlog.store.formats.scan import scan_records
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.native import PURE_PYTHON
 from tornlog.store.real.world import overlay_world

@@ -12,7 +12,7 @@ from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10

@@ -22,7 +22,7 @@ from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10

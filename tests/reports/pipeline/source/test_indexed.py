@@ -27,7 +27,7 @@ from tornlog.reports.pipeline.source.stream import LogStream
 from tornlog.scenarios.oracle.reader import key_hash
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10

@@ -23,7 +23,7 @@ WRITER = """
 
     from tornlog.reports.bench.workplace import real_world
     from tornlog.store.config import StoreConfig
-    from tornlog.store.message import Message
+    from tornlog.store.formats.messages import Message
     from tornlog.store.message_store import MessageStore
 
     config = StoreConfig(

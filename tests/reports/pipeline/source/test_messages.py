@@ -17,8 +17,8 @@ from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.store.formats.message import BLANK_MAGIC, decode_record
+from tornlog.store.formats.messages import Message
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.message import Message
 
 DERIVED = "physical_offset,tags_code,key_hashes,light_places"
 

@@ -18,8 +18,8 @@ from tornlog.reports.pipeline.source.stores import StoresTable
 from tornlog.reports.pipeline.source.stream import LogStream
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from tornlog.store.formats.messages import Message
 from tornlog.store.formats.properties import encode_properties
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 
 GOLDEN = Path(__file__).parents[3] / "golden"

@@ -11,8 +11,8 @@ from tornlog.reports.studies.topics.here import RealGrowingFile
 from tornlog.reports.studies.topics.partition_files import INDEX_EVERY_BYTES, GrowingFile, OpenFile
 from tornlog.reports.studies.topics.partitioned_log import PartitionedLog
 from tornlog.store.formats.message import decode_record
+from tornlog.store.formats.messages import Message
 from tornlog.store.formats.scan import scan_records
-from tornlog.store.message import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 

@@ -13,8 +13,8 @@ import pytest
 from tornlog.scenarios.campaigns.failures.failure import FailingRun, Failure
 from tornlog.scenarios.campaigns.failures.replay import RunReplay, replay
 from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.log.flush import GroupCommitService
-from tornlog.store.message import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.service import Service

@@ -25,7 +25,7 @@ from tornlog.sim.choices import Decision
 from tornlog.sim.errors import ReplayDivergedError
 from tornlog.sim.schedule import Switch
 from tornlog.sim.trace import Trace
-from tornlog.store.log.recovery import Recovery
+from tornlog.store.recovery.recovery import Recovery
 
 
 def replay_with_its_mutant(failure: Failure) -> RunReplay:

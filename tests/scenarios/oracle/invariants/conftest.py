@@ -21,7 +21,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.consume_queue import tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.message import Message, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from tornlog.scenarios.oracle.evidence import Evidence, Violation
 from tornlog.scenarios.oracle.invariants import clean, consume_queues, consumers, dur, prefix
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
 from tornlog.scenarios.oracle.put_entry import PutEntry
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.index.key_query import QueryMessageResult
-from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.retention.cleaning import SEGMENTS_PER_PASS
 

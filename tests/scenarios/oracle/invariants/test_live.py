@@ -18,8 +18,8 @@ from tornlog.store.broker.requests import RequestCode
 from tornlog.store.broker.router import Channel
 from tornlog.store.config import BrokerRole
 from tornlog.store.filters.message_filter import TagFilter
+from tornlog.store.formats.messages import AppendMessageResult, PutMessageResult, PutMessageStatus
 from tornlog.store.formats.remoting.command import RemotingCommand
-from tornlog.store.message import AppendMessageResult, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 

@@ -7,10 +7,10 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.oracle.invariants import pos
 from tornlog.store.formats.message import place_records
-from tornlog.store.log.recovery import RecoveryReport
+from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
-from tornlog.store.message import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
+from tornlog.store.recovery.recovery import RecoveryReport
 
 OnAStore = Callable[..., Any]
 

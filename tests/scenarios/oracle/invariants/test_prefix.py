@@ -7,7 +7,7 @@ from tornlog.scenarios.oracle.invariants import prefix
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
 
 
 def summaries(evidence: Evidence) -> list[str]:

@@ -9,7 +9,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.delivery.schedule import ScheduleMessageService
-from tornlog.store.message import Message, PutMessageResult
+from tornlog.store.formats.messages import Message, PutMessageResult
 
 GROUP = ("G0", "T0", 0)
 

@@ -15,8 +15,8 @@ from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.oracle.replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.message import encode_blank
+from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.formats.replication import FrameHeader
-from tornlog.store.message import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 

@@ -10,9 +10,9 @@ from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.log.recovery import RecoveryReport
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import DispatchService
+from tornlog.store.recovery.recovery import RecoveryReport
 
 PLAIN = Ranges().replace(
     endings=("crash at rest",),

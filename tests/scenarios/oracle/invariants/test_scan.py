@@ -8,9 +8,9 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import scan
-from tornlog.store.log.recovery import Recovery
-from tornlog.store.message import Message
+from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.recovery.recovery import Recovery
 
 MESSAGES = 40
 """As many as take more segments than a start after a clean exit reads."""

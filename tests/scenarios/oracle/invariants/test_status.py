@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.disk_space import Room
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.choices import Choices
-from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
+from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import Refusal
 

@@ -10,9 +10,9 @@ from tornlog.scenarios.oracle.transactions import Transaction
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.store.delivery.transaction_service import EndTransactionStatus
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import MessageRecord
+from tornlog.store.services.transaction_service import EndTransactionStatus
 
 DECIDED = EndTransactionStatus.DECIDED
 ALREADY = EndTransactionStatus.ALREADY_DECIDED

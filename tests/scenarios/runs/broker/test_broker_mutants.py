@@ -21,10 +21,10 @@ from tornlog.store.broker.processors.send import SendMessageProcessor
 from tornlog.store.broker.requests import ResponseCode, response_to
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.session import Session
-from tornlog.store.delivery.transaction_service import TransactionalMessageService
-from tornlog.store.message import PutMessageResult, PutMessageStatus
-from tornlog.store.put_wait import PutWait
-from tornlog.store.queues.consumer_offsets import ConsumerOffsetManager
+from tornlog.store.formats.messages import PutMessageResult, PutMessageStatus
+from tornlog.store.log.put_wait import PutWait
+from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
+from tornlog.store.services.transaction_service import TransactionalMessageService
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.broker.client_ledger import ClientLedger
 from tornlog.scenarios.runs.broker.message_options import MessageOptions, Subscription
 from tornlog.scenarios.runs.broker.sent_messages import MessagePlace, body_of, found_places, name_in
-from tornlog.store.delivery.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+from tornlog.store.formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC
 
 KILL, POWER = PROFILES["process-kill"], PROFILES["strict-posix"]
 

@@ -26,9 +26,9 @@ from tornlog.scenarios.runs.marks import RunMarks
 from tornlog.scenarios.runs.run_of import run_of, simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
-from tornlog.store.message import PutMessageStatus
+from tornlog.store.formats.messages import PutMessageStatus
+from tornlog.store.log.group_transfer import GroupTransfer
 from tornlog.store.message_store import MessageStore
-from tornlog.store.replication.group_transfer import GroupTransfer
 from tornlog.store.replication.ha_client import HAClient
 from tornlog.store.replication.ha_service import HAConnection
 from tornlog.store.replication.replica_log import ReplicaLog

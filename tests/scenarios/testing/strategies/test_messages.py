@@ -21,7 +21,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.replay import Replay
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import MAX_TOPIC_BYTES
-from tornlog.store.message import Message, MessageBatch, PutMessageStatus
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 QUICK = settings(

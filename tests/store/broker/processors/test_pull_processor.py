@@ -9,8 +9,8 @@ import pytest
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.config import BrokerRole
+from tornlog.store.formats.messages import GetMessageResult, GetMessageStatus
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
-from tornlog.store.message import GetMessageResult, GetMessageStatus
 
 from .conftest import GROUP, VERSION, pull_fields, records_of
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.formats.properties import decode_properties, encode_properties
-from tornlog.store.message import Message, PutMessageResult, PutMessageStatus
 
 Live = Callable[..., Any]
 TOPIC = "DefaultCluster_REPLY_TOPIC"

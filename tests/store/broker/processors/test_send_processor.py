@@ -9,8 +9,8 @@ from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.broker.sending import PUT_CODES
 from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.formats.properties import decode_properties
-from tornlog.store.message import PutMessageStatus
 
 Live = Callable[..., Any]
 

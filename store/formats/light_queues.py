@@ -1,0 +1,150 @@
+"""Light queues: other queues that a message enters besides its own, without a record of their own in the log.
+
+The property INNER_MULTI_DISPATCH names them, separated by `,`; INNER_MULTI_QUEUE_OFFSET holds the message's place in
+each, in the same order. Places are given inside the put lock, from the counters of all queues. The queue of a name that
+begins with %LMQ% has the number 0 (`enable_lmq`), any other that of the message's own.
+
+A message that waits, for its time or for its transaction, enters none before it is put where it was meant to go.
+Source: RocketMQ MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..errors import InvalidMessageError
+from .delay_level import SCHEDULE_TOPIC
+from .half_message import GIVEN_UP_TOPIC, HALF_TOPIC
+from .java_text import is_java_blank, java_split
+from .messages import is_storable_topic
+from .properties import (
+    ENTRY_SEPARATOR,
+    NAME_SEPARATOR,
+    PROPERTY_INNER_MULTI_DISPATCH,
+    PROPERTY_INNER_MULTI_QUEUE_OFFSET,
+    PROPERTY_WAIT,
+    decode_properties,
+    find_property,
+    rebuild_properties,
+)
+from .scan import ScannedRecord
+
+LIGHT_PREFIX = "%LMQ%"
+LIGHT_MARK = b"INNER_MULTI_"
+"""In the properties of every message that may be in a light queue."""
+
+_NAMES = PROPERTY_INNER_MULTI_DISPATCH.encode()
+_OFFSETS = PROPERTY_INNER_MULTI_QUEUE_OFFSET.encode()
+_SPLITTER = ","
+_NAME_BYTES_MAX = 255
+_OFFSET_MAX = (1 << 63) - 1
+_DIGITS_MAX = len(str(_OFFSET_MAX))
+_WAITING_TOPICS = (SCHEDULE_TOPIC, HALF_TOPIC, GIVEN_UP_TOPIC)
+
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
+
+
+# -- records in the log ----------------------------------------------------------------------------
+
+
+def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
+    """Return a record as each of its light queues sees it, with its topic, queueId and queueOffset there.
+
+    It has none if names and offsets do not match, as of a record put when light queues were off. lmq: `enable_lmq`.
+    """
+    names, offsets = find_property(record.properties, _NAMES), find_property(record.properties, _OFFSETS)
+    if names is None or offsets is None:
+        return []
+    split_names = _split(names.decode(errors="surrogateescape"))
+    split_offsets = offsets.split(_SPLITTER.encode())
+    if len(split_names) != len(split_offsets) or not all(map(_is_offset, split_offsets)):
+        return []
+    seen: dict[QueueKey, int] = {(record.topic, record.queue_id): record.queue_offset}
+    for name, offset in zip(split_names, split_offsets, strict=True):
+        if _is_name(name):
+            seen.setdefault((name, _queue_id(name, record.queue_id, lmq=lmq)), int(offset))
+    _, *others = seen.items()
+    return [record._replace(topic=key[0], queue_id=key[1], queue_offset=offset) for key, offset in others]
+
+
+def _split(text: str) -> list[str]:
+    """Split names as Java does: empty ones at the end do not count, and blanks alone are no name."""
+    return [] if is_java_blank(text) else java_split(text, _SPLITTER)
+
+
+def _is_offset(text: bytes) -> bool:
+    return text.isdigit() and len(text) <= _DIGITS_MAX
+
+
+def _is_name(name: str) -> bool:
+    return is_storable_topic(name) and len(name.encode(errors="surrogateescape")) <= _NAME_BYTES_MAX
+
+
+def _queue_id(name: str, queue_id: int, *, lmq: bool) -> int:
+    return 0 if lmq and name.startswith(LIGHT_PREFIX) else queue_id
+
+
+# -- messages to put -------------------------------------------------------------------------------
+
+
+def without_offsets(properties: bytes) -> bytes:
+    """Return properties without places in light queues: only the store gives these."""
+    separator, dropped = ENTRY_SEPARATOR.encode(), _OFFSETS + NAME_SEPARATOR.encode()
+    return separator.join(piece for piece in properties.split(separator) if not piece.startswith(dropped))
+
+
+@dataclass(slots=True)
+class LightPut:
+    """A message on its way into light queues: to be encoded inside the put lock, when its places are known."""
+
+    keys: tuple[QueueKey, ...]
+    """As it names them; one may come twice."""
+    properties: dict[str, str]
+    encode: Callable[[bytes], bytearray]
+    """Makes the record, given its properties."""
+    offsets: tuple[int, ...] = ()
+
+    def widest_properties(self) -> bytes:
+        """Return the longest that the properties can become: whether a record can hold them is known beforehand."""
+        return self._properties_with(_OFFSET_MAX for _ in self.keys)
+
+    def take_places(self, table: dict[QueueKey, int]) -> bytearray:
+        """Note the next place in each queue, and return the record that says so."""
+        self.offsets = tuple(table.get(key, 0) for key in self.keys)
+        return self.encode(self._properties_with(self.offsets))
+
+    def _properties_with(self, offsets: Iterable[int]) -> bytes:
+        named = self.properties | {PROPERTY_INNER_MULTI_QUEUE_OFFSET: _SPLITTER.join(map(str, offsets))}
+        return rebuild_properties(named).encode()
+
+    def count(self, table: dict[QueueKey, int]) -> None:
+        """Move the counters behind the places taken."""
+        for key, offset in zip(self.keys, self.offsets, strict=True):
+            table[key] = offset + 1
+
+    def exceeds(self, table: dict[QueueKey, int], queues_max: int) -> bool:
+        """Return whether the message needs a new light queue, and there would then be more than queues_max."""
+        new = {key for key in self.keys if key not in table and key[0].startswith(LIGHT_PREFIX)}
+        if not new or len(table) + len(new) <= queues_max:
+            return False
+        return sum(name.startswith(LIGHT_PREFIX) for name, _ in table) + len(new) > queues_max
+
+
+def light_put(
+    topic: str, queue_id: int, properties: bytes, encode: Callable[[bytes], bytearray], *, lmq: bool
+) -> LightPut | None:
+    """Return what is to be done for a message's light queues, None if it enters none now.
+
+    Raises InvalidMessageError if one has a name that no directory can have.
+    """
+    if topic in _WAITING_TOPICS:
+        return None
+    named = decode_properties(properties.decode())
+    names = _split(named.get(PROPERTY_INNER_MULTI_DISPATCH, ""))
+    if not names:
+        return None
+    if not all(map(_is_name, names)):
+        found = f"no directory can have one of the names {names}"
+        raise InvalidMessageError(f"{PROPERTY_INNER_MULTI_DISPATCH}: {found}")
+    named.pop(PROPERTY_WAIT, None)
+    return LightPut(tuple((name, _queue_id(name, queue_id, lmq=lmq)) for name in names), named, encode)

@@ -1,0 +1,161 @@
+"""Messages, and the store's answers: what a producer hands in, what a put and a pull return, in RocketMQ's words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+from .host import Host, encode_message_id
+from .properties import PROPERTY_KEYS, PROPERTY_TAGS, encode_properties
+
+LOOPBACK_BROKER = Host(b"\x7f\0\0\1", 10911)
+LOOPBACK_CLIENT = Host(b"\x7f\0\0\1", 0)
+
+
+@dataclass(slots=True)
+class Message:
+    """One message for one queue. `properties` is the encoded string, stored as it is."""
+
+    topic: str
+    body: bytes = b""
+    queue_id: int = 0
+    properties: str = ""
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp_ms: int = 0
+    born_host: Host = LOOPBACK_CLIENT
+    store_host: Host = LOOPBACK_BROKER
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    wait_store_ok: bool = True
+    """Whether the answer waits for the disk under SYNC_FLUSH (RocketMQ's WAIT)."""
+    honour_delay: bool = True
+    """Whether a DELAY property counts. Not that of a copy on delivery, whose properties still have it."""
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        body: bytes,
+        *,
+        queue_id: int = 0,
+        tags: str = "",
+        keys: str = "",
+        properties: Mapping[str, str] | None = None,
+    ) -> "Message":
+        """Make a message from plain values; keys are separated by spaces."""
+        named = dict(properties or {})
+        if tags:
+            named[PROPERTY_TAGS] = tags
+        if keys:
+            named[PROPERTY_KEYS] = keys
+        return cls(topic, body, queue_id, encode_properties(named))
+
+
+@dataclass(slots=True)
+class MessageBatch:
+    """Messages for one queue that are stored next to each other, in one segment.
+
+    `head` gives topic, queue, hosts, times and the properties every unit gets appended; `units` is the batch body
+    (`formats.batch`).
+    """
+
+    head: Message
+    units: bytes = field(repr=False)
+
+
+@lru_cache(maxsize=4096)
+def is_storable_topic(topic: str) -> bool:
+    """Return whether a topic can name a directory, as its queues need."""
+    return bool(topic) and "/" not in topic and "\0" not in topic and topic not in (".", "..")
+
+
+class PutMessageStatus(Enum):
+    """The answer to a put. The first four mean that the message is in the log."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    CREATE_MAPEDFILE_FAILED = "CREATE_MAPEDFILE_FAILED"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    OS_PAGECACHE_BUSY = "OS_PAGECACHE_BUSY"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether the message was refused for what it is: under these settings no record will ever hold it."""
+        return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+
+
+class AppendMessageResult(NamedTuple):
+    """Where a put's records are: contiguous in one segment, queue offsets counting up by one."""
+
+    wrote_offset: int
+    wrote_bytes: int
+    queue_offset: int
+    store_timestamp_ms: int
+    store_host: Host
+    record_starts: tuple[int, ...] = (0,)
+    """Where each record of the put begins, counted from wrote_offset."""
+
+    @property
+    def message_count(self) -> int:
+        """Return how many records the put became."""
+        return len(self.record_starts)
+
+    @property
+    def message_id(self) -> str:
+        """Return the offset message ids, joined by commas for a batch."""
+        host, begin = self.store_host, self.wrote_offset
+        return ",".join(encode_message_id(host, begin + start) for start in self.record_starts)
+
+
+class PutMessageResult(NamedTuple):
+    """The answer to a put; append is None when nothing was written."""
+
+    status: PutMessageStatus
+    append: AppendMessageResult | None = None
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether the message is in the log, durable or not."""
+        return self.append is not None
+
+
+class GetMessageStatus(Enum):
+    """The answer to a pull."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+@dataclass(slots=True)
+class GetMessageResult:
+    """The answer to a pull. Offsets are queue offsets but for physical_offsets."""
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    records: list[bytes] = field(default_factory=list, repr=False)
+    queue_offsets: list[int] = field(default_factory=list)
+    physical_offsets: list[int] = field(default_factory=list)
+    suggest_pulling_from_slave: bool = False
+    fall_behind_bytes: int = -1
+    """How far before the log's end the last message lies that was looked at, -1 if none was."""
+
+    @property
+    def buffer_total_bytes(self) -> int:
+        """Return how many bytes the records are together."""
+        return sum(map(len, self.records))

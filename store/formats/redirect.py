@@ -1,0 +1,94 @@
+"""Redirection of delayed messages: to the queue of their level when stored, back to their topic when due.
+
+    topic, queue id   SCHEDULE_TOPIC_XXXX, level - 1
+    DELAY             the level, at most the last there is
+    REAL_TOPIC        the topic it was put to, and is delivered to
+    REAL_QID          the queue id likewise
+
+All three stay in the delivered copy's properties, where they mean nothing any more.
+Source: RocketMQ CommitLog.asyncPutMessage, ScheduleMessageService.messageTimeup.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..errors import InvalidMessageError
+from .delay_level import SCHEDULE_TOPIC, delay_level
+from .java_text import java_integer
+from .message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE, MessageRecord
+from .messages import Message
+from .properties import (
+    ENTRY_SEPARATOR,
+    NAME_SEPARATOR,
+    PROPERTY_DELAY,
+    PROPERTY_REAL_QID,
+    PROPERTY_REAL_TOPIC,
+    PROPERTY_WAIT,
+    decode_properties,
+    map_buckets,
+    rebuild_properties,
+)
+
+DELAY_MARK = PROPERTY_DELAY + NAME_SEPARATOR
+"""What the properties of every delayed message hold, and those of few others."""
+
+
+class Redirection(NamedTuple):
+    """What is stored in a delayed message's place, and what will be delivered, of the same size at least."""
+
+    waiting: Message
+    due: Message
+
+
+_DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
+
+
+def redirection(message: Message, levels: int) -> Redirection | None:
+    """Return what becomes of a delayed message, None if it is none. levels: how many there are.
+
+    Raises InvalidMessageError if the properties cannot hold its topic, or it was put to the schedule topic itself.
+    """
+    level = min(delay_level(message.properties.encode()), levels)
+    if level <= 0 or not message.honour_delay or message.sys_flag & TRANSACTION_MASK not in _DELAYABLE:
+        return None
+    if ENTRY_SEPARATOR in message.topic or message.topic == SCHEDULE_TOPIC:
+        raise InvalidMessageError(f"topic {message.topic!r}: none that a delayed message can be delivered to")
+    given = decode_properties(message.properties)
+    properties = given | {PROPERTY_DELAY: str(level)}
+    if not message.wait_store_ok:
+        properties.setdefault(PROPERTY_WAIT, "false")
+    properties |= {PROPERTY_REAL_TOPIC: message.topic, PROPERTY_REAL_QID: str(message.queue_id)}
+    text = rebuild_properties(properties, map_buckets(list(given)))
+    return Redirection(
+        replace(message, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=text),
+        replace(message, properties=text),
+    )
+
+
+def delivered(record: MessageRecord) -> Message | None:
+    """Return the message that a record of the schedule topic stands for, None if it does not say where to."""
+    text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # as Java decodes it
+    properties = decode_properties(text)
+    topic = properties.get(PROPERTY_REAL_TOPIC)
+    queue_id = java_integer(properties.get(PROPERTY_REAL_QID, ""), 32)
+    if not topic or queue_id is None or queue_id < 0:
+        return None
+    return copy_of(record, topic, queue_id, rebuild_properties(properties))
+
+
+def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
+    """Return a record's message for another place; its put does not wait for the disk, nor for its time."""
+    return Message(
+        topic,
+        record.body,
+        queue_id,
+        properties,
+        record.flag,
+        record.sys_flag,
+        record.born_timestamp_ms,
+        record.born_host,
+        record.store_host,
+        record.reconsume_times,
+        wait_store_ok=False,
+        honour_delay=False,
+    )

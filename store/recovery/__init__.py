@@ -1,0 +1,1 @@
+"""Recovery after a start: log, consume queues, index."""

@@ -1,0 +1,226 @@
+"""Index recovery: keeps the files that are certain, and rebuilds the rest from the scan over the log.
+
+Kept are the files at the front that are whole and cover the log from its first key on without a gap. After an unclean
+exit they must also be full and no younger than the checkpoint's index time, for only then are they known to be durable.
+The rest is built again in new files, freshly written, which the sync at the end cannot take for clean. Before that the
+checkpoint's index time is taken back to what is kept, so that it never speaks for a file that a crash left half built.
+Records are indexed from the last key on that is in a kept file: no key is missing, and none is there twice.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from ..config import StoreConfig
+from ..errors import CorruptFileError, is_disk_full
+from ..formats.columns import PlainRecords
+from ..formats.index import IndexEntry, header_defects, header_error, time_diff_s
+from ..formats.index_key import key_hash, keys_of, may_have_keys
+from ..formats.scan import ScannedRecord, behind_damage, scan_records
+from ..index.index_file import IndexFile, defects
+from ..index.index_service import IndexService
+from ..log.checkpoint import StoreCheckpoint
+from ..log.segment_queue import SegmentQueue
+from ..marks import hit
+
+Place = tuple[int, int]
+"""Between two keys of the log: where a record begins, and how many of its keys come before."""
+
+_NOTHING: Place = (-1, 0)
+
+
+class IndexRecovery:
+    """One recovery of one index, before any service runs."""
+
+    def __init__(
+        self,
+        service: IndexService,
+        log: SegmentQueue,
+        checkpoint: StoreCheckpoint,
+        config: StoreConfig,
+        *,
+        clean_exit: bool,
+    ) -> None:
+        self.lacks_room: OSError | None = None
+        """Why not all records are indexed: the disk had no room for the next file."""
+        self.room_ends_at = 0
+        """Log offset up to which records are indexed then."""
+        self._service = service
+        self._table = service.table
+        self._log = log
+        self._checkpoint = checkpoint
+        self._clean_exit = clean_exit
+        self._thorough = config.recover_whole_log
+        """Whether every entry of the files that are known to be durable is looked at as well."""
+        self._check_crc = config.check_crc_on_recover
+        self._builds = False
+        """Whether something is or may be built again."""
+        self._ends: list[Place] = []
+        """Up to where the keys are in the files that are kept, after each of them."""
+
+    def begin(self) -> list[CorruptFileError]:
+        """Find the files, and remove those that are not kept. Return the damage that no crash explains."""
+        odd = self._table.load()
+        findings = list(odd)
+        place = _NOTHING
+        for file in self._table.files:
+            end, damage = self._end_of(file, place)
+            if damage is not None:
+                findings.append(damage)
+            if end is None:
+                break
+            self._ends.append(end)
+            place = end
+        sizes = [error.file for error in odd if error.field == "file size"]
+        self._keep(sizes)
+        return findings if self._clean_exit else []
+
+    def dispatch(self, record: ScannedRecord) -> None:
+        """Index a record of the scan. They come in order, from `start_offset` on at the latest."""
+        self._index(record.physical_offset, partial(self._service.dispatch, record))
+
+    def put_plain(self, plain: PlainRecords) -> None:
+        """Index many records of the scan at once, in place of `dispatch`."""
+        self._index(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
+
+    def _index(self, physical_offset: int, index: Callable[[], None]) -> None:
+        """Index the records from a log offset on, unless a file before has found no room."""
+        if self.lacks_room is not None:
+            return
+        try:
+            index()
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            hit("load without a file")
+            self.lacks_room, self.room_ends_at = error, physical_offset
+
+    def _keep(self, odd: list[str]) -> None:
+        """Remove the files at the paths in odd and all that follow the last one to keep."""
+        count = len(self._ends)
+        self.lacks_room = None
+        self._builds = self._builds or bool(odd) or not self._clean_exit or count < len(self._table.files)
+        if count < len(self._table.files):
+            hit("index dropped")
+        if self._builds:
+            # The next file may end in the same millisecond, and is not durable yet.
+            end_ms = self._table.files[count - 1].end_timestamp_ms - 1 if count else 0
+            self._checkpoint.index_begins_again_at(end_ms)
+        self._table.keep(count, odd)
+        self._service.build_from(*(self._ends[-1] if self._ends else _NOTHING))
+
+    @property
+    def start_offset(self) -> int:
+        """Return the log offset from which records must be dispatched, -1 for the log's beginning."""
+        return self._ends[-1][0] if self._ends else -1
+
+    def drop_beyond(self, log_end_offset: int) -> bool:
+        """Remove the files whose last record is not in the log any more; if there are, the scan must begin again."""
+        count = len(self._ends)
+        while self._ends and self._ends[-1][0] >= log_end_offset:
+            self._ends.pop()
+        if len(self._ends) == count:
+            return False
+        hit("index beyond log")
+        self._keep([])
+        return True
+
+    def end(self) -> None:
+        """Make everything durable, names included. What was kept after a clean exit may be another system's work."""
+        self._service.end_building()
+        self._table.make_durable()
+        if self._builds and self._checkpoint.index_is_durable_to(self._table.durable_timestamp_ms):
+            self._checkpoint.flush()
+
+    # -- one file ----------------------------------------------------------------------------------
+
+    def _end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
+        """Return up to where keys are indexed if the file is kept, and what is wrong with it if it should have been.
+
+        begin is where the files before it end.
+        """
+        header, path = file.header, file.file.path
+        is_durable = file.is_full and file.end_timestamp_ms <= self._checkpoint.index_msg_timestamp_ms
+        if not is_durable and not self._clean_exit:
+            return None, None
+        check = defects(file.view, path, self._table.slots, self._table.entries_max)
+        if is_durable and not self._thorough:
+            check = header_defects(header, path, self._table.entries_max)
+        damage = next(check, None)
+        if damage is not None or header.next_entry == 1:
+            return None, damage
+        file.is_durable = is_durable
+        log_min_offset = max(self._log.min_offset, 0)
+        if header.end_physical_offset < log_min_offset:
+            return (header.end_physical_offset, 0), None  # all of its records are gone
+        if header.begin_physical_offset >= log_min_offset:
+            due, due_hash = self._due_behind(begin)
+            first = file.entry(1)
+            found = (header.begin_physical_offset, first.physical_offset, first.key_hash)
+            if found != (due, due, due_hash):
+                expected = f"{due}, the next record with a key to index" if due >= 0 else "no file"
+                return None, header_error(path, "beginPhyOffset", expected, header.begin_physical_offset)
+        end = self._end_place(file, begin)
+        if end is None:
+            expected = "a record with these keys"
+            return None, header_error(path, "endPhyOffset", expected, header.end_physical_offset)
+        return end, None
+
+    def _due_behind(self, place: Place) -> tuple[int, int]:
+        """Return the log offset of the record that the next key behind a place is of, and the key's hash; or -1, -1."""
+        offset, done = place
+        for record in self._keyed_records(max(offset, self._log.min_offset)):
+            keys = keys_of(record.properties)[done if record.physical_offset == offset else 0 :]
+            if keys:
+                return record.physical_offset, key_hash(record.topic, keys[0])
+        return -1, -1
+
+    def _end_place(self, file: IndexFile, begin: Place) -> Place | None:
+        """Return the place behind a file's last entry, None if its last entries are not those of a record."""
+        header = file.header
+        offset = header.end_physical_offset
+        record = next(self._keyed_records(offset), None)
+        if record is None or record.physical_offset != offset:
+            return None
+        first = last = header.next_entry - 1
+        while first > 1 and file.entry(first - 1).physical_offset == offset:
+            first -= 1
+        done = begin[1] if first == 1 and begin[0] == offset else 0
+        keys = keys_of(record.properties)[done : done + last - first + 1]
+        if len(keys) != last - first + 1:
+            return None
+        if not all(_is_entry_of(file, first + number, record, key) for number, key in enumerate(keys)):
+            return None
+        return offset, done + len(keys)
+
+    def _keyed_records(self, offset: int) -> Iterator[ScannedRecord]:
+        """Yield the records from a log offset on that may have keys, behind damage too."""
+        for segment in self._log.segments:
+            if segment.end_offset <= offset:
+                continue
+            view = segment.file.view(0, segment.size_bytes)
+            behind: int | None = max(offset - segment.base_offset, 0)
+            while behind is not None:
+                at = behind
+                try:
+                    for record in scan_records(
+                        view,
+                        at,
+                        segment.size_bytes,
+                        file=segment.file.path,
+                        base_offset=segment.base_offset,
+                        check_crc=self._check_crc,
+                    ):
+                        at = record.physical_offset - segment.base_offset + record.size_bytes
+                        if may_have_keys(record):
+                            yield record
+                    behind = None
+                except CorruptFileError:
+                    behind = behind_damage(view, at, segment.base_offset)
+
+
+def _is_entry_of(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:
+    entry = file.entry(number)
+    diff_s = time_diff_s(file.begin_timestamp_ms, record.store_timestamp_ms)
+    if number == 1:
+        diff_s = entry.time_diff_s  # counted from the end of a file that may be gone
+    return entry == IndexEntry(key_hash(record.topic, key), record.physical_offset, diff_s, entry.previous)

@@ -1,0 +1,435 @@
+"""Recovery: finds where the log ends, cuts what is behind it, and brings every queue to exactly the log's contents.
+
+What the checkpoint or a clean exit vouches for is *trusted*: damage there did not come from a crash, so it is reported
+and passed over, never cut. Behind it the first record that does not check ends the log, as no acknowledged record
+can be behind an unacknowledged one. Every step can be repeated after a crash inside it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from ..config import StoreConfig
+from ..errors import CorruptFileError
+from ..formats.columns import NEVER_MS, Core, PlainRecords
+from ..formats.delay_level import entry_tags_code
+from ..formats.index_key import MAYBE_KEYED
+from ..formats.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
+from ..formats.message import BLANK_BYTES, QUEUE_OFFSET_AT, TRANSACTION_MASK
+from ..formats.scan import ScannedRecord, behind_damage, scan_records
+from ..log.checkpoint import StoreCheckpoint
+from ..log.segment import Segment
+from ..log.segment_queue import SegmentQueue
+from ..marks import hit
+from ..queues.consume_queue_table import ConsumeQueueTable
+from ..queues.dispatch import UNDISPATCHED, is_queued
+from .index_recovery import IndexRecovery
+from .queue_replay import (
+    EarlierEntriesMissing,
+    Misplaced,
+    QueueReplay,
+    RecordMisplaced,
+    SkippedRanges,
+    can_be_first,
+    keep_trusted_entries,
+    witnessed_first,
+)
+
+_NOWHERE = 1 << 63
+_SEGMENTS_AFTER_CLEAN_EXIT = 3
+"""How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery found and did."""
+
+    clean_exit: bool
+    start_offset: int = 0
+    """Log offset where the scan began."""
+    end_offset: int = 0
+    """Log offset behind the last record."""
+    records: int = 0
+    last_store_timestamp_ms: int = 0
+    changed_entries: int = 0
+    """Queue entries that were written or cut."""
+    findings: list[CorruptFileError] = field(default_factory=list)
+    """Damage: passed over where the log is trusted, cut where it is not; a checkpoint that was not believed."""
+    cut_at: CorruptFileError | None = None
+    """That of them which ended the log, if it was cut there."""
+    lacks_room: OSError | None = None
+    """Why queues or index lack records that are in the log: the disk had no room for their next files."""
+    dispatched_to: int = 0
+    """Log offset up to which queues and index have all records; dispatch adds the others when there is room."""
+    counted: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Next queue offset, by topic and queue, of queues that lack records."""
+    strays: list[CorruptFileError] = field(default_factory=list)
+    """What is among the store's files and not the store's: left alone."""
+
+
+def trusted_after_clean_exit(begun_segments: int) -> int:
+    """Return how many segments at the front a clean exit vouches for, of those up to the last that was put to."""
+    return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
+
+
+def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
+    """Return how many segments at the front a checkpoint vouches for, up to a store time; 0: for nothing yet.
+
+    first_times_ms: each segment's number and its first record's store time, None where there is none, the newest first.
+    """
+    if vouched_ms == 0:
+        return 0
+    for number, first_ms in first_times_ms:
+        if first_ms is not None and 0 < first_ms <= vouched_ms:
+            return number
+    return 0
+
+
+class Recovery:
+    """One recovery of one store, before any service runs."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: SegmentQueue,
+        queues: ConsumeQueueTable,
+        checkpoint: StoreCheckpoint,
+        delays_ms: Mapping[int, int],
+        *,
+        clean_exit: bool,
+        core: Core | None = None,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._checkpoint = checkpoint
+        self._delays_ms = delays_ms
+        self._clean_exit = clean_exit
+        self._report = RecoveryReport(clean_exit)
+        self._replays: dict[tuple[str, int], QueueReplay] = {}
+        self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
+        """What takes most records from a scan, many at a time; None if each is to be looked at."""
+        self._plain_replays: list[QueueReplay] = []
+        """Of the queues known to it, by their numbers there."""
+        self._skipped = SkippedRanges()
+        has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
+        self._light = config.enable_multi_dispatch or has_light
+        """Whether records may be in light queues: settings say so, or the directory does."""
+        self._lmq = config.enable_lmq or not config.enable_multi_dispatch
+        self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
+        """Store time up to which records and their queue entries are known to be durable."""
+        self._queues_are_vouched = checkpoint.knows_queues
+        """Whether entries in front of the scan may be taken for durable.
+
+        A clean exit alone does not say so: a load that has died since, and left no marker, may have written them.
+        """
+        self._unvouched_offset = _NOWHERE
+        """Log offset of the first record after that time."""
+        self.index: IndexRecovery | None = None
+        """What recovers the index from the same scan, if there is an index."""
+
+    def run(self) -> RecoveryReport:
+        """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process.
+
+        Raises CorruptFileError if no blank record fits the log's segments: a file that was cut has given them its size.
+        """
+        size_bytes = self._config.mapped_file_size_commit_log
+        if size_bytes < BLANK_BYTES and self._log.segments:
+            expected = f"{BLANK_BYTES} or more, for a blank record"
+            raise CorruptFileError(self._log.segments[0].file.path, 0, "file size", expected, size_bytes)
+        trusted = self.trusted_segments()
+        odd_in_index = [] if self.index is None else self.index.begin()
+        stopped_by = self._scan_enough(trusted)
+        report = self._report
+        report.findings = [*self._log.gaps, *report.findings, *odd_in_index]
+        if self.cut_log(report.end_offset) and stopped_by is not None:
+            report.findings.append(stopped_by)
+            report.cut_at = stopped_by
+        report.dispatched_to = report.end_offset
+        self._set_log_positions(trusted)
+        self.write_again()
+        self.finish_queues()
+        self._log.make_durable(trusted)
+        if self.index is not None:
+            self.index.end()
+            if self.index.lacks_room is not None:
+                report.lacks_room = self.index.lacks_room
+                report.dispatched_to = min(report.dispatched_to, self.index.room_ends_at)
+        return report
+
+    def trusted_segments(self) -> int:
+        """Return how many segments at the front are vouched for: durable, and their queue entries too."""
+        if self._clean_exit:
+            return trusted_after_clean_exit(self._begun_segments())
+        return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
+
+    def _begun_segments(self) -> int:
+        """Return how many segments there are up to the last one that was put to.
+
+        Those made ahead of use are cut, so that they are no longer there when this is asked again.
+        """
+        count = len(self._log.segments)
+        while count and not any(self._log.segments[count - 1].file.view(0, BLANK_BYTES)):
+            count -= 1
+        return count
+
+    def _first_times_ms(self) -> Iterator[tuple[int, int | None]]:
+        for number in reversed(range(len(self._log.segments))):
+            yield number, self._first_time_ms(self._log.segments[number])
+
+    def _first_time_ms(self, segment: Segment) -> int | None:
+        try:
+            first = next(self._records(segment), None)
+        except CorruptFileError:
+            return None
+        return None if first is None else first.store_timestamp_ms
+
+    def _records(self, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
+        return scan_records(
+            segment.file.view(0, segment.size_bytes),
+            start,
+            segment.size_bytes,
+            file=segment.file.path,
+            base_offset=segment.base_offset,
+            check_crc=self._config.check_crc_on_recover,
+        )
+
+    def _scan_enough(self, trusted: int) -> CorruptFileError | None:
+        """Scan as much as queues and index need; return what `_scan` does."""
+        first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
+        while True:
+            if self.index is not None:
+                first = min(first, self._log.number_of(self.index.start_offset))
+            try:
+                stopped_by = self._scan(first, trusted)
+            except EarlierEntriesMissing:
+                self._checkpoint.queues_begin_again()  # first: the next load may find entries that no sync has reached
+                first = 0
+                continue
+            if self.index is None or not self.index.drop_beyond(self._report.end_offset):
+                return stopped_by
+
+    # -- scanning ----------------------------------------------------------------------------------
+
+    def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
+        """Scan from the segment numbered first to the log's end; return what ended it, None if a blank record did."""
+        self._report = RecoveryReport(self._clean_exit)
+        self._replays = {}
+        if self._plain is not None:
+            self._plain.forget_queues()
+            self._plain_replays.clear()
+        self._skipped = SkippedRanges()
+        self._unvouched_offset = _NOWHERE
+        segments = self._log.segments
+        if not segments:
+            return None
+        report = self._report
+        report.start_offset = report.end_offset = segments[first].base_offset
+        for number, segment in enumerate(segments[first:], first):
+            if number > first and segments[number - 1].end_offset < segment.base_offset:
+                # No crash loses a segment before others, so a gap never ends the log. Entries into it stay: the missing
+                # segments may be put back.
+                self._skipped.add(segments[number - 1].end_offset, segment.base_offset)
+            at: int | None = 0
+            while at is not None:
+                report.end_offset = segment.base_offset + at
+                try:
+                    self._scan_segment(segment, at, whole_log=first == 0)
+                    at = None
+                except CorruptFileError as error:
+                    if number >= trusted:
+                        return error
+                    hit("trusted damage")
+                    report.findings.append(error)
+                    at = self._pass_damage(segment, report.end_offset)
+        return None
+
+    def _pass_damage(self, segment: Segment, offset: int) -> int | None:
+        """Note damage at a log offset as passed over; return where the segment goes on, None if it does not."""
+        view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
+        behind = behind_damage(view, at, segment.base_offset)
+        end = segment.size_bytes if behind is None else behind
+        self._skipped.add(offset, segment.base_offset + end)
+        return behind
+
+    def _scan_segment(self, segment: Segment, start: int, *, whole_log: bool) -> None:
+        """Lay a segment's records over their queues, from position start on.
+
+        Raises CorruptFileError at the first that does not check.
+        """
+        if self._plain is None:
+            self._take_records(segment, start, None, whole_log=whole_log)
+            return
+        report, at, more = self._report, start, True
+        while more:
+            at = self._take_plain(self._plain, segment, at)
+            before = report.records
+            self._take_records(segment, at, 1, whole_log=whole_log)
+            at = report.end_offset - segment.base_offset
+            more = report.records > before
+
+    def _take_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
+        """Do, for as many records from position start on as are plain, what `_take_records` does for each.
+
+        Return the position behind them.
+        """
+        report, view = self._report, segment.file.view(0, segment.size_bytes)
+        vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
+        check_crc = self._config.check_crc_on_recover
+        while plain.scan(view, start, segment.base_offset, check_crc=check_crc, stored_ms_max=vouched_ms):
+            if self.index is not None and plain.key_count:
+                self.index.put_plain(plain)
+            for number, queue_offset, entries, _ in plain.runs():
+                self._plain_replays[number].add_run(queue_offset, entries)
+            report.records += plain.count
+            report.end_offset = segment.base_offset + plain.end
+            report.last_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
+            start = plain.end
+        return start
+
+    def _take_records(self, segment: Segment, start: int, limit: int | None, *, whole_log: bool) -> None:
+        """Take up to limit records one by one, or all."""
+        report, replays = self._report, self._replays
+        delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
+        extended, light = self._queues.ext_directory is not None, self._light
+        index_from, index_record = _NOWHERE, _ignore
+        if self.index is not None:
+            index_from, index_record = self.index.start_offset, self.index.dispatch
+        if self._unvouched_offset != _NOWHERE:
+            vouched_ms = NEVER_MS  # nothing is left to be noticed
+        offset, size_bytes = segment.base_offset + start, 0
+        records, stored_ms = 0, report.last_store_timestamp_ms
+        try:
+            for record in islice(self._records(segment, start), limit):
+                offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties = record
+                if stored_ms > vouched_ms:
+                    self._end_vouching(offset)
+                    vouched_ms = NEVER_MS
+                if offset >= index_from and MAYBE_KEYED in properties:
+                    index_record(record)
+                transaction = sys_flag & TRANSACTION_MASK
+                if not transaction or transaction not in UNDISPATCHED:
+                    replay = replays.get((topic, queue_id))
+                    if replay is None and is_queued(record):
+                        replay = self._begin(record, whole_log=whole_log)
+                    tags_code = plain_code = entry_tags_code(topic, properties, stored_ms, delays_ms)
+                    if extended and replay is not None:
+                        tags_code = replay.kept_code(record, plain_code)
+                    if replay is not None:
+                        replay.add(queue_offset, offset, size_bytes, tags_code)
+                    if light and LIGHT_MARK in properties and is_queued(record):
+                        self._scan_light(record, plain_code, whole_log=whole_log)
+                records += 1
+        finally:
+            report.records += records
+            report.end_offset = offset + size_bytes
+            report.last_store_timestamp_ms = stored_ms
+
+    def _scan_light(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
+        for seen in light_records(record, lmq=self._lmq):
+            replay = self._replays.get((seen.topic, seen.queue_id))
+            if replay is None:
+                replay = self._begin(seen, whole_log=whole_log)
+            if replay is not None:
+                code = replay.kept_code(seen, tags_code)
+                replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
+
+    def _end_vouching(self, physical_offset: int) -> None:
+        """Note where the log begins of which nobody says that it is durable."""
+        self._unvouched_offset = physical_offset
+        for replay in self._replays.values():
+            replay.vouching_ends()
+
+    def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
+        """Begin with the first record of a queue; None, and that is reported, if it cannot be that."""
+        place = witnessed_first(record, self._queues)
+        try:
+            if place == record.queue_offset and not can_be_first(record, self._queues):
+                raise RecordMisplaced
+            replay = QueueReplay(
+                self._queues.find_or_create(record.topic, record.queue_id),
+                record._replace(queue_offset=place),
+                whole_log=whole_log,
+                write_again=not self._queues_are_vouched or self._unvouched_offset != _NOWHERE,
+                skipped=self._skipped,
+                scanned_from=self._report.start_offset,
+            )
+        except RecordMisplaced:
+            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
+            return None
+        self._replays[record.topic, record.queue_id] = replay
+        if self._plain is not None and self._plain.know(record.topic, record.queue_id) is not None:
+            self._plain_replays.append(replay)
+        return replay
+
+    def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:
+        segment = self._log.find(physical_offset)
+        assert segment is not None, physical_offset
+        at = physical_offset - segment.base_offset + QUEUE_OFFSET_AT
+        self._report.findings.append(CorruptFileError(segment.file.path, at, "queueOffset", expected, found))
+
+    # -- cutting -----------------------------------------------------------------------------------
+
+    def cut_log(self, end_offset: int) -> bool:
+        """Forget the log from end_offset on, durably; return whether anything but zeros went."""
+        segments = self._log.segments
+        dirty = self._log.truncate(end_offset)
+        if dirty and len(self._log.segments) < len(segments):
+            hit("cut across segments")
+        return dirty
+
+    def _set_log_positions(self, trusted: int) -> None:
+        """Take what was recovered behind the trusted segments as written, and not durable yet.
+
+        After a process was killed it is in the page cache only, and the next power cut must not take it.
+        """
+        segments = self._log.segments
+        for number, segment in enumerate(segments):
+            wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
+            segment.set_positions(wrote, wrote if number < trusted else 0)
+        if segments:
+            self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
+
+    def write_again(self) -> None:
+        """Write what may not be durable over itself, so that the sync to come has something to do.
+
+        After a sync that failed, the kernel holds pages it calls clean and the disk does not have. The process may
+        have died of just that, and this one would take a sync of nothing for the promise it needs.
+        """
+        for segment in self._log.segments:
+            start = max(self._unvouched_offset - segment.base_offset, 0)
+            segment.write_again(start, segment.wrote.get())
+
+    def finish_queues(self) -> None:
+        """Write what the queues lack, cut what they have too much, and set their positions."""
+        report, misplaced = self._report, list[Misplaced]()
+        syncs_zeros = not self._clean_exit  # the last recovery may have been killed while it cut
+        for queue in self._queues.all():
+            replay = self._replays.get((queue.topic, queue.queue_id))
+            if replay is None:
+                report.changed_entries += keep_trusted_entries(
+                    queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
+                )
+                if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
+                    queue.forget_all()  # nothing expired: what was counted never was
+            else:
+                replay.end(syncs_zeros=syncs_zeros)
+                misplaced += replay.misplaced
+                if replay.lacks_room is not None:
+                    self._note_queue_without_room(replay, replay.lacks_room)
+                report.changed_entries += replay.changed
+            queue.correct_min_offset(max(self._log.min_offset, 0))
+        for one in sorted(misplaced):
+            self._report_misplaced(*one)
+
+    def _note_queue_without_room(self, replay: QueueReplay, error: OSError) -> None:
+        """Leave the records that a queue has no file for to dispatch, and go on counting after the last of them."""
+        report, queue = self._report, replay.queue
+        self._checkpoint.queues_begin_again()  # first: a load that dies must not vouch for entries that are not there
+        report.lacks_room = error
+        report.dispatched_to = min(report.dispatched_to, max(queue.max_physical_offset, report.start_offset))
+        report.counted[queue.topic, queue.queue_id] = replay.next
+
+
+def _ignore(record: ScannedRecord) -> None:
+    """Index nothing."""

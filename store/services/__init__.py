@@ -1,0 +1,1 @@
+"""Services over a whole store: consumer offsets, consumer filters, transactions."""

@@ -1,0 +1,308 @@
+"""SQL filters of consumers: which groups filter by an expression, their bit maps, and pulls that use both.
+
+consumers = use_bit_maps(store)  # before it is started
+data = consumers.register("Orders", "group", "amount > 5")
+store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
+
+While a consumer is registered, `CalcBitMap` evaluates its expression on each message of the topic as it is dispatched,
+and marks the message with the consumer's bits. A message without the marks was then not wanted, if it was dispatched
+after the registration; of older ones the marks say nothing. A pull asks the bit map first, then the properties.
+
+Marks are a Bloom filter: a few bits for each consumer of a topic, the same in every broker.
+A consumer's bits are those of the text `group#topic`. Bit n is bit n mod 8, from the lowest, of byte n div 8. The hash
+is the first half of MurmurHash3 of 128 bits in its form for 64-bit machines: seed 0, blocks of 16 bytes, little-endian.
+Source: RocketMQ ConsumerFilterManager, ConsumerFilterData.isMsgInLive, CommitLogDispatcherCalcBitMap,
+ExpressionMessageFilter; BloomFilter.createByFn, calcBitPositions and isHit; BitsArray; ConsumerFilterManager.register.
+Austin Appleby, MurmurHash3_x64_128; Guava Hashing.murmur3_128().hashString(text, UTF_8).asLong().
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil, e, log
+from struct import Struct
+
+from ..errors import CorruptFileError
+from ..filters.sql_filter import SqlExpression
+from ..formats.consume_queue import ExtUnit
+from ..formats.message import check_record
+from ..formats.properties import decode_properties
+from ..formats.scan import ScannedRecord
+from ..message_store import MessageStore
+from ..queues.dispatch import ExtendedQueueDispatcher
+from ..world import Tasks
+
+_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_C1 = 0x87C3_7B91_1142_53D5
+_C2 = 0x4CF5_AD43_2745_937F
+_BLOCK = Struct("<QQ")
+
+ERROR_PERCENT = 20
+"""RocketMQ's maxErrorRateOfBloomFilter."""
+EXPECTED_CONSUMERS = 32
+"""RocketMQ's expectConsumerNumUseFilter."""
+
+
+def murmur3_64(data: bytes) -> int:
+    """Return the first 64 bits of the hash of data, as an unsigned number.
+
+    >>> hex(murmur3_64(b"hello"))
+    '0xcbd8a7b341bd9b02'
+    """
+    h1 = h2 = 0
+    whole = len(data) // _BLOCK.size * _BLOCK.size
+    for k1, k2 in _BLOCK.iter_unpack(data[:whole]):
+        h1 ^= _mix_first(k1)
+        h1 = ((_rotated(h1, 27) + h2) * 5 + 0x52DC_E729) & _MASK
+        h2 ^= _mix_second(k2)
+        h2 = ((_rotated(h2, 31) + h1) * 5 + 0x3849_5AB5) & _MASK
+    k1, k2 = _BLOCK.unpack(data[whole:].ljust(_BLOCK.size, b"\0"))
+    h1 ^= _mix_first(k1) ^ len(data)
+    h2 ^= _mix_second(k2) ^ len(data)
+    h1 = (h1 + h2) & _MASK
+    h2 = (h2 + h1) & _MASK
+    return (_finished(h1) + _finished(h2)) & _MASK
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (64 - bits)) & _MASK
+
+
+def _mix_first(k1: int) -> int:
+    return _rotated(k1 * _C1 & _MASK, 31) * _C2 & _MASK
+
+
+def _mix_second(k2: int) -> int:
+    return _rotated(k2 * _C2 & _MASK, 33) * _C1 & _MASK
+
+
+def _finished(value: int) -> int:
+    for factor in (0xFF51_AFD7_ED55_8CCD, 0xC4CE_B9FE_1A85_EC53):
+        value = (value ^ value >> 33) * factor & _MASK
+    return value ^ value >> 33
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilter:
+    """How many bits a map has, and how many of them each text sets."""
+
+    bits: int
+    """A multiple of 8."""
+    hashes: int
+
+    @classmethod
+    def of(cls, error_percent: int = ERROR_PERCENT, expected: int = EXPECTED_CONSUMERS) -> "BloomFilter":
+        """Return the filter that mistakes a text for another in so many of 100 cases, when so many are set.
+
+        >>> BloomFilter.of()
+        BloomFilter(bits=112, hashes=3)
+        """
+        assert 1 <= error_percent < 100, error_percent
+        assert expected >= 1, expected
+        error = error_percent / 100
+        # quotients of natural logarithms, as RocketMQ has them: log2 could round otherwise
+        bits = ceil(expected * (log(1 / error) / log(2)) * (log(e) / log(2)))
+        return cls(-(-bits // 8) * 8, ceil(log(error) / log(0.5)))
+
+    @property
+    def map_bytes(self) -> int:
+        """Return how long a map is."""
+        return self.bits // 8
+
+    def positions(self, text: str) -> tuple[int, ...]:
+        """Return the numbers of a text's bits."""
+        hashed, numbers = murmur3_64(text.encode()), range(1, self.hashes + 1)
+        first, second = hashed & 0xFFFF_FFFF, hashed >> 32
+        return tuple(_not_negative(first + number * second) % self.bits for number in numbers)
+
+
+def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
+    """Set bits of a map."""
+    for position in positions:
+        bit_map[position // 8] |= 1 << position % 8
+
+
+def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
+    """Return whether all of these bits are set: always if they were, now and then if they were not."""
+    return all(bit_map[position // 8] >> position % 8 & 1 for position in positions)
+
+
+def _not_negative(value: int) -> int:
+    """Return the low 32 bits as Java's int, its bits flipped if that is negative."""
+    value &= 0xFFFF_FFFF
+    return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
+
+
+_NEVER_MS = (1 << 63) - 1
+FORGOTTEN_AFTER_MS = 24 * 3600 * 1000
+"""How long after it was unregistered a consumer is still taken account of, should it come back."""
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerFilterData:
+    """One group's expression for one topic."""
+
+    topic: str
+    group: str
+    expression: SqlExpression
+    client_version: int
+    positions: tuple[int, ...]
+    """Of its bits in a message's bit map."""
+    map_bytes: int
+    """Length of the bit maps its bits belong to."""
+    born_timestamp_ms: int = _NEVER_MS
+    """Store time after which every message was dispatched with this expression known."""
+    dead_timestamp_ms: int | None = None
+    """Since when it is unregistered."""
+
+
+class ConsumerFilterManager:
+    """All registered expressions. Any task may register; readers take no lock."""
+
+    def __init__(self, tasks: Tasks, now_ms: Callable[[], int]) -> None:
+        """now_ms returns a time that no message dispatched so far was stored after."""
+        self.bloom_filter = BloomFilter.of()
+        self._now_ms = now_ms
+        self._lock = tasks.lock("consumer filters")
+        self._by_topic: dict[str, tuple[ConsumerFilterData, ...]] = {}
+
+    def register(self, topic: str, group: str, expression: str, client_version: int = 0) -> ConsumerFilterData:
+        """Register a group's expression for a topic; return what counts from now on.
+
+        An expression from an older client than the one known changes nothing. Raises FilterExpressionError.
+        """
+        parsed = SqlExpression.parse(expression)
+        with self._lock:
+            self._forget_the_dead()
+            known = self.find(topic, group)
+            if known is not None and self._goes_on(known, parsed, client_version):
+                return known
+            bits = (self.bloom_filter.positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
+            made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
+            if known is not None:
+                known.born_timestamp_ms = _NEVER_MS  # its bits are the new one's from here on
+            others = (each for each in self.of_topic(topic) if each is not known)
+            self._by_topic[topic] = (*others, made)
+            made.born_timestamp_ms = self._now_ms()  # not before dispatch can see it
+        return made
+
+    def _goes_on(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
+        if client_version < known.client_version:
+            return True
+        if client_version == known.client_version or expression == known.expression:
+            known.client_version = client_version
+            known.dead_timestamp_ms = None
+            return True
+        return False
+
+    def unregister(self, group: str) -> None:
+        """Note that a group is gone. Its bits are still set for a while: it may be back soon."""
+        with self._lock:
+            now_ms = self._now_ms()
+            for topic in sorted(self._by_topic):
+                known = self.find(topic, group)
+                if known is not None and known.dead_timestamp_ms is None:
+                    known.dead_timestamp_ms = now_ms
+
+    def _forget_the_dead(self) -> None:
+        forgotten_ms = self._now_ms() - FORGOTTEN_AFTER_MS
+        for topic, known in sorted(self._by_topic.items()):
+            ends_ms = ((each, each.dead_timestamp_ms) for each in known)
+            kept = tuple(each for each, end_ms in ends_ms if end_ms is None or end_ms > forgotten_ms)
+            if kept != known:
+                self._by_topic[topic] = kept
+
+    def of_topic(self, topic: str) -> tuple[ConsumerFilterData, ...]:
+        """Return what is registered for a topic."""
+        return self._by_topic.get(topic, ())
+
+    def find(self, topic: str, group: str) -> ConsumerFilterData | None:
+        """Return what a group has registered for a topic, None if nothing."""
+        return next((each for each in self.of_topic(topic) if each.group == group), None)
+
+
+class SqlMessageFilter:
+    """One consumer's expression; with what it has registered, messages that it does not want are passed over unread."""
+
+    def __init__(self, expression: SqlExpression, consumer: ConsumerFilterData | None = None) -> None:
+        assert consumer is None or consumer.expression == expression, "bit maps speak of the registered one"
+        self._expression = expression
+        self._consumer = consumer
+
+    @classmethod
+    def of_consumer(cls, consumer: ConsumerFilterData) -> "SqlMessageFilter":
+        """Return the filter of a registered consumer."""
+        return cls(consumer.expression, consumer)
+
+    @classmethod
+    def parse(cls, expression: str) -> "SqlMessageFilter":
+        """Return the filter of an expression that nobody has registered. Raises FilterExpressionError."""
+        return cls(SqlExpression.parse(expression))
+
+    @property
+    def reads_records(self) -> bool:
+        """Return True: bit maps can only rule out."""
+        return True
+
+    def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
+        """Return False only if the message was dispatched with the expression known and did not match it."""
+        consumer = self._consumer
+        if consumer is None or unit is None:
+            return True
+        if unit.store_timestamp_ms <= consumer.born_timestamp_ms or len(unit.bit_map) != consumer.map_bytes:
+            return True
+        return has_bits(unit.bit_map, consumer.positions)
+
+    def matches_record(self, raw: bytes) -> bool:
+        """Return whether the expression is true of the record's properties; one that cannot be read has none."""
+        try:
+            bounds = check_record(raw, 0, len(raw), file="commitlog", file_offset=0, check_crc=False)
+        except CorruptFileError:
+            return self._expression.matches({})
+        text = raw[bounds.properties_at : bounds.end].decode(errors="replace")
+        return self._expression.matches(decode_properties(text))
+
+    def matches_properties(self, properties: Mapping[str, str]) -> bool:
+        """Return whether the expression is true of these properties."""
+        return self._expression.matches(properties)
+
+
+def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
+    """Have a store mark every message with the SQL consumers that want it; return where these register.
+
+    Call it once, before the store is started. Its queues need their extension (`enable_consume_queue_ext`). In RocketMQ
+    the broker does this if its enableCalcFilterBitMap says so.
+    """
+    assert store.extended is not None, "enable_consume_queue_ext"
+
+    def newest_ms() -> int:
+        """Return a time that no message dispatched so far is later than: the clock may have stepped back since."""
+        stored_ms = store.commit_log.last_store_timestamp_ms
+        return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
+
+    consumers = ConsumerFilterManager(store.world.tasks, newest_ms)
+    store.dispatch.dispatchers.insert(0, CalcBitMap(consumers, store.extended).dispatch)
+    return consumers
+
+
+class CalcBitMap:
+    """A dispatcher that comes before the one for extended queues, and hands it each record's bit map."""
+
+    def __init__(self, consumers: ConsumerFilterManager, queues: ExtendedQueueDispatcher) -> None:
+        self._consumers = consumers
+        self._queues = queues
+
+    def dispatch(self, record: ScannedRecord) -> None:
+        """Calculate one record's bit map; it is empty where no consumer of the topic filters."""
+        self._queues.bit_map = self.bit_map_of(record)
+
+    def bit_map_of(self, record: ScannedRecord) -> bytes:
+        """Return the bits of every consumer of the topic whose expression is true of the record."""
+        consumers = self._consumers.of_topic(record.topic)
+        if not consumers:
+            return b""
+        properties = decode_properties(record.properties.decode(errors="replace"))
+        bit_map = bytearray(self._consumers.bloom_filter.map_bytes)
+        for consumer in consumers:
+            if consumer.expression.matches(properties):
+                set_bits(bit_map, consumer.positions)
+        return bytes(bit_map)

@@ -1,0 +1,206 @@
+"""Transaction service beside a store: RocketMQ's TransactionalMessageService and the rules of END_TRANSACTION.
+
+transactions = TransactionalMessageService(world, store, offsets)
+transactions.on_check = ask_the_producer_group
+transactions.start()
+half = transactions.prepare(message).append
+transactions.commit(EndTransaction("group", half.queue_offset, half.wrote_offset))
+transactions.shutdown()  # before the store
+
+A commit is in the log before the op that ends its half message. A crash between the two makes the check ask again, and
+the answer may become a second record of the same message: some are delivered twice, none is lost.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from ..config import BrokerRole
+from ..errors import StoreError
+from ..formats.half_message import (
+    GIVEN_UP_TOPIC,
+    HALF_TOPIC,
+    OP_TOPIC,
+    QUEUE_ID,
+    EndTransaction,
+    HalfMessage,
+    committed,
+    decision,
+    first_offset_of,
+    prepared,
+    resumed,
+    widest_forms,
+)
+from ..formats.message import MessageRecord
+from ..formats.messages import Message, PutMessageResult, PutMessageStatus
+from ..formats.properties import PROPERTY_PGROUP
+from ..log.put_wait import PutWait, answer_of
+from ..message_store import MessageStore
+from ..world import World
+from .consumer_offsets import ConsumerOffsetManager
+from .transaction_check import TransactionalMessageCheckService, TransactionConfig
+from .transaction_queues import Decisions
+
+
+class EndTransactionStatus(Enum):
+    """The answer to a decision; the values of those that RocketMQ knows are its remarks."""
+
+    DECIDED = "decided"
+    ALREADY_DECIDED = "an earlier decision counts"
+    PREPARED_NOT_FOUND = "Find prepared transaction message failed"
+    PRODUCER_GROUP_WRONG = "The producer group wrong"
+    TRAN_STATE_TABLE_OFFSET_WRONG = "The transaction state table offset wrong"
+    PUT_FAILED = "the message was not stored: the transaction is undecided"
+    SLAVE_NOT_AVAILABLE = "Message store is slave mode, so end transaction is forbidden."
+
+
+class EndTransactionResult(NamedTuple):
+    """What became of a decision."""
+
+    status: EndTransactionStatus
+    put: PutMessageResult | None = None
+    """Of a commit: the answer to the put of the real message."""
+    op_is_stored: bool = False
+    """Whether the decision is noted in the log. If not, the check tries again, and a crash before then undoes it."""
+
+
+class TransactionalMessageService:
+    """Prepares messages, carries out what producers decide, and asks for what they do not. Any task may call it."""
+
+    def __init__(
+        self,
+        world: World,
+        store: MessageStore,
+        offsets: ConsumerOffsetManager,
+        config: TransactionConfig | None = None,
+    ) -> None:
+        self.config = config or TransactionConfig()
+        self._world = world
+        self._store = store
+        self._decisions = Decisions(world)
+        self.checker = TransactionalMessageCheckService(world, store, offsets, self.config, self._decisions)
+        self.checker.on_failure = store.flags.service_failed
+
+    @property
+    def on_check(self) -> Callable[[MessageRecord], None]:
+        """What is called with each half message to ask about, in the task of the check. `HalfMessage.of` reads it.
+
+        A decision that arrives at the same moment may cross the question.
+        """
+        return self.checker.on_check
+
+    @on_check.setter
+    def on_check(self, listener: Callable[[MessageRecord], None]) -> None:
+        self.checker.on_check = listener
+
+    def use(self, config: TransactionConfig) -> None:
+        """Go on with other settings."""
+        self.config = config
+        self.checker.use(config)
+
+    def start(self) -> None:
+        """Begin to ask. The store has been started, and offsets have been loaded and brought back to what it holds."""
+        self.checker.start()
+
+    def shutdown(self) -> None:
+        """Ask no more. The store still runs, and offsets have not been persisted for the last time."""
+        self.checker.shutdown()
+
+    # -- what producers do -------------------------------------------------------------------------
+
+    def prepare(self, message: Message) -> PutMessageResult:
+        """Store a message that nobody sees before it is committed, and answer as a put."""
+        return answer_of(self.begin_prepare(message))
+
+    def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
+        """Begin that, as `MessageStore.begin_put` has it.
+
+        It is refused as MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if it could not be committed or put back later.
+        """
+        half = prepared(message)
+        if half is None:
+            return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        for form in widest_forms(message, half):
+            encoded = self._store.commit_log.encoder.encode(form)
+            if isinstance(encoded, PutMessageStatus):
+                return PutMessageResult(encoded)
+        return self._store.begin_put(half, on_known)
+
+    def commit(self, request: EndTransaction) -> EndTransactionResult:
+        """Make a half message's real one visible; the half message is done with.
+
+        This and rollback raise StoreNotReadableError where the store cannot be read, and decide nothing.
+        """
+        half = self._claimed(request)
+        if isinstance(half, EndTransactionStatus):
+            return EndTransactionResult(half)
+        message = committed(half)
+        try:
+            put = None if message is None else self._store.put_message(message)
+        except Exception:
+            self._decisions.abandon(half)
+            raise
+        if put is None or not put.is_stored:
+            self._decisions.abandon(half)
+            return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
+        return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
+
+    def rollback(self, request: EndTransaction) -> EndTransactionResult:
+        """Be done with a half message; nobody will see it."""
+        half = self._claimed(request)
+        if isinstance(half, EndTransactionStatus):
+            return EndTransactionResult(half)
+        return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._conclude(half))
+
+    # -- what operators do -------------------------------------------------------------------------
+
+    def resume(self, log_offset: int) -> str | None:
+        """Have a given-up half message asked about again as if it never had been; return why not, or else None.
+
+        Raises StoreNotReadableError where the store cannot be read.
+        """
+        record = self._store.look_message_by_offset(log_offset)
+        if record is None or record.topic != GIVEN_UP_TOPIC:
+            return f"expected a message of {GIVEN_UP_TOPIC}"
+        decisions = self._decisions
+        with decisions.lock:
+            first_offset = first_offset_of(record)
+            if first_offset is not None and not decisions.is_given_up(first_offset):
+                return "the transaction is decided, or is asked about already"
+            append = self._store.put_message(resumed(record)).append
+            if append is None:
+                return f"the message was not put into {HALF_TOPIC}"
+            decisions.was_resumed(HalfMessage.of(replace(record, queue_offset=append.queue_offset)))
+        return None
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def _claimed(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
+        """Return the half message a decision is about, and nobody else's to decide now; or why it cannot be."""
+        if self._store.config.broker_role is BrokerRole.SLAVE:
+            return EndTransactionStatus.SLAVE_NOT_AVAILABLE
+        record = self._store.look_message_by_offset(request.commit_log_offset)
+        if record is None or record.topic != HALF_TOPIC or record.queue_id != QUEUE_ID:
+            return EndTransactionStatus.PREPARED_NOT_FOUND
+        half = HalfMessage.of(record)
+        if half.properties.get(PROPERTY_PGROUP) != request.producer_group:
+            return EndTransactionStatus.PRODUCER_GROUP_WRONG
+        if record.queue_offset != request.tran_state_table_offset:
+            return EndTransactionStatus.TRAN_STATE_TABLE_OFFSET_WRONG
+        visible_ops = self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
+        return half if self._decisions.begin(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
+
+    def _conclude(self, half: HalfMessage) -> bool:
+        """Put an op for each offset a half message is known under; return whether all are stored."""
+        ops = {offset: self._put_op(offset) for offset in half.offsets}
+        self._decisions.conclude(half, ops)
+        return None not in ops.values()
+
+    def _put_op(self, half_offset: int) -> int | None:
+        message = decision(half_offset, self._world.clock.now_ms(), self.config.store_host)
+        try:
+            append = self._store.put_message(message).append
+        except (StoreError, OSError):
+            return None
+        return None if append is None else append.queue_offset

@@ -1,0 +1,479 @@
+"""Light queues: places given with the message's own, entries in every queue it names, and both found again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.image import Image
+from tornlog.sim.errors import MachineDied
+from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.errors import InvalidMessageError
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.light_queues import light_put, light_records, without_offsets
+from tornlog.store.formats.message import decode_record
+from tornlog.store.formats.messages import GetMessageStatus, Message, MessageBatch, PutMessageResult, PutMessageStatus
+from tornlog.store.formats.properties import decode_properties, encode_properties, rebuild_properties
+from tornlog.store.formats.scan import ScannedRecord
+from tornlog.store.message_store import MessageStore
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+NAMES, OFFSETS = "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET"
+
+
+def record(properties: str) -> ScannedRecord:
+    return ScannedRecord(500, 100, "T", 3, 7, 0, 1_000, properties.encode())
+
+
+def places(properties: str, *, lmq: bool = True) -> list[tuple[str, int, int]]:
+    return [(seen.topic, seen.queue_id, seen.queue_offset) for seen in light_records(record(properties), lmq=lmq)]
+
+
+@pytest.fixture
+def light(small: Make) -> Callable[..., StoreConfig]:
+    """Make settings of a small store with light queues."""
+
+    def config(**settings: Any) -> StoreConfig:
+        settings = {"enable_multi_dispatch": True, "enable_lmq": True, **settings}
+        made: StoreConfig = small(**settings)
+        return made
+
+    return config
+
+
+def opened(world: World, config: StoreConfig) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    return store
+
+
+def put(store: MessageStore, body: bytes, names: str, topic: str = "T", **settings: Any) -> PutMessageResult:
+    properties = {"a": "1", NAMES: names, **settings.pop("properties", {})}
+    return store.put_message(Message.of(topic, body, properties=properties, **settings))
+
+
+def bodies(store: MessageStore, topic: str, queue_id: int = 0) -> list[bytes]:
+    """Return the bodies of all messages in a queue."""
+    found, at = [], 0
+    while True:
+        result = store.get_message(topic, queue_id, at)
+        if result.status is not GetMessageStatus.FOUND:
+            return found
+        found += [decode_record(raw, 0, file="log").body for raw in result.records]
+        at = result.next_begin_offset
+
+
+def stored(store: MessageStore, result: PutMessageResult) -> dict[str, str]:
+    """Return the properties of a message as they are in the log."""
+    assert result.append is not None, result.status
+    found = store.look_message_by_offset(result.append.wrote_offset)
+    assert found is not None
+    return decode_properties(found.properties)
+
+
+# -- names and places ------------------------------------------------------------------------------
+
+
+def test_a_record_is_in_every_queue_it_names_and_lmq_names_have_the_queue_0() -> None:
+    properties = f"x\1y\2{NAMES}\1%LMQ%a,b,%LMQ%c\2{OFFSETS}\0015,6,7"
+
+    assert places(properties) == [("%LMQ%a", 0, 5), ("b", 3, 6), ("%LMQ%c", 0, 7)]
+    assert places(properties, lmq=False) == [("%LMQ%a", 3, 5), ("b", 3, 6), ("%LMQ%c", 3, 7)]
+    assert light_records(record(properties), lmq=True)[0]._replace(topic="T", queue_id=3, queue_offset=7) == (
+        record(properties)
+    )
+
+
+def test_each_queue_counts_once_and_the_records_own_not_at_all() -> None:
+    assert places(f"{NAMES}\1%LMQ%a,T,%LMQ%a\2{OFFSETS}\0015,7,5") == [("%LMQ%a", 0, 5)]
+    assert places(f"{NAMES}\1a,b,,\2{OFFSETS}\0011,2") == [("a", 3, 1), ("b", 3, 2)]  # as Java splits
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "",
+        f"{NAMES}\1%LMQ%a",
+        f"{OFFSETS}\0015",
+        f"{NAMES}\1%LMQ%a,b\2{OFFSETS}\0015",
+        f"{NAMES}\1%LMQ%a\2{OFFSETS}\001-5",
+        f"{NAMES}\1%LMQ%a\2{OFFSETS}\001five",
+        f"{NAMES}\1%LMQ%a\2{OFFSETS}\001" + "9" * 20,
+        f"{NAMES}\1 \2{OFFSETS}\0015",
+        f"{NAMES}\1a/b\2{OFFSETS}\0015",
+        f"{NAMES}\1{'n' * 256}\2{OFFSETS}\0015",
+    ],
+)
+def test_names_and_offsets_that_do_not_match_or_name_no_queue_count_for_nothing(properties: str) -> None:
+    assert places(properties) == []
+
+
+def test_a_message_that_names_no_queue_enters_none() -> None:
+    assert light_put("T", 0, f"{NAMES}\1 \2a\1b".encode(), bytearray, lmq=True) is None
+
+
+def test_only_the_store_says_which_place_a_message_has() -> None:
+    assert without_offsets(f"a\1b\2{OFFSETS}\0015\2c\1d\2".encode()) == b"a\1b\2c\1d\2"
+    assert without_offsets(f"{OFFSETS}X\0015".encode()) == f"{OFFSETS}X\0015".encode()
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a,,b", ",a", "n" * 256, "%LMQ%a\0"])
+def test_a_name_that_no_directory_can_have_is_refused(name: str) -> None:
+    with pytest.raises(InvalidMessageError, match=NAMES):
+        light_put("T", 0, f"{NAMES}\1{name}".encode(), bytearray, lmq=True)
+
+
+# -- putting ---------------------------------------------------------------------------------------
+
+
+def test_a_message_has_its_own_place_in_each_of_its_queues(lab: Make, light: Make) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light())
+        first = put(store, b"1", "%LMQ%a,%LMQ%b")
+        second = put(store, b"2", "%LMQ%b", topic="U")
+        third = put(store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"})
+        world.tasks.sleep(2)
+
+        assert stored(store, first) == {"a": "1", NAMES: "%LMQ%a,%LMQ%b", OFFSETS: "0,0"}
+        assert stored(store, second)[OFFSETS] == "1"
+        assert stored(store, third) == {"a": "1", NAMES: "%LMQ%b,%LMQ%a,c", OFFSETS: "2,1,0"}
+        assert bodies(store, "%LMQ%a") == [b"1", b"3"]
+        assert bodies(store, "%LMQ%b") == [b"1", b"2", b"3"]
+        assert bodies(store, "c", 2) == [b"3"]
+        assert bodies(store, "T") == [b"1"]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(lab: Make, light: Make) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light(enable_consume_queue_ext=True))
+        put(store, b"1", "%LMQ%a", tags="A")
+        world.tasks.sleep(2)
+
+        own, other = store.queues.find_or_create("T", 0), store.queues.find_or_create("%LMQ%a", 0)
+        own_entry, other_entry = own.entry(0), other.entry(0)
+        assert own_entry is not None
+        assert other_entry == own_entry._replace(tags_code=65)  # the extension is the message's own queue's
+        assert own.unit_at(own_entry.tags_code) is not None
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_properties_are_written_anew_in_rocketmqs_order(lab: Make, light: Make) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light())
+        result = put(store, b"1", "%LMQ%a", tags="A", keys="k")
+        assert result.append is not None
+        found = store.look_message_by_offset(result.append.wrote_offset)
+        assert found is not None
+        named = {"a": "1", NAMES: "%LMQ%a", "TAGS": "A", "KEYS": "k", OFFSETS: "0"}
+        assert found.properties == rebuild_properties(named) != encode_properties(named)
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_refused_message_takes_no_place_anywhere(lab: Make, light: Make) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light())
+        status = PutMessageStatus
+        assert put(store, b"1", "%LMQ%a,a/b").status is status.MESSAGE_ILLEGAL
+        assert put(store, bytes(2_000), "%LMQ%a").status is status.MESSAGE_ILLEGAL
+        assert put(store, b"1", "%LMQ%a", topic="a/b").status is status.MESSAGE_ILLEGAL
+        assert put(store, b"1", ",".join(["%LMQ%a"] * 1_500)).status is status.PROPERTIES_SIZE_EXCEEDED
+        assert stored(store, put(store, b"1", "%LMQ%a"))[OFFSETS] == "0"
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_prepared_message_is_in_no_light_queue_and_one_that_waits_enters_when_it_is_delivered(
+    lab: Make, light: Make
+) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light(message_delay_level="1s"))
+        prepared = Message.of("T", b"p", properties={NAMES: "%LMQ%a"})
+        prepared.sys_flag = 4
+        store.put_message(prepared)
+        put(store, b"half", "%LMQ%a", topic="RMQ_SYS_TRANS_HALF_TOPIC", properties={OFFSETS: "7"})
+        delayed = put(store, b"late", "%LMQ%a", properties={"DELAY": "1"})
+        world.tasks.sleep(5)
+        assert OFFSETS not in stored(store, delayed)
+        assert bodies(store, "%LMQ%a") == []
+        world.tasks.sleep(3_000)
+        assert bodies(store, "%LMQ%a") == [b"late"]
+        assert bodies(store, "T") == [b"late"]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_batch_is_in_no_light_queue_whatever_its_units_claim(lab: Make, light: Make) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light())
+        claims = f"{NAMES}\1%LMQ%a\2{OFFSETS}\0011000000".encode()
+        result = store.put_messages(MessageBatch(Message("T"), encode_batch([BatchUnit(0, b"1", claims)])))
+        world.tasks.sleep(2)
+
+        assert stored(store, result) == {NAMES: "%LMQ%a"}
+        assert bodies(store, "%LMQ%a") == []
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_names_without_the_prefix_and_prefixed_ones_without_lmq_keep_the_messages_queue_number(
+    lab: Make, light: Make
+) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light(enable_lmq=False))
+        put(store, b"1", "%LMQ%a,b", queue_id=2)
+        world.tasks.sleep(2)
+
+        assert bodies(store, "%LMQ%a", 2) == bodies(store, "b", 2) == [b"1"]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_with_light_queues_off_the_property_is_the_users_own(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = opened(world, small())
+        result = put(store, b"1", "%LMQ%a", properties={OFFSETS: "9"})
+        world.tasks.sleep(2)
+
+        assert stored(store, result) == {"a": "1", NAMES: "%LMQ%a", OFFSETS: "9"}
+        assert bodies(store, "%LMQ%a") == []
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(lab: Make, light: Make) -> None:
+    def body(world: World) -> None:
+        exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+        store = opened(world, light(max_lmq_consume_queue_num=2))
+        assert put(store, b"1", "%LMQ%a,%LMQ%b,%LMQ%c").status is exceeded
+        assert put(store, b"1", "%LMQ%a,%LMQ%b,c").is_stored
+        assert put(store, b"2", "%LMQ%c").status is exceeded
+        assert put(store, b"3", "%LMQ%b,%LMQ%b,d").is_stored
+        world.tasks.sleep(2)
+
+        assert bodies(store, "%LMQ%b") == [b"1", b"3"]
+        assert bodies(store, "T") == [b"1", b"3"]
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_producers_of_different_queues_never_get_the_same_place_in_a_common_one(lab: Make, light: Make) -> None:
+    def body(world: World) -> None:
+        store = opened(world, light(flush_disk_type=FlushDiskType.SYNC_FLUSH))
+        results: list[PutMessageResult] = []
+
+        def producer(number: int) -> Callable[[], None]:
+            def run() -> None:
+                results.extend(put(store, b"%d" % number, "%LMQ%a", topic=f"T{number}") for _ in range(10))
+
+            return run
+
+        for task in [world.tasks.spawn(f"producer-{number}", producer(number)) for number in range(4)]:
+            task.join(None)
+        world.tasks.sleep(5)
+        assert sorted(int(stored(store, result)[OFFSETS]) for result in results) == list(range(40))
+        assert len(bodies(store, "%LMQ%a")) == 40
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_an_entry_that_fails_is_made_when_the_disk_is_well_again(lab: Make, light: Make) -> None:
+    machine = lab()
+
+    def body(world: World) -> None:
+        store = opened(world, light())
+        machine.failures.plan("map", "%LMQ%a")
+        put(store, b"1", "%LMQ%a")
+        world.tasks.sleep(2_000)
+
+        assert bodies(store, "%LMQ%a") == bodies(store, "T") == [b"1"]
+        assert store.shutdown()
+
+    machine.run(body)
+
+
+# -- recovery --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(lab: Make, light: Make) -> Image:
+    """A store that was shut down, with 30 messages: all in %LMQ%all, every third in %LMQ%some, and 12 more in none."""
+    machine = lab()
+
+    def body(world: World) -> None:
+        store = opened(world, light())
+        for number in range(30):
+            names = "%LMQ%all,%LMQ%some" if number % 3 == 0 else "%LMQ%all"
+            put(store, b"%d" % number, names, topic=f"T{number % 2}")
+        for _ in range(12):
+            store.put_message(Message.of("T", b"plain"))
+        assert store.shutdown()
+
+    machine.run(body)
+    image: Image = machine.switch_off()
+    return image
+
+
+ALL = [b"%d" % number for number in range(30)]
+
+
+def check_whole(store: MessageStore) -> None:
+    store.world.tasks.sleep(2)
+    assert bodies(store, "%LMQ%all")[:30] == ALL
+    assert bodies(store, "%LMQ%some")[:10] == ALL[::3]
+    assert stored(store, put(store, b"next", "%LMQ%all,%LMQ%some"))[OFFSETS] == "30,10"
+
+
+@pytest.mark.parametrize("settings", [{}, {"recover_whole_log": False}])
+def test_a_restart_finds_light_queues_and_their_counters(
+    lab: Make, light: Make, filled: Image, settings: dict[str, Any]
+) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, light(**settings))
+        assert store.load().changed_entries == 0
+        store.start()
+        check_whole(store)
+        assert store.shutdown()
+
+    lab(filled).run(body)
+
+
+@pytest.mark.parametrize("lost", ["%LMQ%all", "%LMQ%some", "%LMQ%", "consumequeue"])
+@pytest.mark.parametrize("settings", [{}, {"recover_whole_log": False}])
+def test_lost_light_queues_are_rebuilt_from_the_log(
+    lab: Make, light: Make, filled: Image, patched: Make, lost: str, settings: dict[str, Any]
+) -> None:
+    image = filled
+    for path in [path for path in image.files if lost in path]:
+        image = patched(image, path, 0, None)
+
+    def body(world: World) -> None:
+        store = opened(world, light(**settings))
+        check_whole(store)
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+def test_foreign_entries_in_a_light_queue_are_brought_back_to_what_the_log_says(
+    lab: Make, light: Make, filled: Image, patched: Make
+) -> None:
+    path = "/store/consumequeue/%LMQ%some/0/" + "0" * 20
+    image = patched(filled, path, 40, bytes(40))
+
+    def body(world: World) -> None:
+        store = opened(world, light())
+        check_whole(store)
+        assert store.shutdown()
+
+    lab(image).run(body)
+
+
+def test_a_store_opened_with_light_queues_off_keeps_the_ones_it_has(lab: Make, light: Make, filled: Image) -> None:
+    off = replace(light(), enable_multi_dispatch=False, enable_lmq=False)
+    machine = lab(filled)
+
+    def without(world: World) -> None:
+        store = MessageStore(world, off)
+        assert store.load().changed_entries == 0
+        store.start()
+        put(store, b"unseen", "%LMQ%all")
+        world.tasks.sleep(2)
+        assert bodies(store, "%LMQ%all") == ALL
+        assert store.shutdown()
+
+    def again(world: World) -> None:
+        store = opened(world, light())
+        check_whole(store)
+        assert store.shutdown()
+
+    machine.run(without)
+    lab(machine.switch_off()).run(again)
+
+
+def test_a_forged_place_in_the_log_is_reported_and_leads_nowhere(lab: Make, light: Make) -> None:
+    off = replace(light(), enable_multi_dispatch=False, enable_lmq=False)
+    machine = lab()
+
+    def forge(world: World) -> None:
+        store = opened(world, off)
+        put(store, b"1", "%LMQ%a", properties={OFFSETS: "0"})
+        put(store, b"2", "%LMQ%a", properties={OFFSETS: "123456789"})
+        put(store, b"3", "%LMQ%b", properties={OFFSETS: "123456789"})
+        assert store.shutdown()
+
+    def load(world: World) -> None:
+        store = MessageStore(world, light())
+        report = store.load()
+        assert [finding.found for finding in report.findings] == ["123456789", "123456789"]
+        store.start()
+        world.tasks.sleep(2)
+        assert bodies(store, "%LMQ%a") == [b"1"]
+        assert bodies(store, "%LMQ%b") == []
+        assert store.shutdown()
+
+    machine.run(forge)
+    lab(machine.switch_off()).run(load)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("profile", ["strict-posix", "process-kill"])
+def test_after_any_crash_light_queues_hold_what_was_promised_in_the_order_of_the_log(
+    lab: Make, light: Make, profile: str, whole: bool
+) -> None:
+    config = light(
+        recover_whole_log=whole,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+        flush_interval_consume_queue_ms=3,
+        flush_consume_queue_thorough_interval_ms=20,
+        flush_consume_queue_least_pages=1,
+    )
+    answered: list[bytes] = []
+
+    def check(store: MessageStore) -> None:
+        everything = bodies(store, "%LMQ%all")
+        assert [body for body in everything if body in answered] == answered
+        own = bodies(store, "T0"), bodies(store, "T1")
+        assert sorted(own[0] + own[1]) == sorted(everything)
+        assert all([body for body in everything if body in each] == each for each in own)
+        light_counter = store.commit_log.topic_queue_table.get(("%LMQ%all", 0), 0)
+        assert light_counter == len(everything)
+
+    def life(world: World, name: int) -> None:
+        store = opened(world, config)
+        check(store)
+        number = 0
+        while True:
+            body = b"%d.%d" % (name, number)
+            if put(store, body, "%LMQ%all", topic=f"T{number % 2}").is_stored:
+                answered.append(body)
+            world.tasks.sleep(4_000 if number % 16 == 15 else 1)
+            number += 1
+
+    image: Image | None = None
+    for number in range(8):
+        machine = lab(image)
+        machine.disk.crash_at(120 + 37 * number * (1 + number), "during")
+        with pytest.raises(MachineDied):
+            machine.run(lambda world: life(world, number))  # noqa: B023
+        image = machine.disk.crash(PROFILES[profile])
+    lab(image).run(lambda world: check(opened(world, config)))
+    assert len(answered) > 50

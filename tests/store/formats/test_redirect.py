@@ -1,0 +1,193 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tornlog.store.errors import InvalidMessageError
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+from tornlog.store.formats.host import Host
+from tornlog.store.formats.message import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    decode_record,
+    encode_record,
+)
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
+from tornlog.store.formats.properties import decode_properties
+from tornlog.store.formats.redirect import delivered, redirection
+from tornlog.store.message_store import MessageStore
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+HOST = Host.parse("10.1.2.3|4")
+ILLEGAL = PutMessageStatus.MESSAGE_ILLEGAL
+
+
+def delayed(level: object = 3, **fields: Any) -> Message:
+    message = Message.of("Real", b"body", queue_id=7, properties={"DELAY": str(level), "K": "v"})
+    return replace(message, **fields)
+
+
+@pytest.mark.parametrize("sys_flag", [0, 1, TRANSACTION_COMMIT])
+def test_a_delayed_message_waits_in_the_queue_of_its_level_and_says_where_to(sys_flag: int) -> None:
+    redirected = redirection(delayed(3, sys_flag=sys_flag), 18)
+    assert redirected is not None
+    waiting, due = redirected
+    assert (waiting.topic, waiting.queue_id) == (SCHEDULE_TOPIC, 2)
+    assert decode_properties(waiting.properties) == {
+        "DELAY": "3",
+        "K": "v",
+        "REAL_TOPIC": "Real",
+        "REAL_QID": "7",
+    }
+    assert replace(waiting, topic="Real", queue_id=7) == due
+
+
+def test_a_level_beyond_the_last_is_the_last() -> None:
+    redirected = redirection(delayed(99), 5)
+    assert redirected is not None
+    assert redirected.waiting.queue_id == 4
+    assert decode_properties(redirected.waiting.properties)["DELAY"] == "5"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        delayed(0),
+        delayed(-1),
+        delayed("x"),
+        delayed(properties="NODELAY\x013"),
+        delayed(properties="DELAY\x01"),
+        delayed(sys_flag=TRANSACTION_PREPARED),
+        delayed(sys_flag=TRANSACTION_ROLLBACK),
+        delayed(honour_delay=False),
+    ],
+)
+def test_a_message_without_a_delay_that_counts_goes_where_it_was_put(message: Message) -> None:
+    assert redirection(message, 18) is None
+
+
+def test_without_levels_there_is_no_delay() -> None:
+    assert redirection(delayed(1), 0) is None
+
+
+def test_a_message_that_waits_for_nothing_says_so_again_in_its_properties() -> None:
+    for given, stored in (("DELAY\x011", "false"), ("DELAY\x011\x02WAIT\x01no", "no")):
+        redirected = redirection(delayed(properties=given, wait_store_ok=False), 18)
+        assert redirected is not None
+        assert decode_properties(redirected.waiting.properties)["WAIT"] == stored
+    redirected = redirection(delayed(), 18)
+    assert redirected is not None
+    assert "WAIT" not in decode_properties(redirected.waiting.properties)
+
+
+@pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, "a\x02b"])
+def test_a_topic_that_nothing_can_be_delivered_to_is_refused(topic: str) -> None:
+    with pytest.raises(InvalidMessageError):
+        redirection(delayed(topic=topic), 18)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        delayed(topic="a/b"),
+        delayed(topic="a\x02b"),
+        delayed(topic="é" * 64),
+        delayed(queue_id=-1),
+        delayed(topic="T" * 100, body=bytes(1024 - 8 - 91 - 100 - len("REAL_TOPIC") - 40)),
+    ],
+)
+def test_what_could_not_be_stored_when_it_is_due_is_refused_when_it_is_put(
+    lab: Make, small: Make, message: Message
+) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        store.start()
+        assert store.put_message(message).status is ILLEGAL
+        assert store.max_phy_offset == 0
+        assert store.put_messages(MessageBatch(message, b"")).status is ILLEGAL
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(lab: Make, small: Make) -> None:
+    message = delayed(
+        1,
+        flag=5,
+        sys_flag=TRANSACTION_COMMIT | 1,
+        born_timestamp_ms=123,
+        born_host=HOST,
+        reconsume_times=2,
+        prepared_transaction_offset=77,
+    )
+
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        store.start()
+        result = store.put_message(message)
+        assert result.append is not None
+        assert result.append.queue_offset == 0
+        record = store.look_message_by_offset(result.append.wrote_offset)
+        assert record is not None
+        assert (record.topic, record.queue_id, record.prepared_transaction_offset) == (SCHEDULE_TOPIC, 0, 77)
+        copy = delivered(record)
+        assert copy == replace(
+            message,
+            properties="REAL_TOPIC\x01Real\x02K\x01v\x02DELAY\x011\x02REAL_QID\x017",
+            prepared_transaction_offset=0,
+            wait_store_ok=False,
+            honour_delay=False,
+        )
+        assert store.shutdown()
+
+    lab().run(body)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "",
+        "REAL_TOPIC\x01T",
+        "REAL_QID\x011",
+        "REAL_TOPIC\x01T\x02REAL_QID\x01-1",
+        "REAL_TOPIC\x01T\x02REAL_QID\x01x",
+        "REAL_TOPIC\x01T\x02REAL_QID\x0112345678901",
+        "REAL_TOPIC\x01T\x02REAL_QID\x01²",
+    ],
+)
+def test_a_record_that_does_not_say_where_to_is_no_message(record: Any, properties: str) -> None:
+    assert delivered(record(properties)) is None
+
+
+def test_bytes_that_are_no_text_are_delivered_as_replacement_characters(record: Any) -> None:
+    copy = delivered(record("REAL_TOPIC\x01T\x02REAL_QID\x010\x02K\x01\udcff"))
+    assert copy is not None
+    assert decode_properties(copy.properties)["K"] == "�"
+
+
+@pytest.fixture
+def record() -> Any:
+    def make(properties: str) -> Any:
+        raw = encode_record(
+            topic=SCHEDULE_TOPIC.encode(),
+            properties=properties.encode(errors="surrogateescape"),
+            body=b"",
+            queue_id=0,
+            flag=0,
+            sys_flag=0,
+            born_timestamp_ms=0,
+            born_host=HOST,
+            store_timestamp_ms=0,
+            store_host=HOST,
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+        )
+        return decode_record(raw, 0, file="commitlog", file_offset=0)
+
+    return make

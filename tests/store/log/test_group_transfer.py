@@ -1,0 +1,101 @@
+"""Which reports of slaves answer which puts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.messages import PutMessageStatus
+from tornlog.store.log.group_transfer import GroupTransfer
+from tornlog.store.real.world import real_world
+
+
+@dataclass
+class Slave:
+    """A slave that was sent the log from an offset on, and has reported another."""
+
+    began: int
+    reported: int
+
+    def has(self, start_offset: int, end_offset: int) -> bool:
+        return self.began <= start_offset and end_offset <= self.reported
+
+
+@pytest.fixture
+def transfer(tmp_path: Path) -> GroupTransfer:
+    config = StoreConfig(str(tmp_path / "s"), slave_timeout_ms=20, ha_slave_fallbehind_max=1000)
+    return GroupTransfer(real_world(), config)
+
+
+def test_without_a_slave_a_put_is_told_at_once(transfer: GroupTransfer) -> None:
+    assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
+
+
+def test_a_report_of_its_end_answers_a_put(transfer: GroupTransfer) -> None:
+    slave = Slave(0, 0)
+    transfer.connected(slave)
+    request = transfer.submit(0, 100)
+    slave.reported = 100
+    transfer.reported(slave)
+
+    assert transfer.wait(request) is PutMessageStatus.PUT_OK
+
+
+def test_a_report_that_came_before_the_request_answers_it(transfer: GroupTransfer) -> None:
+    transfer.connected(Slave(0, 100))
+
+    assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.PUT_OK
+
+
+def test_a_report_of_bytes_that_were_not_sent_answers_nothing(transfer: GroupTransfer) -> None:
+    slave = Slave(150, 150)
+    transfer.connected(slave)
+    request = transfer.submit(0, 100)
+    slave.reported = 200
+    transfer.reported(slave)
+
+    assert transfer.wait(request) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+
+
+def test_what_a_slave_reported_counts_no_more_when_it_is_gone(transfer: GroupTransfer) -> None:
+    slave = Slave(0, 100)
+    transfer.connected(slave)
+    transfer.gone(slave)
+
+    assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
+
+
+def test_no_report_in_time_is_a_time_out_and_leaves_nothing_waiting(transfer: GroupTransfer) -> None:
+    slave = Slave(0, 0)
+    transfer.connected(slave)
+
+    assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+    assert transfer._requests == []
+
+
+def test_a_slow_put_holds_up_no_other(transfer: GroupTransfer) -> None:
+    slave = Slave(0, 0)
+    transfer.connected(slave)
+    far, near = transfer.submit(100, 900), transfer.submit(0, 100)
+    slave.reported = 100
+    transfer.reported(slave)
+
+    assert transfer.wait(near) is PutMessageStatus.PUT_OK
+    assert transfer.wait(far) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+
+
+def test_a_slave_too_far_behind_is_none(transfer: GroupTransfer) -> None:
+    transfer.connected(Slave(0, 0))
+
+    assert transfer.wait(transfer.submit(900, 1000)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
+    assert transfer.wait(transfer.submit(900, 999)) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+
+
+def test_giving_up_answers_everyone(transfer: GroupTransfer) -> None:
+    transfer.connected(Slave(0, 0))
+    request = transfer.submit(0, 100)
+    transfer.give_up()
+
+    assert request.wait() is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+    assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE

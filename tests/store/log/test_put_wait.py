@@ -1,0 +1,208 @@
+"""Puts that are begun, and answered when the disk and a slave have had their say."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.syncs import SyncTiming
+from tornlog.store.config import BrokerRole, FlushDiskType
+from tornlog.store.formats.batch import BatchUnit, encode_batch
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageResult, PutMessageStatus
+from tornlog.store.log.put_wait import PutWait
+from tornlog.store.message_store import MessageStore
+from tornlog.store.plugins import AbstractPluginMessageStore, PluginContext
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+SYNC, ASYNC = FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH
+OK, DISK_TIMEOUT = PutMessageStatus.PUT_OK, PutMessageStatus.FLUSH_DISK_TIMEOUT
+SLAVE_TIMEOUT, NO_SLAVE = PutMessageStatus.FLUSH_SLAVE_TIMEOUT, PutMessageStatus.SLAVE_NOT_AVAILABLE
+SYNC_MS = 1_000
+UNITS = encode_batch([BatchUnit(0, b"body", b"")])
+
+
+@dataclass
+class Slave:
+    """A slave that was sent all of the log."""
+
+    reported: int = 0
+
+    def has(self, start_offset: int, end_offset: int) -> bool:
+        return end_offset <= self.reported
+
+
+def started(world: World, config: Any) -> MessageStore:
+    store = MessageStore(world, config)
+    store.load()
+    store.start()
+    store.commit_log.queue.add(store.allocate.make(0))  # so that only a flush takes time
+    return store
+
+
+class Putting:
+    """A put that was begun, and when somebody was called."""
+
+    def __init__(self, world: World, store: MessageStore, message: Message | MessageBatch) -> None:
+        self._world = world
+        self._began_ms = self._now_ms()
+        self.called_ms: list[int] = []
+        self.put = store.begin_put(message, lambda: self.called_ms.append(self._now_ms() - self._began_ms))
+
+    def _now_ms(self) -> int:
+        return self._world.clock.monotonic_ns() // 1_000_000
+
+    @property
+    def status(self) -> PutMessageStatus | None:
+        """The answer by now."""
+        assert isinstance(self.put, PutWait)
+        found = self.put.look(self._world.clock.monotonic_ns())
+        return None if found is None else found.status
+
+    @property
+    def due_ms(self) -> int:
+        assert isinstance(self.put, PutWait)
+        return self.put.due_ns(self._world.clock.monotonic_ns()) // 1_000_000 - self._began_ms
+
+
+def slow(lab: Make) -> Any:
+    return lab(timing=SyncTiming(SYNC_MS * 1_000_000, SYNC_MS * 1_000_000))
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_put_that_waits_for_the_disk_is_there_at_once_and_answered_by_the_sync(
+    lab: Make, small: Make, is_batch: bool
+) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=SYNC))
+        head = Message.of("T", b"")
+        putting = Putting(world, store, MessageBatch(head, UNITS) if is_batch else head)
+        assert putting.put.append is not None
+        assert store.log.put_offset == putting.put.append.wrote_bytes
+        assert (putting.called_ms, putting.status) == ([], None)
+        world.tasks.sleep(SYNC_MS + 100)
+        assert putting.called_ms == [SYNC_MS]
+        assert putting.status is OK
+        assert store.stats.put_latency_counts[0] == 0  # it was not quick, though nobody has waited in it
+        assert store.stats.put_ns_max >= SYNC_MS * 1_000_000
+
+    slow(lab).run(body)
+
+
+def test_a_put_whose_sync_fails_is_answered_so_when_it_has(lab: Make, small: Make) -> None:
+    bench = slow(lab)
+
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=SYNC))
+        bench.failures.plan("msync", "commitlog")
+        putting = Putting(world, store, Message.of("T", b"in doubt"))
+        world.tasks.sleep(SYNC_MS + 100)
+        assert putting.called_ms
+        assert putting.status is DISK_TIMEOUT
+
+    bench.run(body)
+
+
+def test_a_put_whose_time_is_over_is_answered_so_and_stays_so(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=SYNC, sync_flush_timeout_ms=SYNC_MS - 200))
+        putting = Putting(world, store, Message.of("T", b"slow"))
+        assert putting.due_ms == SYNC_MS - 200
+        world.tasks.sleep(SYNC_MS - 201)
+        assert putting.status is None
+        world.tasks.sleep(1)
+        assert (putting.called_ms, putting.status) == ([], DISK_TIMEOUT)
+        world.tasks.sleep(SYNC_MS)
+        assert (putting.called_ms, putting.status) == ([SYNC_MS], DISK_TIMEOUT)
+
+    slow(lab).run(body)
+
+
+@pytest.mark.parametrize("flush", [SYNC, ASYNC])
+def test_a_put_that_is_promised_nothing_does_not_wait(lab: Make, small: Make, flush: FlushDiskType) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=flush))
+        message = Message.of("T", b"hasty")
+        message.wait_store_ok = flush is ASYNC
+        putting = Putting(world, store, message)
+        assert isinstance(putting.put, PutMessageResult)
+        assert putting.put.status is OK
+        refused = Putting(world, store, Message.of("T" * 300, b""))
+        assert refused.put == PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+
+    slow(lab).run(body)
+
+
+@pytest.mark.parametrize(
+    ("reports_ms", "expected", "known_ms"),
+    [(500, OK, SYNC_MS), (1_500, OK, 1_500), (None, SLAVE_TIMEOUT, 2_000)],
+)
+def test_a_put_of_a_sync_master_waits_for_disk_and_slave_and_the_slave_counts_more(
+    lab: Make, small: Make, reports_ms: int | None, expected: PutMessageStatus, known_ms: int
+) -> None:
+    def body(world: World) -> None:
+        settings = {"broker_role": BrokerRole.SYNC_MASTER, "slave_timeout_ms": 2_000}
+        store = started(world, small(flush_disk_type=SYNC, **settings))
+        transfer, slave = store.commit_log.group_transfer, Slave()
+        assert transfer is not None
+        transfer.connected(slave)
+        putting = Putting(world, store, Message.of("T", b"both"))
+        assert putting.due_ms == store.config.sync_flush_timeout_ms
+        first_ms = SYNC_MS if reports_ms is None else min(SYNC_MS, reports_ms)
+
+        def report() -> None:
+            world.tasks.sleep(reports_ms or 0)
+            slave.reported = store.log.put_offset
+            transfer.reported(slave)
+
+        if reports_ms is not None:
+            world.tasks.spawn("report", report)
+        world.tasks.sleep(known_ms - 1)
+        assert putting.status is None
+        assert putting.due_ms == (2_000 if first_ms == SYNC_MS else store.config.sync_flush_timeout_ms)
+        world.tasks.sleep(2)
+        assert putting.status is expected
+        assert transfer._requests == []
+        assert len(putting.called_ms) == (1 if reports_ms is None else 2)
+
+    slow(lab).run(body)
+
+
+def test_a_put_that_no_slave_will_have_waits_for_the_disk_all_the_same(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=SYNC, broker_role=BrokerRole.SYNC_MASTER))
+        putting = Putting(world, store, Message.of("T", b"alone"))
+        assert (putting.called_ms, putting.status) == ([0], None)
+        world.tasks.sleep(SYNC_MS + 100)
+        assert putting.status is NO_SLAVE
+        assert store.put_message(Message.of("T", b"the same, waited for")).status is NO_SLAVE
+
+    slow(lab).run(body)
+
+
+class OnePut(AbstractPluginMessageStore):
+    def put_message(self, message: Message) -> PutMessageResult:
+        message.body += b"!"
+        return super().put_message(message)
+
+
+class Batches(AbstractPluginMessageStore):
+    def put_messages(self, batch: MessageBatch) -> PutMessageResult:
+        return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+
+
+def test_a_plug_in_that_has_its_own_word_about_puts_is_asked_however_they_are_begun(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = started(world, small(flush_disk_type=SYNC))
+        context, message = PluginContext(world, store.config), Message.of("T", b"body")
+        batch = MessageBatch(Message.of("T", b""), UNITS)
+        one, batches = OnePut(context, store), Batches(context, store)
+        begun = one.begin_put(message, lambda: None)
+        assert isinstance(begun, PutMessageResult)
+        assert (begun.status, message.body) == (OK, b"body!")
+        assert isinstance(one.begin_put(batch, lambda: None), PutWait)
+        assert batches.begin_put(batch, lambda: None) == PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        assert isinstance(batches.begin_put(message, lambda: None), PutWait)
+
+    slow(lab).run(body)

@@ -1,0 +1,139 @@
+"""A recovery changes no file's time, however often it writes it."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tornlog.faults.disk.image import FileImage, Image
+from tornlog.store.errors import CorruptFileError
+from tornlog.store.formats.messages import Message
+from tornlog.store.formats.scan import scan_records
+from tornlog.store.message_store import MessageStore
+from tornlog.store.recovery.segment_times import SegmentTimes
+from tornlog.store.world import World
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def killed(lab: Make, small: Make) -> Image:
+    """Return what a killed store left: 25 messages, ten seconds apart, of which nothing vouches for anything."""
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        store.start()
+        for number in range(25):
+            store.put_message(Message.of("T", b"%4d" % number * 70))
+            world.tasks.sleep(10_000)
+
+    bench.run(body)
+    return bench.switch_off(abruptly=True)
+
+
+def segments(image: Image) -> dict[str, int]:
+    return {
+        path: file.mtime_ms for path, file in image.files.items() if "/commitlog/" in path or "/consumequeue/" in path
+    }
+
+
+def recovered(
+    lab: Make, small: Make, image: Image, numbers: Iterable[int] = range(25)
+) -> tuple[Image, list[int | None]]:
+    """Load a store; return the disk then, and for each number which message was stored nearest to the one of it."""
+    bench = lab(image)
+
+    def body(world: World) -> list[int | None]:
+        world.tasks.sleep(1_000_000)
+        store = MessageStore(world, small())
+        store.load()
+        times = []
+        for offset in numbers:
+            raw = store.get_message("T", 0, offset, 1).records[0]
+            stored_ms = int.from_bytes(raw[56:64], "big")
+            times.append(store.get_offset_in_queue_by_time("T", 0, stored_ms))
+        store.close()
+        return times
+
+    found = bench.run(body)
+    return bench.switch_off(), found
+
+
+def test_files_that_recovery_writes_again_keep_their_time(lab: Make, small: Make, killed: Image) -> None:
+    left, found = recovered(lab, small, killed)
+
+    times = segments(left)
+    assert len(times) > 5
+    assert times == {path: segments(killed)[path] for path in times}
+    assert found == list(range(25))
+
+
+def test_queue_files_that_recovery_makes_have_the_time_of_their_last_message(
+    lab: Make, small: Make, killed: Image
+) -> None:
+    files = {path: file for path, file in killed.files.items() if "/consumequeue/" not in path}
+    left, found = recovered(lab, small, Image(files, killed.directories))
+
+    before = {path: ms for path, ms in segments(killed).items() if "/consumequeue/" in path}
+    after = {path: ms for path, ms in segments(left).items() if "/consumequeue/" in path}
+    assert before.keys() == after.keys()
+    assert all(abs(after[path] - before[path]) < 1_000 for path in before)
+    assert found == list(range(25))
+
+
+def behind_a_gap(path: str, segment: bytes) -> bytes:
+    """Return a segment of the log without the numbers from 8 to 21: the queue's second file, and some on both sides."""
+    raw, base_offset = bytearray(segment), int(path[-20:])
+    records = scan_records(memoryview(segment), 0, len(segment), file=path, base_offset=base_offset, check_crc=True)
+    with suppress(CorruptFileError):  # zeros end the last one
+        for record in records:
+            if record.queue_offset > 7:
+                at = record.physical_offset - base_offset + 20
+                raw[at : at + 8] = (record.queue_offset + 14).to_bytes(8, "big")
+    return bytes(raw)
+
+
+def test_a_queue_file_that_recovery_makes_and_that_ends_in_a_gap_has_the_time_of_the_last_message_in_front(
+    lab: Make, small: Make, killed: Image
+) -> None:
+    files = {path: file for path, file in killed.files.items() if "/consumequeue/" not in path}
+    for path, file in files.items():
+        if "/commitlog/" in path:
+            files[path] = FileImage(behind_a_gap(path, file.content), file.mtime_ms)
+    numbers = [*range(8), *range(22, 39)]
+    left, found = recovered(lab, small, Image(files, killed.directories), numbers)
+
+    times = {path.rpartition("/")[2]: ms for path, ms in segments(left).items() if "/consumequeue/" in path}
+    first, blank, *others = (times[name] for name in sorted(times))
+    assert first == blank
+    assert [(behind - first) // 10_000 for behind in others] == [8, 17]
+    assert found == numbers
+
+
+def test_a_queue_file_that_leads_to_nothing_keeps_the_time_it_has(lab: Make, small: Make, killed: Image) -> None:
+    path = "/store/consumequeue/U/0/" + "0" * 20
+    files = {**killed.files, path: FileImage(bytes(200), 77)}
+    left, _ = recovered(
+        lab, small, Image(files, (*killed.directories, "/store/consumequeue/U", "/store/consumequeue/U/0"))
+    )
+
+    assert path not in left.files or left.files[path].mtime_ms == 77
+
+
+def test_a_new_queue_file_without_an_entry_keeps_the_time_it_has(lab: Make, small: Make) -> None:
+    def body(world: World) -> None:
+        store = MessageStore(world, small())
+        store.load()
+        times = SegmentTimes(world.files, [store.log])
+        queue = store.queues.find_or_create("T", 0)
+        segment = queue.queue.create(0)
+        world.files.set_mtime_ms(segment.file.path, 77)
+        times.put_back(store.commit_log, [queue])
+        status = world.files.status(segment.file.path)
+        assert status is not None
+        assert status.mtime_ms == 77
+
+    lab().run(body)

@@ -1,0 +1,112 @@
+"""A broker in a simulated world: a store, its consumer offsets, and transactions checked when a test says so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction, HalfMessage
+from tornlog.store.formats.message import MessageRecord, decode_record
+from tornlog.store.formats.messages import Message
+from tornlog.store.message_store import MessageStore
+from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
+from tornlog.store.services.transaction_check import CHECK_GROUP, TransactionConfig
+from tornlog.store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
+from tornlog.store.world import World
+
+GROUP = "sellers"
+DECIDED = EndTransactionStatus.DECIDED
+
+
+class Broker:
+    """One life of a broker."""
+
+    def __init__(self, world: World, config: StoreConfig, **settings: Any) -> None:
+        self.world = world
+        self.store = MessageStore(world, config)
+        self.store.load()
+        self.offsets = ConsumerOffsetManager(world, config.config_directory)
+        self.offsets.load()
+        self.clamped = self.offsets.clamp(self.store)
+        self.store.start()
+        self.transactions = TransactionalMessageService(world, self.store, self.offsets, TransactionConfig(**settings))
+        self.asked: list[MessageRecord] = []
+        self.transactions.on_check = self.asked.append
+
+    def prepare(self, name: str, topic: str = "Orders", **properties: str) -> EndTransaction:
+        """Prepare a message whose body is its name."""
+        given = {"TRAN_MSG": "true", "PGROUP": GROUP, "KEYS": name, **properties}
+        message = Message.of(topic, name.encode(), queue_id=1, tags="A", properties=given)
+        message.born_timestamp_ms = self.world.clock.now_ms()
+        append = self.transactions.prepare(message).append
+        assert append is not None
+        self.settle()
+        return EndTransaction(GROUP, append.queue_offset, append.wrote_offset)
+
+    def commit(self, request: EndTransaction) -> None:
+        assert self.transactions.commit(request).status is DECIDED
+
+    def rollback(self, request: EndTransaction) -> None:
+        assert self.transactions.rollback(request).status is DECIDED
+
+    def settle(self) -> None:
+        """Wait until everything is visible."""
+        while self.store.dispatch_behind_bytes:
+            self.world.tasks.sleep(1)
+
+    def flush(self) -> None:
+        """Make the log durable."""
+        assert self.store.flush.flush_to(self.store.max_phy_offset)
+
+    def check(self, after_ms: int = 10_000) -> list[str]:
+        """Let time pass, make one pass, and return who was asked about."""
+        self.world.tasks.sleep(after_ms)
+        self.settle()
+        seen = len(self.asked)
+        self.transactions.checker.check()
+        self.settle()
+        return [record.body.decode() for record in self.asked[seen:]]
+
+    def last_asked(self) -> EndTransaction:
+        """Return what an answer to the last question names."""
+        return HalfMessage.of(self.asked[-1]).request
+
+    def records(self, topic: str, queue_id: int = 0) -> list[MessageRecord]:
+        """Return a queue."""
+        self.settle()
+        found: list[MessageRecord] = []
+        while True:
+            raws = self.store.get_message(topic, queue_id, len(found)).records
+            if not raws:
+                return found
+            found += [decode_record(raw, 0, file="") for raw in raws]
+
+    def visible(self, topic: str = "Orders", queue_id: int = 1) -> list[str]:
+        """Return the names of the messages consumers see."""
+        return [record.body.decode() for record in self.records(topic, queue_id)]
+
+    def progress(self) -> tuple[int, int]:
+        """Return the published progress of the check in half and op queue."""
+        half, op = (self.offsets.query_offset(CHECK_GROUP, topic, 0) for topic in (HALF_TOPIC, OP_TOPIC))
+        return half, op
+
+    def stop(self) -> None:
+        self.transactions.shutdown()
+        self.offsets.shutdown()
+        assert self.store.shutdown()
+
+
+@pytest.fixture
+def config(small: Callable[..., StoreConfig]) -> StoreConfig:
+    return small(mapped_file_size_commit_log=16_384)
+
+
+@pytest.fixture
+def live(lab: Callable[..., Any], config: StoreConfig) -> Callable[..., Any]:
+    """Live one life in a lab: body gets the broker, and what it returns is returned."""
+
+    def run(body: Callable[[Broker], Any], bench: Any = None, **settings: Any) -> Any:
+        return (bench or lab()).run(lambda world: body(Broker(world, config, **settings)))
+
+    return run

@@ -1,0 +1,135 @@
+"""What is remembered of decisions: the first of two counts, until nobody can tell any more that there was one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tornlog.store.formats.half_message import HALF_TOPIC, HalfMessage
+from tornlog.store.formats.message import MessageRecord
+from tornlog.store.formats.messages import LOOPBACK_BROKER
+from tornlog.store.real.world import real_world
+from tornlog.store.services.transaction_queues import Decisions
+from tornlog.store.services.transaction_service import EndTransactionStatus
+
+VISIBLE_OPS = 10
+
+
+@pytest.fixture
+def decisions() -> Decisions:
+    return Decisions(real_world())
+
+
+def half_at(queue_offset: int, first_offset: int | None = None) -> HalfMessage:
+    host = LOOPBACK_BROKER
+    record = MessageRecord(
+        0, 0, 0, 0, 0, queue_offset, 0, 0, 0, host, 0, host, 0, 0, b"", HALF_TOPIC, ""
+    )  # fmt: skip
+    return HalfMessage(record, {}, queue_offset if first_offset is None else first_offset)
+
+
+def decide(decisions: Decisions, half: HalfMessage) -> bool:
+    """Decide about a half message, with an op that everyone sees; return whether the decision counts."""
+    if not decisions.begin(half, VISIBLE_OPS):
+        return False
+    decisions.conclude(half, dict.fromkeys(half.offsets, VISIBLE_OPS - 1))
+    return True
+
+
+def pass_all(decisions: Decisions, passed: range) -> None:
+    """Let the check be done with half messages, and forget what was decided about them."""
+    with decisions.lock:
+        decisions.forget(lambda offset: offset < passed.stop and not decisions.is_put_back(offset), passed)
+
+
+def test_the_first_decision_counts_whether_the_check_has_passed_it_or_not(decisions: Decisions) -> None:
+    half = half_at(3)
+
+    assert decide(decisions, half)
+    assert not decide(decisions, half)
+    pass_all(decisions, range(2, 4))
+    assert not decide(decisions, half)
+    assert decide(decisions, half_at(4)), "the check has not come upon it"
+
+
+def test_the_first_decision_about_what_an_earlier_life_left_counts_when_the_check_has_passed_it(
+    decisions: Decisions,
+) -> None:
+    assert decide(decisions, half_at(1))
+    pass_all(decisions, range(2, 4))
+
+    assert not decide(decisions, half_at(1))
+    assert not decide(decisions, half_at(7, first_offset=1)), "it is the same one"
+
+
+def test_a_half_message_that_was_put_back_waits_for_its_decision_wherever_the_check_is(
+    decisions: Decisions,
+) -> None:
+    with decisions.lock:
+        decisions.was_put_back(half_at(2), 7)
+    pass_all(decisions, range(2, 6))
+
+    assert decide(decisions, half_at(7, first_offset=2))
+    assert not decide(decisions, half_at(2)), "it is the same one"
+    with decisions.lock:
+        decisions.was_passed(half_at(7, first_offset=2))
+    pass_all(decisions, range(2, 8))
+    assert not decide(decisions, half_at(7, first_offset=2))
+    assert not decide(decisions, half_at(2))
+
+
+def test_an_older_copy_that_is_passed_leaves_the_newest_to_be_decided(decisions: Decisions) -> None:
+    with decisions.lock:
+        decisions.was_put_back(half_at(2), 5)
+        decisions.was_put_back(half_at(5, first_offset=2), 7)
+        decisions.was_passed(half_at(5, first_offset=2))
+    pass_all(decisions, range(2, 6))
+
+    assert decide(decisions, half_at(7, first_offset=2))
+
+
+def test_a_half_message_that_was_given_up_can_still_be_decided(decisions: Decisions) -> None:
+    with decisions.lock:
+        decisions.was_given_up(half_at(2))
+    pass_all(decisions, range(2, 4))
+
+    assert decide(decisions, half_at(2))
+    assert not decide(decisions, half_at(2))
+    pass_all(decisions, range(2, 6))
+    assert not decide(decisions, half_at(2)), "once is enough, however far the check has come"
+
+
+def test_an_attempt_that_came_to_nothing_leaves_everything_open(decisions: Decisions) -> None:
+    half = half_at(7, first_offset=2)
+    assert decisions.begin(half, VISIBLE_OPS)
+    assert not decisions.begin(half_at(2), VISIBLE_OPS)
+    decisions.abandon(half)
+
+    assert decide(decisions, half_at(2))
+
+
+def test_a_half_queue_that_counts_anew_has_nothing_to_do_with_what_was_decided(decisions: Decisions) -> None:
+    assert decide(decisions, half_at(2))
+    pass_all(decisions, range(4))
+    with decisions.lock:
+        decisions.was_given_up(half_at(3))
+        decisions.was_put_back(half_at(1), 9)
+    decisions.clear()
+
+    assert not decisions.is_put_back(1)
+    for offset in range(4):
+        assert decide(decisions, half_at(offset))
+
+
+def test_what_the_check_has_passed_is_not_decided_a_second_time(live: Callable[..., Any]) -> None:
+    def body(broker: Any) -> None:
+        assert broker.check() == []  # what comes from now on is of this life
+        request = broker.prepare("one")
+        broker.commit(request)
+        assert broker.check() == []
+        assert broker.check() == []
+        status = broker.transactions.rollback(request).status
+        assert status is broker.transactions.commit(request).status is EndTransactionStatus.ALREADY_DECIDED
+        assert broker.visible() == ["one"]
+
+    live(body)

@@ -1,0 +1,312 @@
+"""Lives of a broker that end in crashes: no commit is lost, no rollback seen, and every open question asked again."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.image import Image
+from tornlog.sim.errors import MachineDied
+from tornlog.store.config import FlushDiskType
+from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction, HalfMessage
+from tornlog.store.formats.message import MessageRecord
+from tornlog.store.formats.messages import Message, PutMessageResult
+from tornlog.store.services.transaction_service import EndTransactionStatus
+
+Make = Callable[..., Any]
+Live = Callable[..., Any]
+
+DAY_MS = 86_400_000
+
+
+def killed(lab: Make, live: Live, body: Callable[[Any], Any]) -> tuple[Image, Any]:
+    """Live a life that ends in a kill at rest, and return what is left of it with what body returned."""
+    bench = lab()
+    value = live(body, bench)
+    return bench.switch_off(abruptly=True), value
+
+
+def later(lab: Make, image: Image) -> Any:
+    """Return the machine with its disk, some minutes later."""
+    bench = lab(image)
+    bench.machine.wall_offset_ms = 600_000
+    return bench
+
+
+def test_after_a_kill_before_the_commit_both_the_producer_and_the_check_can_go_on(lab: Make, live: Live) -> None:
+    def first(broker: Any) -> EndTransaction:
+        broker.prepare("forgotten")
+        request: EndTransaction = broker.prepare("one")
+        return request
+
+    image, request = killed(lab, live, first)
+
+    def second(broker: Any) -> None:
+        broker.commit(request)  # an answer from before the crash
+        assert broker.visible() == ["one"]
+        assert broker.check() == ["forgotten"]
+        broker.rollback(broker.last_asked())
+        assert broker.check() == []
+        assert broker.visible() == ["one"]
+
+    live(second, later(lab, image))
+
+
+def test_after_a_kill_between_commit_and_op_the_answer_to_the_check_commits_once_more(lab: Make, live: Live) -> None:
+    def first(broker: Any) -> None:
+        put, request = broker.store.put_message, broker.prepare("one")
+
+        def put_message(message: Message) -> PutMessageResult:
+            if message.topic == OP_TOPIC:
+                raise OSError("the crash comes first")
+            result: PutMessageResult = put(message)
+            return result
+
+        broker.store.put_message = put_message
+        assert not broker.transactions.commit(request).op_is_stored
+
+    image, _ = killed(lab, live, first)
+
+    def second(broker: Any) -> None:
+        assert broker.visible() == ["one"]
+        assert broker.check() == ["one"]
+        broker.commit(broker.last_asked())
+        assert broker.visible() == ["one", "one"]
+        assert broker.check() == []
+
+    live(second, later(lab, image))
+
+
+@pytest.mark.parametrize("decide", ["commit", "rollback"])
+def test_after_a_kill_behind_the_op_nothing_is_asked(lab: Make, live: Live, decide: str) -> None:
+    image, _ = killed(lab, live, lambda broker: getattr(broker, decide)(broker.prepare("one")))
+
+    def second(broker: Any) -> None:
+        assert broker.check() == []
+        assert broker.visible() == (["one"] if decide == "commit" else [])
+
+    live(second, later(lab, image))
+
+
+def test_after_a_kill_before_progress_is_persisted_one_answer_ends_both_records(lab: Make, live: Live) -> None:
+    def first(broker: Any) -> None:
+        broker.prepare("one")
+        assert broker.check() == ["one"]
+
+    image, _ = killed(lab, live, first)
+
+    def second(broker: Any) -> None:
+        assert broker.progress() == (-1, -1)
+        assert broker.check() == ["one", "one"]  # it is there twice, and was put back twice
+        broker.commit(broker.last_asked())
+        other = HalfMessage.of(broker.asked[0]).request
+        assert broker.transactions.commit(other).status is EndTransactionStatus.ALREADY_DECIDED
+        assert broker.check() == []
+        assert broker.visible() == ["one"]
+
+    live(second, later(lab, image))
+
+
+def test_after_a_kill_behind_persisted_progress_the_check_goes_on_from_there(lab: Make, live: Live) -> None:
+    def first(broker: Any) -> None:
+        broker.commit(broker.prepare("one"))
+        broker.prepare("two")
+        assert broker.check() == ["two"]
+        broker.flush()
+        broker.transactions.checker.finish()
+        broker.offsets.persist()
+
+    image, _ = killed(lab, live, first)
+
+    def second(broker: Any) -> None:
+        assert (broker.clamped, broker.progress()) == (0, (2, 1))
+        assert broker.check() == ["two"]
+        assert len(broker.records(HALF_TOPIC)) == 4
+
+    live(second, later(lab, image))
+
+
+def test_an_op_from_an_earlier_life_decides_what_was_put_back_in_it(lab: Make, live: Live) -> None:
+    def first(broker: Any) -> None:
+        request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        assert broker.check() == []
+        broker.commit(request)
+        broker.flush()
+        broker.transactions.checker.finish()
+        broker.offsets.persist()
+
+    image, _ = killed(lab, live, first)
+
+    def second(broker: Any) -> None:
+        assert broker.progress()[0] == 1
+        assert broker.check() == []
+        assert broker.visible() == ["one"]
+
+    live(second, later(lab, image))
+
+
+def test_ops_are_kept_while_an_earlier_life_may_have_put_back_what_they_decided(lab: Make, live: Live) -> None:
+    def first(broker: Any) -> None:
+        request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        broker.world.tasks.sleep(10_000)
+        broker.prepare("young")
+        assert broker.check(after_ms=0) == []  # "one" is now behind "young", where the pass ended
+        broker.commit(request)
+        broker.flush()
+        broker.transactions.checker.finish()
+        broker.offsets.persist()
+
+    image, _ = killed(lab, live, first)
+    bench = lab(image)
+    bench.machine.wall_offset_ms = 11_000
+
+    def second(broker: Any) -> None:
+        assert broker.progress() == (1, -1)
+        assert broker.check(after_ms=0) == []
+        broker.flush()
+        broker.transactions.checker.finish()
+        assert broker.progress() == (1, -1)
+        assert broker.check() == ["young"]
+        assert broker.visible() == ["one"]
+
+    live(second, bench)
+
+
+def test_a_power_cut_after_the_check_does_not_lose_what_it_put_back(lab: Make, live: Live) -> None:
+    bench = lab()
+
+    def first(broker: Any) -> None:
+        broker.prepare("one")
+        broker.flush()
+        broker.store.flush_queues.hurry()
+        broker.store.flush.shutdown()  # what is put back now is in the page cache only
+        assert broker.check() == ["one"]
+        broker.offsets.persist()
+
+    live(first, bench)
+    bench.kernel.kill(bench.machine)
+    image = bench.disk.crash(PROFILES["strict-posix"])
+
+    def second(broker: Any) -> None:
+        assert broker.progress() == (-1, -1)
+        assert "one" in broker.check()
+
+    live(second, later(lab, image))
+
+
+# -- any crash -------------------------------------------------------------------------------------
+
+
+class Lives:
+    """One broker through several lives, and what its producers mean to decide."""
+
+    def __init__(self, seed: int, lab: Make, live: Any) -> None:
+        self.random = Random(seed)
+        self.lab = lab
+        self.live = live
+        self.image: Image | None = None
+        self.meant: dict[str, str] = {}
+        """What a producer answers, by the message's name: commit, rollback, or "late" for a commit in the end."""
+        self.prepared: list[str] = []
+        """Messages whose preparation was answered."""
+        self.asked = 0
+
+    def run(self, life: int) -> None:
+        """Live until the machine dies, somewhere in traffic or at its end."""
+        random = self.random
+        bench = self.lab(self.image)
+        bench.machine.wall_offset_ms = life * DAY_MS // 8
+        profile = random.choice(("process-kill", "ext4-ordered", "strict-posix"))
+        operation, moment = int(random.expovariate(1 / 150)), random.choice(("before", "during", "after"))
+
+        def body(broker: Any) -> None:
+            bench.disk.crash_at(bench.disk.operations + operation, moment)
+            self.traffic(broker, life)
+            bench.kernel.kill(bench.machine)
+            raise MachineDied("lab")
+
+        with pytest.raises(MachineDied):
+            self.live(body, bench)
+        self.image = bench.disk.crash(PROFILES[profile])
+
+    def traffic(self, broker: Any, life: int) -> None:
+        """Prepare, decide or forget, answer questions or not."""
+        random = self.random
+        broker.transactions.on_check = lambda record: self.answer(broker, record, random.random() < 0.5)
+        broker.transactions.start()
+        broker.offsets.start()
+        for number in range(random.randrange(4, 16)):
+            name = f"{life}.{number}"
+            self.meant[name] = random.choice(("commit", "commit", "rollback", "late"))
+            immunity = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "20"} if random.random() < 0.2 else {}
+            request = broker.prepare(name, **immunity)
+            self.prepared.append(name)
+            broker.world.tasks.sleep(random.choice((0, 0, 1, 3_000, 9_000)))
+            if self.meant[name] != "late" and random.random() < 0.7:
+                getattr(broker.transactions, self.meant[name])(request)
+
+    def answer(self, broker: Any, record: MessageRecord, answers: bool) -> None:
+        self.asked += 1
+        meant = self.meant[record.body.decode()]
+        if answers and meant != "late":
+            getattr(broker.transactions, meant)(HalfMessage.of(record).request)
+
+    def heal(self, life: int) -> None:
+        """Live undisturbed, and answer everything."""
+        bench = self.lab(self.image)
+        bench.machine.wall_offset_ms = life * DAY_MS // 8
+        self.live(self.judge, bench)
+
+    def judge(self, broker: Any) -> None:
+        promised = broker.visible(HALF_TOPIC, 0)
+        if broker.store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            promised += self.prepared
+        answered: list[str] = []
+
+        def answer(record: MessageRecord) -> None:
+            name = record.body.decode()
+            decide = broker.transactions.commit
+            if self.meant[name] == "rollback":
+                decide = broker.transactions.rollback
+            if decide(HalfMessage.of(record).request).status is EndTransactionStatus.DECIDED:
+                answered.append(name)
+
+        broker.transactions.on_check = answer
+        for _ in range(4):
+            broker.check(after_ms=30_000)
+            broker.flush()
+        assert len(set(answered)) == len(answered), "decided twice in one life"
+        broker.transactions.on_check = broker.asked.append
+        assert broker.check(after_ms=30_000) == []
+        visible = broker.visible()
+        for name in promised:
+            assert (name in visible) is (self.meant[name] != "rollback"), name
+        assert not [name for name in visible if self.meant[name] == "rollback"]
+        ends = [broker.store.get_max_offset_in_queue(topic, 0) for topic in (HALF_TOPIC, OP_TOPIC)]
+        assert [max(offset, 0) for offset in broker.progress()] == ends
+
+
+@pytest.mark.parametrize("flush", list(FlushDiskType))
+@pytest.mark.parametrize("block", range(3))
+def test_after_any_crash_every_transaction_ends_as_its_producer_meant(
+    lab: Make, small: Make, block: int, flush: FlushDiskType
+) -> None:
+    from .conftest import Broker
+
+    config = small(mapped_file_size_commit_log=8192, flush_disk_type=flush)
+    settings = {"transaction_check_interval_ms": 5_000, "transaction_check_max": 1_000}
+
+    def live(body: Callable[[Any], Any], bench: Any) -> Any:
+        return bench.run(lambda world: body(Broker(world, config, **settings)))
+
+    asked = 0
+    for seed in range(block * 8, block * 8 + 8):
+        lives = Lives(seed, lab, live)
+        count = lives.random.randrange(1, 4)
+        for life in range(count):
+            lives.run(life)
+        lives.heal(count)
+        asked += lives.asked
+    assert asked

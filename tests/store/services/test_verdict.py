@@ -1,0 +1,66 @@
+import pytest
+
+from tornlog.store.formats.half_message import HALF_TOPIC, HalfMessage
+from tornlog.store.formats.message import MessageRecord
+from tornlog.store.formats.messages import LOOPBACK_BROKER
+from tornlog.store.formats.properties import encode_properties
+from tornlog.store.services.transaction_check import HalfMessageVerdict, TransactionConfig, verdict
+
+CONFIG = TransactionConfig(transaction_timeout_ms=6_000, transaction_check_max=3)
+BORN_MS = 1_000_000
+DAY_MS = 86_400_000
+
+
+def judged(age_ms: int, **properties: str) -> HalfMessageVerdict:
+    host = LOOPBACK_BROKER
+    record = MessageRecord(
+        0, 0, 0, 0, 0, 9, 0, 0, BORN_MS, host, 0, host, 0, 0, b"", HALF_TOPIC, encode_properties(properties)
+    )  # fmt: skip
+    return verdict(HalfMessage.of(record), BORN_MS + age_ms, CONFIG, DAY_MS)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "expected"),
+    [
+        (-1, HalfMessageVerdict.DUE),  # a client whose clock is ahead would never be asked otherwise
+        (0, HalfMessageVerdict.TOO_YOUNG),
+        (5_999, HalfMessageVerdict.TOO_YOUNG),
+        (6_000, HalfMessageVerdict.DUE),
+        (DAY_MS, HalfMessageVerdict.DUE),
+        (DAY_MS + 1, HalfMessageVerdict.HOPELESS),
+    ],
+)
+def test_a_half_message_is_due_between_the_timeout_and_the_time_messages_are_kept(
+    age_ms: int, expected: HalfMessageVerdict
+) -> None:
+    assert judged(age_ms) is expected
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [("2", HalfMessageVerdict.DUE), ("3", HalfMessageVerdict.HOPELESS), ("?", HalfMessageVerdict.DUE)],
+)
+def test_a_half_message_asked_about_too_often_is_hopeless(times: str, expected: HalfMessageVerdict) -> None:
+    assert judged(7_000, TRANSACTION_CHECK_TIMES=times) is expected
+
+
+def test_being_asked_about_too_often_counts_more_than_being_young() -> None:
+    assert judged(10, TRANSACTION_CHECK_TIMES="3") is HalfMessageVerdict.HOPELESS
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "expected"),
+    [
+        (-30_001, HalfMessageVerdict.DUE),  # as if by a flipped bit: it would be put back for ever
+        (-30_000, HalfMessageVerdict.IMMUNE),
+        (0, HalfMessageVerdict.IMMUNE),
+        (29_999, HalfMessageVerdict.IMMUNE),
+        (30_000, HalfMessageVerdict.DUE),
+    ],
+)
+def test_immunity_takes_the_place_of_the_timeout(age_ms: int, expected: HalfMessageVerdict) -> None:
+    assert judged(age_ms, CHECK_IMMUNITY_TIME_IN_SECONDS="30") is expected
+
+
+def test_an_immunity_that_is_no_number_is_none() -> None:
+    assert judged(5_999, CHECK_IMMUNITY_TIME_IN_SECONDS="soon") is HalfMessageVerdict.TOO_YOUNG
