@@ -15,8 +15,9 @@ import kv_log
 from kv_log import KvLog
 
 from tornlog.faults.simulation.finding import Finding
+from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.shrink import shrink
-from tornlog.faults.simulation.simulation import PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.simulation import Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import Coverage, NeverInjected, find, replay
 
 CLIENTS = ("ann", "bob")

@@ -47,15 +47,6 @@ TAKEN = "taken"
 """What the label of the draw ends with that says that a step of the workload is taken."""
 
 
-class PromiseBroken(Exception):
-    """What was promised does not hold. promise: in the same words each time; found: what was seen instead."""
-
-    def __init__(self, promise: str, found: str) -> None:
-        super().__init__(f"{promise}: {found}")
-        self.promise = promise
-        self.found = found
-
-
 class SimWorld(NamedTuple):
     """All that code under test may reach: what it imports beside that must be pure."""
 
@@ -124,6 +115,8 @@ class Simulation:
         """By life, what says where it ends; one that stands here before a life is armed takes the place of its own."""
         self.on_crash: Callable[[str, Disk], None] | None = None
         """Called with each life that dies where it was to die, and with its disk as the crash meets it."""
+        self.promises: Counter[str] = Counter()
+        """How often each promise was checked and each event happened; 0 for an event whose condition was false."""
         self._attributes: tuple[SharedAttribute, ...] = ()
         self._armed: dict[str, _Armed] = {}
         self._recorded = None if crashes is None else {crash.life: crash for crash in crashes}
@@ -218,15 +211,19 @@ class Simulation:
 
     @property
     def injected(self) -> Counter[str]:
-        """Return how often each fault really happened, by the names in `kinds`."""
-        return sum((lifecycle.injected for lifecycle in self._lifecycles), Counter())
+        """Return how often each fault happened, by the names in `kinds`, and each promise and event."""
+        return sum((lifecycle.injected for lifecycle in self._lifecycles), +self.promises)
 
     @property
     def enabled(self) -> tuple[str, ...]:
-        """Return the faults that could have happened: what plans switch on, and what crashes take of what was done."""
+        """Return the faults that could have happened, and the promises and events that were reached.
+
+        Faults follow from plans, and from what crashes can take of what was done.
+        """
         operations = {kind for trigger in self.triggers.values() for kind, _ in trigger.times}
         profiles = [PROFILES[name] for name in self.crash_profiles]
-        return tuple(dict.fromkeys([*self._enabled, *crash_kinds(operations, profiles)]))
+        faults = [*self._enabled, *crash_kinds(operations, profiles)]
+        return tuple(dict.fromkeys([*faults, *self.promises]))
 
     def steps(self, name: str, count: int) -> Iterator[tuple[int, Stream]]:
         """Yield the steps of one part of the workload, numbered from 1, each with a stream for its own draws.

@@ -9,7 +9,7 @@ That nothing was found proves nothing about a fault that never happened: `Covera
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from traceback import extract_tb
@@ -23,8 +23,9 @@ from ...sim.trace import Trace
 from . import record as records
 from .explore import ExplorationCounts, WholeRuns, explore_chunk, situation_of
 from .finding import Finding, TrialRecord
+from .promises import PromiseBroken, counted, declared_promises, is_promise
 from .record import Program, RecordReplay, execute, record_of, verify
-from .simulation import DISK_STREAM, STEP_LIMIT, Crash, PromiseBroken, Scenario, Simulation
+from .simulation import DISK_STREAM, STEP_LIMIT, Crash, Scenario, Simulation
 from .story import Concern, story_of
 
 EXPLORE_LIMIT = 64
@@ -36,7 +37,7 @@ _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "s
 
 
 class NeverInjected(UserWarning):
-    """Nothing was found, in seeds in which some fault that could have happened never did."""
+    """Nothing was found, in seeds in which some fault or event that could have happened never did."""
 
 
 class Ran(Protocol):
@@ -68,18 +69,28 @@ class Coverage:
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the faults that could have happened in some run, and never did."""
+        """Return the faults that could have happened in some run and never did, and promises that no run reached."""
         return [name for name in self._enabled if not self.injected[name]]
 
     def __str__(self) -> str:
-        """Return what happened and what never did, in lines."""
-        faults = [(name, times) for name, times in self.injected.items() if not name.startswith("crash")]
-        happened = ", ".join(f"{name} {times:,}" for name, times in sorted(faults, key=lambda one: (-one[1], one[0])))
-        return (
-            f"{self.seeds:,} seed{'' if self.seeds == 1 else 's'}, {self.injected['crash']:,} crashes\n"
-            f"  injected        {happened or 'nothing'}\n"
-            f"  never injected  {', '.join(self.never_injected) or 'nothing that could have'}"
-        )
+        """Return what happened and what never did, in lines. Promises have lines of their own, if there are any."""
+        faults = {name: times for name, times in self.injected.items() if not name.startswith("crash")}
+        promises = {name: faults.pop(name) for name in list(faults) if is_promise(name)}
+        never = self.never_injected
+        unreached = [name for name in never if is_promise(name)]
+        lines = [
+            f"{self.seeds:,} seed{'' if self.seeds == 1 else 's'}, {self.injected['crash']:,} crashes",
+            f"  injected        {_most_frequent_first(faults) or 'nothing'}",
+            f"  never injected  {', '.join(n for n in never if not is_promise(n)) or 'nothing that could have'}",
+        ]
+        if promises or unreached:
+            lines.append(f"  reached         {_most_frequent_first(promises) or 'nothing'}")
+            lines.append(f"  never reached   {', '.join(unreached) or 'nothing'}")
+        return "\n".join(lines)
+
+
+def _most_frequent_first(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {times:,}" for name, times in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,7 @@ class TrialOutcome:
     injected: dict[str, int]
     """How often each fault really happened, by the names in `kinds`."""
     enabled: tuple[str, ...]
-    """The faults that could have happened: what plans switch on, and what crashes may take of what was done."""
+    """The faults that could have happened, and the promises and events in the source of what the scenario uses."""
     crashes: tuple[Crash, ...]
 
     @property
@@ -133,7 +144,7 @@ def program_of(scenario: Scenario) -> Program[None, TrialOutcome]:
 
 def _run(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
     failure: Exception | None = None
-    with run.kernel as kernel:
+    with run.kernel as kernel, counted(run.promises):
         try:
             scenario(run)
         except TaskFailedError as error:
@@ -141,7 +152,8 @@ def _run(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
         except Exception as error:
             failure = error
         digest = kernel.digest()
-    return TrialOutcome(failure, digest, kernel.steps, dict(run.injected), run.enabled, run.crashes)
+    enabled = tuple(dict.fromkeys([*run.enabled, *declared_promises(scenario)]))
+    return TrialOutcome(failure, digest, kernel.steps, dict(run.injected), enabled, run.crashes)
 
 
 def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:

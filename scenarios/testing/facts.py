@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from ...faults.simulation.artefact import envelope_of
+from ...faults.simulation.promises import is_promise
 from ..campaigns.kept_files import keep_file
 from .mark_arguments import CRASH, MarkArguments, SeedBudget
 
@@ -139,7 +140,7 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
     """Return what was run, how often it crashed, the injected faults, what broke; behind it what never happened."""
     injected: Counter[str] = Counter()
     for one in facts:
-        injected.update(one["injected"])
+        injected.update({name: times for name, times in one["injected"].items() if not is_promise(name)})
     most = ", ".join(f"{kind} {times:,}" for kind, times in injected.most_common(_MOST))
     most += f", and {len(injected) - _MOST} kinds more" if len(injected) > _MOST else ""
     broken = sum(one["signature"] is not None for one in facts)
@@ -154,8 +155,9 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
     if broken:
         parts.append(f"{broken} broken")
     silent = dict.fromkeys(name for one in facts for name in one["never_injected"])
-    never = [name for name in silent if not injected[name] and name != "crash"]
-    return [", ".join(parts), *([f"never injected in any test: {', '.join(never)}"] if never else [])]
+    happened = {name for one in facts for name in one["injected"]}
+    never = [name for name in silent if name not in happened and name != "crash"]
+    return [", ".join(parts), *([f"never happened in any test: {', '.join(never)}"] if never else [])]
 
 
 def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:

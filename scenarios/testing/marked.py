@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ...faults.simulation.finding import Finding
+from ...faults.simulation.promises import declared_promises
 from ...faults.simulation.shrink import shrink
 from ...faults.simulation.simulation import Scenario, Simulation
 from ...faults.simulation.trials import TrialOutcome, first_failure, replay
@@ -145,7 +146,7 @@ def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: 
         except pytest.fail.Exception as failed:  # would else pass by whoever looks for failures
             raise AssertionError(failed.msg) from failed
         finally:
-            facts.enable(run.enabled)
+            facts.enable((*run.enabled, *declared_promises(function)))
             facts.enable([CRASH] if run.operations else [])
 
     scenario.__name__ = facts.node  # the title of a timeline

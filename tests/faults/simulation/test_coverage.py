@@ -4,8 +4,9 @@ from zlib import crc32
 
 import pytest
 
+from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.shrink import shrink
-from tornlog.faults.simulation.simulation import CRASHES, PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.simulation import CRASHES, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import Coverage, NeverInjected, find
 
 RECORD_BYTES = 40

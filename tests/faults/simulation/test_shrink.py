@@ -1,9 +1,10 @@
 import pytest
 
 from tornlog.faults.simulation.finding import Finding, TrialRecord, steps_taken
+from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.record import Record
 from tornlog.faults.simulation.shrink import renumbered, shrink
-from tornlog.faults.simulation.simulation import Crash, PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.simulation import Crash, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.trials import find, replay
 from tornlog.sim.choices import Decision
 from tornlog.sim.errors import ReplayDivergedError

@@ -4,7 +4,8 @@ import pytest
 
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
-from tornlog.faults.simulation.simulation import CRASHES, Crash, PromiseBroken, Simulation, SimWorld
+from tornlog.faults.simulation.promises import PromiseBroken
+from tornlog.faults.simulation.simulation import CRASHES, Crash, Simulation, SimWorld
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import NoProgressError, TaskFailedError
 from tornlog.sim.policies.random_walk import draw_policy

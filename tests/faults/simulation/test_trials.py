@@ -5,8 +5,9 @@ import pytest
 
 from tornlog.faults.simulation import record as records
 from tornlog.faults.simulation.finding import Finding
+from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.record import Record, record_of
-from tornlog.faults.simulation.simulation import CRASHES, Crash, PromiseBroken, Scenario, Simulation, SimWorld
+from tornlog.faults.simulation.simulation import CRASHES, Crash, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.story import Concern
 from tornlog.faults.simulation.trials import (
     TrialOutcome,

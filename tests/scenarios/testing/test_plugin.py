@@ -341,9 +341,9 @@ def test_short_records_are_torn_within_the_default_seeds_and_what_never_was_is_s
     assert "1 failed, 3 passed" in done.stdout
     assert "test_log[False]" in done.stdout
     assert "crashes   one: torn-sectors" in done.stdout
-    assert "never injected in any test: " not in done.stdout.partition("test_writes_once")[0]
+    assert "never happened in any test: " not in done.stdout.partition("test_writes_once")[0]
     alone = tests_of(SHORT_RECORDS, "-k writes_once")
-    assert re.search("^never injected in any test: .*torn page", alone.stdout, re.MULTILINE)
+    assert re.search("^never happened in any test: .*torn page", alone.stdout, re.MULTILINE)
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.faults.simulation.simulation import PromiseBroken, Simulation, SimWorld
+from tornlog.faults.simulation.promises import PromiseBroken
+from tornlog.faults.simulation.simulation import Simulation, SimWorld
 from tornlog.faults.simulation.trials import find
 from tornlog.reports.timeline.page import timeline_page
 from tornlog.reports.timeline.recording.record import RunRecording, Subject

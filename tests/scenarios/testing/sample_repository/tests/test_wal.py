@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 from store.wal import WriteAheadLog
 
-from tornlog.faults.simulation.simulation import PromiseBroken
+from tornlog.faults.simulation.promises import PromiseBroken
 
 
 @pytest.mark.tornlog(seeds=60, must_inject=("crash", "name lost"), never_injected="fail")

@@ -1,0 +1,126 @@
+"""Promises inside code under test: conditions that always hold, and events that some run has to reach.
+
+    always(self.end <= self.size, "the end is inside the file", f"{self.end} of {self.size}")
+    sometimes("a torn record is cut")
+
+Both are plain calls that cost little and do nothing but this outside a simulation: `always` raises if its condition is
+false. In a simulation each call is counted. Coverage reports every promise in the source of a loaded module that no run
+reached: a promise that was never checked, an event that never happened.
+Source: the assertions `always` and `sometimes` of Antithesis' SDKs, and their catalog of all calls in the source.
+"""
+
+import ast
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from types import ModuleType
+
+_ALWAYS, _SOMETIMES = "always: ", "sometimes: "
+_CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
+"""By function: what its names begin with, and the position and keyword of the name."""
+_reached: list[Counter[str]] = []
+"""The counters of the simulations that are running; the last one is the innermost."""
+
+
+class PromiseBroken(Exception):
+    """A promise does not hold. promise: in the same words each time; found: what was seen instead."""
+
+    def __init__(self, promise: str, found: str) -> None:
+        super().__init__(f"{promise}: {found}")
+        self.promise = promise
+        self.found = found
+
+
+def always(condition: object, promise: str, found: object = "the condition is false") -> None:
+    """Check a promise. Raises PromiseBroken if the condition is false; found: shown as the reason."""
+    _count(_ALWAYS + promise, 1)
+    if not condition:
+        raise PromiseBroken(promise, str(found))
+
+
+def sometimes(event: str, condition: object = True) -> None:
+    """Note that an event has happened, if the condition is true. A campaign reports events that never happened."""
+    _count(_SOMETIMES + event, 1 if condition else 0)
+
+
+def _count(name: str, times: int) -> None:
+    if _reached:
+        _reached[-1][name] += times
+
+
+@contextmanager
+def counted(reached: Counter[str]) -> Iterator[None]:
+    """Count promises and events in `reached` inside a `with` block. An event that was false counts 0."""
+    _reached.append(reached)
+    try:
+        yield
+    finally:
+        assert _reached[-1] is reached, "simulations end in the reverse order of their beginnings"
+        _reached.pop()
+
+
+def is_promise(name: str) -> bool:
+    """Return whether a name is that of a promise or an event, as counters have it."""
+    return name.startswith((_ALWAYS, _SOMETIMES))
+
+
+def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
+    """Return the names of all promises and events that a scenario can reach, as counters have them.
+
+    Those are the calls in the source of its module, and of all modules that it uses, directly or through others. A
+    name that is no literal is unknown until its call is reached.
+    """
+    while isinstance(scenario, partial):
+        scenario = scenario.func
+    module = getattr(inspect.unwrap(scenario), "__module__", "")
+    return _declared_from(module, len(sys.modules))
+
+
+@cache
+def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
+    """Return the names in all modules below a root; loaded: how many modules are, for one may be imported later."""
+    found: dict[str, None] = {}
+    left, seen = [root], {root}
+    while left:
+        module = sys.modules.get(left.pop())
+        if module is None or module.__name__ == __name__:
+            continue
+        values = vars(module)
+        names = {name: value.__name__ for name, value in values.items() if value is always or value is sometimes}
+        here = {name for name, value in values.items() if value is sys.modules[__name__]}
+        if names or here:
+            found.update(dict.fromkeys(_names_in(module, names, here)))
+        for value in values.values():
+            used = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            if isinstance(used, str) and used not in seen and used.partition(".")[0] not in sys.stdlib_module_names:
+                seen.add(used)
+                left.append(used)
+    return tuple(found)
+
+
+def _names_in(module: ModuleType, names: dict[str, str], here: set[str]) -> Iterator[str]:
+    """Yield what the calls in a module's source are named.
+
+    names: how the module calls the two functions; here: how it calls this module.
+    """
+    try:
+        source = inspect.getsource(module)
+    except (OSError, TypeError):
+        return  # an interactive session or a notebook: its calls are known once they are reached
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = None
+        if isinstance(node.func, ast.Name):
+            called = names.get(node.func.id)
+        elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            called = node.func.attr if node.func.value.id in here else None
+        if called not in _CALLS:
+            continue
+        prefix, place, keyword = _CALLS[called]
+        given = [*node.args[place : place + 1], *(one.value for one in node.keywords if one.arg == keyword)]
+        if given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
+            yield prefix + given[0].value
