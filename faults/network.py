@@ -21,7 +21,7 @@ from ..sim.kernel import Kernel
 from ..sim.magnitudes import draw_duration_ns
 from ..sim.network.medium import LinkConditions, Mishap
 from .kinds import FaultKind
-from .plan import NetworkPlan
+from .plan import NetworkPlan, healed
 
 _LOOPBACK_NS = 10_000
 _TRY_AGAIN_NS_MAX = 60_000_000_000  # the least bound that RFC 6298 (2.5) allows on the distance of tries
@@ -109,8 +109,7 @@ class NetworkFaults(LinkConditions):
 
     def heal(self) -> None:
         """Let everything be well from here on."""
-        plan = self._plan
-        self._plan = NetworkPlan(latency_us_min=plan.latency_us_min, latency_us_max=plan.latency_us_max)
+        self._plan = healed(self._plan)
         self._blocked_until_ns.clear()
         self._slow_until_ns.clear()
         self._sent_until_ns.clear()

@@ -132,7 +132,9 @@ def faults() -> str:
     """Return every kind of fault, what really happens, how it is modelled, who says so."""
     parts = ["# Faults"]
     for group in GROUPS:
-        rows = [(one.value, one.meaning, one.cause, one.model, one.source) for one in FaultKind if one.group == group]
+        kinds = [kind.row for kind in FaultKind if kind.row.group == group]
+        models = [f"{row.model} (`{row.knob}`)" if row.knob else row.model for row in kinds]
+        rows = [(row.name, row.meaning, row.cause, model, row.source) for row, model in zip(kinds, models, strict=True)]
         header = ("fault", "what it means", "what really happens", "how it is modelled", "source")
         parts.append(f"## {group}\n\n{_table(header, rows)}")
     return "\n\n".join(parts)

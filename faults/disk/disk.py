@@ -20,7 +20,7 @@ from ..crashes.page_outcomes import SectorFaults
 from ..crashes.profiles import PROFILES, CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..kinds import FaultKind
-from ..plan import FaultPlan
+from ..plan import FaultPlan, healed
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
 from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
 from .files import SimFiles
@@ -184,7 +184,7 @@ class Disk:
 
     def heal(self) -> None:
         """Let no operation fail or be slow any more, as its plan would have it. What was done stays done."""
-        self._injector.faults = self._injector.faults.healed()
+        self._injector.faults = healed(self._injector.faults)
 
     def disarm(self) -> None:
         """Let nobody die any more of a trigger that no operation has met."""

@@ -96,7 +96,7 @@ class Limit(NamedTuple):
 
 _SOUND = tuple(name for name, model in DISK_MODELS.items() if model.is_sound)
 _ANY_DISK = tuple(DISK_MODELS)
-_OF_NETWORKS = tuple(kind.value for kind in FaultKind if kind.group == "network")
+_OF_NETWORKS = tuple(kind.value for kind in FaultKind if kind.row.group == "network")
 _NOT_OF_CLUSTERS = (
     *("failed read", "failed look-up", "failed removal", "failed extend"),
     *("stopped file system", "disk full", "hole without room"),

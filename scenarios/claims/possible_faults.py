@@ -3,8 +3,8 @@
 A fault that no seed can inject is not missing coverage, so reports do not list it.
 """
 
-import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from ...faults.crashes.profiles import PROFILES
@@ -13,11 +13,6 @@ from .disk_models import DISK_MODELS
 from .plan import KNOBS, LifeEnding
 from .ranges import Options, Ranges, options_of_disk
 
-_KNOB = re.compile(r"\((?:\w+\.)?(\w+)(?: of (?:scenarios|the disk))?\)$")
-"""The end of a fault's model: the name of the knob that switches the fault on."""
-_PATHS = {
-    name: [path for path in KNOBS if path.rpartition(".")[2] == name] for name in (p.rpartition(".")[2] for p in KNOBS)
-}
 _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.POWER_CUT_AFTER_STOP: tuple(LifeEnding),  # a crash may come after the last life has stopped
     FaultKind.OLD_BLOCKS: (LifeEnding.CRASH_ON_OLD_BLOCKS,),
@@ -36,11 +31,6 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.MISSING_SEGMENT: (LifeEnding.STOP_AND_MISSING_SEGMENT,),
 }
 """Faults that an ending of a life brings."""
-_FOLLOWS: Mapping[FaultKind, str] = {
-    FaultKind.LATE_SYNC_ERROR: "failed_sync_chance",
-    FaultKind.LIE_EXPOSED: "lying_sync_chance",
-}
-"""Faults that only come with another one, by the knob of that one."""
 
 
 def possible_faults(ranges: Ranges) -> frozenset[str]:
@@ -51,20 +41,22 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
     of_disks = [{**options_of_disk(disk), "capacity_bytes": disk.capacity_bytes} for disk in disks]
     possible = set()
     for kind in FaultKind:
-        knob = _FOLLOWS.get(kind) or _knob_of(kind)
+        row, paths = kind.row, paths_of(kind)
         if (
             any(ending in endings for ending in _ENDINGS.get(kind, ()))
-            or any(any(_options(ranges, path, of_disks)) for path in _PATHS.get(knob, ()))
-            or (not knob and kind.group == "crash" and not kind.by_scenarios and loses_pages)
+            or any(any(_options(ranges, path, of_disks)) for path in paths)
+            or (not paths and row.group == "crash" and not row.by_scenarios and loses_pages)
             or (kind is FaultKind.SILENT_DEATH and not ranges.is_alone)  # every power cut of several machines is one
         ):
             possible.add(kind.value)
     return frozenset(possible)
 
 
-def _knob_of(kind: FaultKind) -> str:
-    found = _KNOB.search(kind.model)
-    return found[1] if found else ""
+@cache
+def paths_of(kind: FaultKind) -> tuple[str, ...]:
+    """Return the paths in `KNOBS` of the knob that enables a kind, or the kind that it follows."""
+    knob = kind.row.follows or kind.row.knob
+    return tuple(path for path in KNOBS if knob and f".{path}".endswith(f".{knob}"))
 
 
 def _options(ranges: Ranges, path: str, of_disks: Iterable[Mapping[str, Options]] = ()) -> list[Any]:

@@ -7,25 +7,18 @@ in it, see `cannot_pass`. So where errors stop, a store has to come to its ends 
 """
 
 from ...faults.disk.disk import Disk
+from ...faults.kinds import Excuse, FaultKind
 from ..claims.plan import Plan
+from .invariants.live import may_disturb
 
-SYNC_ERRORS = ("failed sync", "failed write-back", "late sync error", "failed directory sync", "stopped file system")
-OTHER_ERRORS = (
-    "failed write",
-    "failed read",
-    "failed map",
-    "failed page-in",
-    "failed look-up",
-    "failed removal",
-    "failed rename",
-    "latent sector error",
-    "hole without room",
-    "out of memory",
-)
-_REVERTING = ("failed sync", "failed write-back")
-_LASTING = ("latent sector error", "out of memory")
-WANTS_OF_SPACE = ("failed creation", "failed extend", "disk full")
-DELAYS = ("slow sync", "slow IO", "slow page-in", "stalled device")
+
+def _excusing(excuse: Excuse) -> tuple[FaultKind, ...]:
+    return tuple(kind for kind in FaultKind if excuse in kind.row.excuses)
+
+
+SYNC_ERRORS, OTHER_ERRORS = _excusing(Excuse.SYNC_ERROR), _excusing(Excuse.ERROR)
+WANTS_OF_SPACE, DELAYS = _excusing(Excuse.NO_SPACE), _excusing(Excuse.DELAY)
+_LASTING, _REVERTING = _excusing(Excuse.LASTING), _excusing(Excuse.REVERTED)
 
 
 def sync_errors(disk: Disk) -> int:
@@ -45,7 +38,7 @@ def wants_of_space(disk: Disk) -> int:
 
 def delays(disk: Disk, plan: Plan) -> int:
     """Return how many operations have taken far longer than they should; one, if tasks may have been paused."""
-    return _sum(disk, DELAYS) + (not plan.disturbances.is_quiet or plan.starved_steps_max > 0)
+    return _sum(disk, DELAYS) + may_disturb(plan)
 
 
 def must_recover(plan: Plan, disk: Disk) -> bool:
@@ -77,6 +70,6 @@ def has_reverted(disk: Disk, path: str | None = None) -> bool:
     return any(damage.kind in _REVERTING and path in (None, damage.path) for damage in disk.damage)
 
 
-def _sum(disk: Disk, kinds: tuple[str, ...]) -> int:
+def _sum(disk: Disk, kinds: tuple[FaultKind, ...]) -> int:
     injected = disk.injected
     return sum(injected[kind] for kind in kinds)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import pytest
@@ -322,7 +323,7 @@ def injected(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, 
     return found
 
 
-OF_PLANS = [kind for kind in FaultKind if not (kind.by_scenarios or kind.by_probes)]
+OF_PLANS = [kind for kind in FaultKind if not (kind.row.by_scenarios or kind.row.by_probes)]
 
 
 @pytest.mark.parametrize("kind", OF_PLANS)
@@ -346,7 +347,15 @@ def test_what_is_injected_is_a_kind_that_is_listed(make_rig: Callable[..., Rig])
 
 
 def test_every_kind_is_told_in_full_under_a_name_of_its_own() -> None:
-    assert FAULTS.keys() == {kind for kind in FaultKind if not kind.by_probes}
+    assert FAULTS.keys() == {kind for kind in FaultKind if not kind.row.by_probes}
     for kind in FaultKind:
-        assert all([kind, kind.meaning, kind.cause, kind.model, kind.source]), kind
-        assert kind.group in GROUPS, kind
+        assert all(kind.row[:6]), kind
+        assert kind.row.group in GROUPS, kind
+
+
+def test_a_kind_that_passes_or_has_odds_names_a_field_of_a_plan() -> None:
+    names = {field.name for plan in (FaultPlan, NetworkPlan) for field in fields(plan)}
+    rows = [kind.row for kind in FaultKind]
+
+    assert [row.name for row in rows if (row.passes or row.odds) and row.knob not in names] == []
+    assert [row.name for row in rows if row.excuses and not (row.knob or row.follows)] == []

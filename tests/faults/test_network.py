@@ -356,7 +356,7 @@ def test_each_chance_switches_on_a_kind_of_its_own() -> None:
     chances = [field.name for field in fields(NetworkPlan) if field.name.endswith("_chance")]
     switched_on = [list(enabled_kinds(NetworkPlan(**{name: 0.5}))) for name in chances]
 
-    assert sorted(switched_on) == sorted([kind] for kind in FaultKind if kind.group == "network")
+    assert sorted(switched_on) == sorted([kind] for kind in FaultKind if kind.row.group == "network")
     assert list(enabled_kinds(NetworkPlan(latency_us_max=999))) == []
 
 

@@ -9,6 +9,7 @@ a store is off, have swarms of their own: beside all else they would be too rare
 from collections.abc import Mapping
 from typing import Any
 
+from ....faults.kinds import Excuse, FaultKind
 from ..disk_models import DISK_MODELS
 from ..ranges import Options, Ranges
 from ..scenario import Scenario
@@ -50,44 +51,37 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
     "messages": {"body_bytes_max": (300, 900), "property_bytes_max": (700, 1500)},
 }
 """What makes it likely that a power cut meets pages of many sectors, and files of several pages."""
+
+
+def _mixed(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
+    """Return the disk faults with odds for a mix and any of the excuses, or with no excuse for NOTHING, by name."""
+    rows = [kind.row for kind in FaultKind if kind.row.odds]
+    found = [row for row in rows if row.excuses & excuses or row.excuses == excuses]
+    return {row.name: {"faults": {row.knob: row.odds}} for row in found}
+
+
 _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
-    "slow syncs": {"faults": {"slow_sync_chance": (0.1,), "slow_sync_ms_max": (300, 12_000)}},
-    "slow IO": {"faults": {"slow_io_chance": (0.1,)}},
-    "stalls": {"faults": {"stall_chance": (0.01,)}},
-    "slow page-ins": {"faults": {"slow_page_in_chance": (0.1,)}},
+    **_mixed(Excuse.DELAY),
+    "slow sync": {"faults": {"slow_sync_chance": (0.1,), "slow_sync_ms_max": (300, 12_000)}},
 }
-_ODD_DISK: Mapping[str, Mapping[str, Any]] = {
-    "short writes": {"faults": {"short_write_chance": (0.3,)}},
-    "refused locks": {"faults": {"refused_lock_chance": (0.3, 0.7)}},
-}
-"""What nothing fails of."""
+_ODD_DISK: Mapping[str, Mapping[str, Any]] = _mixed(Excuse.NOTHING)
+"""No operation fails of these."""
 _TORN: Mapping[str, Mapping[str, Any]] = {
     "torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED},
 }
 """Seen only where a power cut meets a page that is torn, so it takes part more often than others."""
 _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     **_ODD_DISK,
-    "failing syncs": {"faults": {"failed_sync_chance": (0.02,)}},
-    "failing write-back": {"faults": {"failed_write_back_chance": (0.02, 0.1)}},
-    "failing directory syncs": {"faults": {"failed_directory_sync_chance": (0.05,)}},
-    "stopping file systems": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
-    "failing writes": {"faults": {"failed_write_chance": (0.05, 0.2)}},
-    "failing reads": {"faults": {"failed_read_chance": (0.1, 0.5)}},
-    "failing maps": {"faults": {"failed_map_chance": (0.05,)}},
-    "failing page-ins": {"faults": {"failed_page_in_chance": (0.05, 0.3)}},
-    "failing look-ups": {"faults": {"failed_lookup_chance": (0.02, 0.1)}},
-    "failing removals": {"faults": {"failed_removal_chance": (0.3, 0.7)}},
-    "failing renames": {"faults": {"failed_rename_chance": (0.1, 0.5)}},
-    "failing creations": {"faults": {"failed_creation_chance": (0.2,)}},
-    "failing growth": {"faults": {"failed_extend_chance": (0.1,)}},
-    "sparse files": {"faults": {"sparse": (True,)}},
+    **_mixed(Excuse.SYNC_ERROR | Excuse.ERROR | Excuse.NO_SPACE),
+    # A file system stops at a failed sync only, so this fault brings those along.
+    "stopped file system": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
 }
 """What operations of a disk may meet. As each may end what the others would meet, few of them take part in one seed."""
 _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     name: _FAILING_DISK[name]
     for name in (
-        *("failing syncs", "failing write-back", "failing directory syncs", "failing writes", "failing maps"),
-        *("failing page-ins", "failing creations"),
+        *("failed sync", "failed write-back", "failed directory sync", "failed write", "failed map"),
+        *("failed page-in", "failed creation"),
     )
 }
 """What a machine of several may meet, and is started again after."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
 
+from ....faults.kinds import Excuse, FaultKind
 from ....faults.plan import FaultPlan
 from ....store.broker.long_polling import HeldPull
 from ....store.config import BrokerRole
@@ -20,6 +21,7 @@ from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message_store import MessageStore
 from ....store.queues.dispatch import RETRY_MS as DISPATCH_RETRY_MS
 from ...claims.plan import Plan
+from ...claims.possible_faults import paths_of
 from ..evidence import Violation, tried
 from ..put_entry import PutEntry
 
@@ -38,19 +40,9 @@ that long before it tries again."""
 
 _STEPS_BACK_MAX = 10
 """How many of the longest steps a clock is never further behind, all taken together."""
-_HARMLESS = {
-    "short_write_chance",
-    "refused_lock_chance",
-    "lying_sync_chance",
-    "lost_write_chance",
-    "misdirected_write_chance",
-    "torn_bytes_chance",
-    "garbage_chance",
-}
-"""Faults after which nothing has to be waited for."""
-_slowing_chances = attrgetter(
-    *(field.name for field in fields(FaultPlan) if field.name.endswith("_chance") and field.name not in _HARMLESS)
-)
+_CHANCES = {field.name for field in fields(FaultPlan) if field.name.endswith("_chance")}
+_slowing_chances = attrgetter(*(kind.row.knob for kind in FaultKind if kind.row.excuses and kind.row.knob in _CHANCES))
+_disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.row.excuses for path in paths_of(kind)))
 
 
 def answer_ms_max(plan: Plan) -> int | None:
@@ -89,7 +81,7 @@ def may_slow(plan: Plan) -> bool:
 
 def may_disturb(plan: Plan) -> bool:
     """Return whether anything in a plan makes tasks wait."""
-    return not plan.disturbances.is_quiet or plan.starved_steps_max > 0
+    return any(_disturbing(plan))
 
 
 def clock_ms_max(plan: Plan) -> int:

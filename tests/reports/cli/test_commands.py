@@ -80,7 +80,7 @@ def test_a_store_without_a_network_has_no_network_faults_to_miss(tornlog: Tornlo
     (never,) = [line for line in result.stdout.splitlines() if line.startswith("  faults that never did: ")]
     names = never.partition(": ")[2].split(", ")
     assert "rename undone" in names
-    assert {kind.value for kind in FaultKind if kind.group == "network"}.isdisjoint(names)
+    assert {kind.value for kind in FaultKind if kind.row.group == "network"}.isdisjoint(names)
     assert "bit rot" not in names
 
 

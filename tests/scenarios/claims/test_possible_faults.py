@@ -7,7 +7,7 @@ from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.possible_faults import possible_faults
 
-NETWORK = {kind.value for kind in FaultKind if kind.group == "network"}
+NETWORK = {kind.value for kind in FaultKind if kind.row.group == "network"}
 
 
 def test_every_fault_is_possible_in_some_scenario() -> None:

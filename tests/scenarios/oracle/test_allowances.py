@@ -7,7 +7,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.faults.kinds import FAULTS
-from tornlog.faults.plan import FaultPlan, enabled_kinds
+from tornlog.faults.plan import FaultPlan, enabled_kinds, healed
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import allowances
 from tornlog.sim.choices import Choices
@@ -132,9 +132,9 @@ def test_a_new_fault_is_an_excuse_unless_the_store_must_not_notice_it() -> None:
 
 
 def test_a_new_fault_stops_when_the_disk_heals_unless_it_is_no_error_of_an_operation() -> None:
-    healed = EVERY_CHANCE.healed()
+    left = healed(EVERY_CHANCE)
 
-    assert {field.name for field in fields(FaultPlan) if getattr(healed, field.name) == 0.5} == {
+    assert {field.name for field in fields(FaultPlan) if getattr(left, field.name) == 0.5} == {
         *("stopped_file_system_chance", "lying_sync_chance", "refused_lock_chance"),
         *("lost_write_chance", "misdirected_write_chance", "torn_bytes_chance", "garbage_chance"),
     }
@@ -143,4 +143,4 @@ def test_a_new_fault_stops_when_the_disk_heals_unless_it_is_no_error_of_an_opera
 def test_a_disk_that_heals_fails_nothing_more_and_still_lies_and_tears() -> None:
     faults = FaultPlan(failed_map_chance=0.5, slow_io_chance=0.5, lying_sync_chance=0.5, torn_bytes_chance=0.5)
 
-    assert faults.healed() == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)
+    assert healed(faults) == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)
