@@ -92,6 +92,7 @@ class PowerCut:
         Pages go by the first of a file's names.
         """
         files = entries.contents()
+        # Reversed, so that the first of several names wins: under each name one page would be torn another way.
         first_name = {inode.identity: path for path, inode in reversed(files)}
         return [
             page
@@ -110,6 +111,7 @@ class PowerCut:
                 least += 1
             if inode.in_drive and self._profile.drive_cache_survives:
                 least = max(least, inode.acknowledged_writes(page, writes))
+            assert least <= len(writes), (path, page, least, len(writes))
             yield DirtyPage(path, page, writes, least)
 
     def image(
@@ -148,6 +150,7 @@ class PowerCut:
             start = page.page * self.page_bytes
             content = pages[start] = bytearray(durable[start : start + self.page_bytes])
             version, _, sectors, torn_at, _, filling = page_outcome
+            assert page.least <= version <= len(page.writes), (page.label, page.least, page_outcome)
             if sectors or torn_at or filling:
                 tears = lay_outcome(content, start, page.writes, page_outcome, self._sector_bytes, durable)
                 injected[FaultKind.TORN_PAGE if tears.page else _outcome_name(page, version)] += 1

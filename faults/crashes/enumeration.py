@@ -57,6 +57,9 @@ class CrashState:
     digest: str
     """The digest of its image, known before that is made: most states are the same as others."""
 
+    def __post_init__(self) -> None:
+        assert len(self._chosen) == len(self._variant.pages), (self._chosen, len(self._variant.pages))
+
     @property
     def lost(self) -> Lost:
         """Return the changes that are lost."""
@@ -195,6 +198,7 @@ class MetadataVariant:
 
     def image(self, chosen: Chosen) -> Image:
         """Return the image of a choice."""
+        assert len(chosen) == len(self.pages), (chosen, len(self.pages))
         files = dict(self._durable)
         for path, indexes in self._pages_of.items():
             files[path] = self._file(path, indexes, chosen)[0]
@@ -278,6 +282,8 @@ class CrashStates:
         states = self._representatives() if self._product is None else self._everything(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
+        # `_find_product` has counted the states up to the limit, but those of faults inside sectors are never counted.
+        assert not (self.was_cut and self._product is not None) or self._sector_faults.is_possible, self._limit
         return made
 
     def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:

@@ -124,6 +124,7 @@ class PageOutcomes:
             if number == len(self.contents):
                 self.contents.append(content)
                 self.page_outcomes.append(page_outcome)
+            assert len(self.contents) == len(self.page_outcomes) == len(self._numbers), number
             self._known[page_outcome] = number
         return number
 
@@ -244,7 +245,7 @@ def lay_outcome(
     if page_outcome.version == page_outcome.other or not is_torn:
         lay_version(page, start, writes[: page_outcome.version])
         return _WHOLE
-    other = page[:]
+    other = page[:]  # of the durable page: laid over the other version, writes between the two would stay
     lay_version(other, start, writes[: page_outcome.other])
     lay_version(page, start, writes[: page_outcome.version])
     chosen = page[:]
@@ -264,6 +265,7 @@ def lay_outcome(
 def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int) -> int:
     """Make a sector newer up to a byte and older from there on; return 1 if it is at neither version then."""
     first = torn_at - torn_at % sector_bytes
+    assert first < torn_at, "a tear at a sector's first byte tears nothing"
     last = min(first + sector_bytes, len(older))
     torn = (newer[first:torn_at] + older[torn_at:last])[: max(0, last - first)]
     page[first:last] = torn

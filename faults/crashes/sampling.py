@@ -29,6 +29,7 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
     ordered, others = profile.metadata.split(unsure)
     from_end = sum(change.number in proposed for change in ordered)
     count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
+    # From the end, whatever was proposed: a journal that commits in order loses its last changes and no others.
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
     first_lost = min(lost, default=None)
     for change in others:
@@ -71,6 +72,7 @@ def record_page_outcome(
     sector_faults: only if there are any.
     """
     latest = len(page.writes)
+    assert page.least <= proposed.version <= latest, (page.label, page.least, proposed, latest)
     versions = latest - page.least + 1
     label = page.label
     lost = stream.record(versions, f"{label} writes lost", latest - proposed.version)

@@ -53,6 +53,7 @@ class ReadAhead:
         self.window = min(max(self.window * 2, _PAGES_FIRST, wanted), self._most)
         self._end = page + max(self.window, wanted)
         self._marker = min(page + wanted, self._end - 1)
+        assert page <= self._marker < self._end, (page, self._marker, self._end)
         return range(page, self._end)
 
     def hit(self, page: int) -> range:
@@ -62,6 +63,7 @@ class ReadAhead:
         begin = self._marker = self._end
         self.window = min(self.window * 2, self._most)
         self._end = begin + self.window
+        assert page < begin <= self._end, (page, begin, self._end)
         return range(begin, self._end)
 
     def passed(self, page: int) -> None:
@@ -122,5 +124,6 @@ class CachedReads:
             request = self._elevator.read([run])
             for page in pages_of_run:
                 self._pages[file.path, page] = request
+        # `move_to_end` puts a page that is used at the end, so the first ones were used longest ago.
         while len(self._pages) > self._most:
             self._pages.popitem(last=False)

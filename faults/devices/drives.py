@@ -113,14 +113,17 @@ class HardDisk:
 
     def _serve(self, now_ns: int, run: Run) -> int:
         first, count = run
+        assert 0 <= first <= self.blocks - count, (run, self.blocks)
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
         angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
         at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # until the sector comes by: never negative
         self._head = first + count
         self._idle_ns = at_ns + count * _BLOCK_NS
+        assert self._idle_ns > now_ns, (now_ns, self._idle_ns)
         return self._idle_ns
 
     def _seek_ns(self, block: int) -> int:
+        # By the root of the distance: an arm speeds up for half of the way and slows down for the other.
         distance = abs(block // _TRACK_BLOCKS - self._head // _TRACK_BLOCKS)
         if not distance:
             return 0
@@ -142,6 +145,7 @@ class FlashDrive:
         depth: int = 1,
     ) -> None:
         """depth: how many commands that are there at once it works on side by side, but for their transfers."""
+        assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
         self._command_ns = command_ns
@@ -164,6 +168,7 @@ class FlashDrive:
         """Return when a run has been read, begun at now_ns."""
         begun_ns = max(now_ns, self._idle_ns)
         transfer_ns = run[1] * self._block_ns
+        # The link is busy for the transfer and a share of the command: the drive works on `depth` commands at once.
         self._idle_ns = begun_ns + self._overlapped_ns + transfer_ns
         return begun_ns + self._command_ns + transfer_ns
 

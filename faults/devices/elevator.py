@@ -130,6 +130,7 @@ class Elevator:
     def _issue_reads(self) -> int:
         done_ns = 0
         for first, _, blocks, request in self._take(self._reads):
+            # Begun when it was asked for: a drive takes a command in while it is busy with the last one.
             done_ns = self._device.read(request.begun_ns, (first, blocks))
             self.commands += 1
             self.blocks_read += blocks
@@ -162,6 +163,7 @@ class Elevator:
             end = queued[0] + queued[2]
             blocks += queued[2]
             taken += 1
+        assert taken > 0, "a queue that is not empty gives at least one run"
         wrapped = max(0, at + taken - len(queue))  # of those in front of the head, at the queue's start
         del queue[at : at + taken]
         del queue[:wrapped]
@@ -183,6 +185,8 @@ def merged(runs: Iterable[Run]) -> list[Run]:
 
 def _finish(request: IoRequest, done_ns: int) -> None:
     """Note that one of a request's runs ends then; let those who wait go on if it was the last one."""
+    assert request.queued > 0, "a run of the request ended twice"
+    assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)
     request.queued -= 1
     if not request.queued:
         request.done_ns = done_ns

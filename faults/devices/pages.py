@@ -57,6 +57,7 @@ class Placement(FreeBlocks):
         return runs
 
     def _next(self, file: FileBlocks) -> int:
+        assert file.ahead is None, "all pages of a file that was allocated ahead have a block"
         if not file.kept_blocks:
             file.kept_blocks = self._room_blocks
             file.kept = self.take(self._room_blocks)

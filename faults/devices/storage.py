@@ -84,6 +84,7 @@ class JournalRing:
 
     def next(self, blocks: int) -> Run:
         """Return the next blocks; what would not fit in front of the end begins at the start again."""
+        assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
             self._at = 0
         first = self._first + self._at
@@ -110,6 +111,7 @@ class JournalledStorage:
         done_ns = device.flush(done_ns)  # the commit block must not be durable before what it vouches for
         done_ns = device.write(done_ns, [self._journal.next(COMMIT_BLOCKS)])
         self._idle_ns = device.flush(done_ns)
+        assert self._idle_ns >= done_ns >= now_ns, (now_ns, done_ns, self._idle_ns)
         return self._idle_ns
 
     def place(self, blocks: int) -> int:
@@ -167,6 +169,7 @@ class StorageTiming:
             self.syncs += 1
             runs = _runs(self._first_block(inode), inode, start, end)
         done_ns = self._storage.sync(now_ns, runs)
+        assert done_ns >= now_ns, (label, now_ns, done_ns)
         return done_ns - now_ns + self._faults.draw(injector, label)
 
     def _first_block(self, inode: Inode) -> int:

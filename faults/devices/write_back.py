@@ -62,12 +62,14 @@ class Journal:
                 self._commit()
 
     def _commit(self) -> None:
+        assert not self._is_committing, "two commits would interleave in the ring"
         self._is_committing = True
         self._is_due = False
         # Taken before anything is written: what is noted while this commit runs belongs to the next one.
         number, self.open_number = self.open_number, self.open_number + 1
         self._write(DESCRIPTION_BLOCKS)
         self._write(COMMIT_BLOCKS)
+        assert self._committed < number < self.open_number, (self._committed, number, self.open_number)
         self._committed = number
         self._is_committing = False
         self._waiters.open()
@@ -121,6 +123,8 @@ class WriteBack:
             return
         if not before:
             file.dirty_since_ns = self._kernel.now_ns
+            # A dict keeps the order of insertion, and `_next_batch` relies on it: the longest dirty file comes first.
+            assert file.path not in self._files, file.path
             self._files[file.path] = file
         self._dirty += len(dirty) - before
         if self._dirty > self._background and not self._is_writing:  # else it looks again by itself
@@ -200,6 +204,7 @@ class WriteBack:
             self._elevator.wait(request)
             self._in_flight -= len(pages)
             file.in_flight -= len(pages)
+            assert 0 <= file.in_flight <= self._in_flight, (file.path, file.in_flight, self._in_flight)
             file.written.open()
             self._room.open()
 

@@ -80,6 +80,7 @@ class SparseBytes:
             if size_bytes % PAGE_BYTES and kept - 1 in self._pages:
                 rest = self._pages[kept - 1][: size_bytes % PAGE_BYTES]
                 self._put(kept - 1, rest.ljust(PAGE_BYTES, b"\0"))
+            assert not self._pages or max(self._pages) < kept, (size_bytes, max(self._pages))
         self._size_bytes = size_bytes
 
     def _put(self, page: int, content: bytes) -> None:

@@ -30,7 +30,8 @@ from ..plan import FaultPlan
 from .image import DamagedRange
 
 T = TypeVar("T")
-_NOTE_OPERATION = 3 << 56
+_NOTE_OPERATION = 3 << 56  # digest words of maps have tags 1 and 2, of syncs 4 to 6, of descriptors 7 and 8
+# A path that begins with a slash may have spaces, so the number of the occurrence is the last word.
 _POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*|\S+) #(?P<nth>[1-9]\d*)")
 _ERROR_TEXTS = {
     errno.EBADF: "Bad file descriptor",
@@ -300,7 +301,9 @@ class FaultInjector:
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, FaultKind.PARTIAL_EXTEND, path):
             most_bytes = after_bytes - before_bytes - 1
-            return number, after_bytes - self.stream.between(1, most_bytes, f"bytes not allocated {path}")
+            grown_bytes = after_bytes - self.stream.between(1, most_bytes, f"bytes not allocated {path}")
+            assert before_bytes < grown_bytes < after_bytes, (path, before_bytes, grown_bytes, after_bytes)
+            return number, grown_bytes
         return number, after_bytes
 
     def end(self, machine: Machine, kind: str, number: int) -> None:

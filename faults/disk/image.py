@@ -83,6 +83,7 @@ class Image:
         directories: tuple[str, ...],
         symlinks: Mapping[str, str] | None = None,
     ) -> None:
+        # Sorted, so that digests and draws do not depend on the order in which files were made.
         self.files: Mapping[str, FileImage] = dict(sorted(files.items()))
         self.directories = tuple(sorted(directories))
         self.symlinks: Mapping[str, str] = dict(sorted(symlinks.items())) if symlinks else {}
@@ -207,7 +208,8 @@ class _Rotting:
             return
         first, _ = self._place(page_bytes, f"first of {FaultKind.SWAPPED_PAGES}", whole * page_bytes)
         at = self._stream.below(whole - 1, f"second of {FaultKind.SWAPPED_PAGES}") * page_bytes
-        second = at if at < first else at + page_bytes  # never the first itself
+        second = at if at < first else at + page_bytes
+        assert first != second, "a page swapped with itself would be counted and change nothing"
         one, other = self.content[first : first + page_bytes], self.content[second : second + page_bytes]
         if one == other:
             return

@@ -144,6 +144,7 @@ class Namespace:
     def create_unnamed(self, mtime_ns: int) -> int:
         """Make an empty file without a name, and return its number: there is nothing yet that a crash could take."""
         inode = self._new_inode(mtime_ns)
+        # No change is recorded, for a crash leaves nothing without a name. A later `link` needs the content in both.
         for entries in (self.current, self.durable):
             entries.files[inode.identity] = inode
         return inode.identity
@@ -152,6 +153,7 @@ class Namespace:
         """Take a file's content away. Maps of the file keep the old bytes."""
         inode = self._new_inode(mtime_ns)
         file = self.current.names[path]
+        # `logged` asks the present content for the file's last sync, which emptying does not undo.
         inode.synced_upto = self.current.files[file].synced_upto
         inode.changed_at = number
         change = Empty(number, path, file, inode)
@@ -196,7 +198,7 @@ class Namespace:
             self._allocate(inode.identity)
         inode.changed_at = number
         self._record(Rename(number, path, target, file))
-        self._changed_at[parent_of(path)] = number
+        self._changed_at[parent_of(path)] = number  # `_record` notes the directory of the new name only
         self._remove_child(path)
         self._add_child(target)
 
@@ -358,6 +360,7 @@ class Namespace:
             change.apply(self.durable)
             done += 1
         del self.journal[:done]
+        assert not self.journal or not self.journal[0].synced, self.journal[0].label
         if done and not self.journal:  # the invariant, where it can be checked for the price of a comparison
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
             assert self.durable.directories == self.current.directories

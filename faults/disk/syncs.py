@@ -136,7 +136,7 @@ class DriveCache:
     def flush(self) -> None:
         """Make everything in the cache durable."""
         if self._held:
-            held, self._held = self._held, []
+            held, self._held = self._held, []  # in order: a later sync of a page holds its newer bytes
             for secure in held:
                 secure()
             assert not self._held, "a flush put something into the drive's cache"

@@ -119,7 +119,7 @@ class Volume:
         """Lock the file at path for a machine; BlockingIOError if a living machine, this one included, holds it."""
         file = self.names.current.names[path]
         holder = self._holders.get(file)
-        if holder is not None and holder.alive:
+        if holder is not None and holder.alive:  # flock(2): a lock ends with its process, released or not
             raise os_error(errno.EWOULDBLOCK, path)
         assert machine.alive, machine.name
         self._holders[file] = machine
