@@ -1,14 +1,13 @@
-"""Network faults: what happens to each transmission, drawn as a plan says, and counted when it has happened.
+"""Network faults: drawn per transmission as a plan says, and counted when they happen.
 
-    partition        both directions between two hosts carry nothing for a while; what was sent arrives afterwards,
-                     when its sender tries again, which after an outage may take as long again
+    partition        both directions between two hosts are blocked for a while; a transmission arrives at its sender's
+                     next try after the outage, which may take as long again
     one-way link     the same in one direction only
-    slow link        bytes queue up behind each other at a low rate for a while
-    late delivery    one transmission takes much longer than others, and what follows it in its stream too
+    slow link        bytes queue at a low rate for a while
+    late delivery    one transmission takes much longer than usual, and delays the rest of its stream
     failed poll      a wait for many connections fails
 
-Faults of connections, as resets and silence, are passed on to `sim.network`, which knows what they lead to. What a host
-sends to itself meets no trouble.
+`sim.network` carries out faults of connections, such as resets and silence. A host reaches itself without faults.
 
 Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud Systems", OSDI 2018; RFC 6298 section
 5.5, for tries that double their distance; RFC 9293 section 3.5.1, for half-open connections.
@@ -40,8 +39,7 @@ class NetworkFaults(LinkConditions):
         self._latencies_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
         self._blocked_until_ns: dict[tuple[str, str], int] = {}
         self._slow_until_ns: dict[tuple[str, str], int] = {}
-        self._sent_until_ns: dict[tuple[str, str], int] = {}
-        """When a slow link has sent all that it was given."""
+        self._sent_until_ns: dict[tuple[str, str], int] = {}  # when a slow link has sent all that it was given
         self._late_until_ns: dict[tuple[str, str], int] = {}
         """When everything has arrived that took longer than it takes where all is well."""
 

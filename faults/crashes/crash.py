@@ -1,6 +1,6 @@
-"""Crash image: what a crash leaves, the page cache, what is durable, or, after a power cut, some of the difference.
+"""Crash images: the page cache, the durable state, or after a power cut a mix of both.
 
-Here is what a power cut may take, and the image that is left once it is known what it takes; chance is in `sampling`.
+This module applies losses that are already drawn; `sampling` draws them.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
-    """Return what survives if everything dirty is written out first; what failed syncs dropped is not dirty."""
+    """Return what survives if all dirty pages are written first. Pages that failed syncs dropped are not dirty."""
     contents = {}
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
@@ -34,10 +34,7 @@ def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Imag
 
 @dataclass(slots=True, eq=False)
 class PowerCut:
-    """One loss of the page cache: first of metadata, then, in the order of paths and pages, of dirty pages.
-
-    The disk is not changed: any number of cuts of the same moment can be made of it.
-    """
+    """One loss of the page cache: metadata first, then dirty pages by path. It does not change the disk."""
 
     _profile: CrashProfile
     _names: Namespace
@@ -87,10 +84,7 @@ class PowerCut:
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
-        """Return the pages that may be at several versions. Those beyond a file's surviving size are gone.
-
-        Pages go by the first of a file's names.
-        """
+        """Return the pages below each file's surviving size that have several versions, under the file's first name."""
         files = entries.contents()
         # Reversed, so that the first of several names wins: under each name one page would be torn another way.
         first_name = {inode.identity: path for path, inode in reversed(files)}

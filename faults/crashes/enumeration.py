@@ -1,21 +1,19 @@
-"""Crash enumeration: every state that a crash may leave, or, where they are too many, those in which bugs live.
+"""Crash enumeration: every state that a crash may leave, or a selection if there are too many.
 
-If the product of all that may be lost, version by version and sector by sector, is within a limit, it is gone through
-as a whole. Otherwise these are tried, up to the limit:
+If the product of all losses (versions of pages, sectors, changes) is within a limit, all of it is tried. Otherwise
+these states are tried up to the limit:
 
-    nothing lost, and everything; all that is later than some operation lost
+    nothing lost, and everything; all changes after some operation lost
     each page alone lost, alone kept, at each version in between, torn at every sector boundary
     each change of metadata alone lost, alone kept, each prefix of those that are in order; pages kept or lost
     some drawn as a power cut of a run is drawn
 
-Of a file's growth by allocation that is lost in part, two lengths stand for all: one byte of it, and all but one.
-Tears inside sectors and garbage are so many that they are only ever sampled, on disks that have them; where tears
-inside sectors are what a kind of crash is about, they come first, so that a limit cuts others.
+A growth that is lost in part is tried with two lengths: one byte of it, and all but one. Tears inside sectors and
+garbage are only sampled; they come first if the kind of crash is about them. Most states equal others, so each has its
+digest at once, and its image on demand.
 
-States are many and mostly the same as others: each has its digest at once, and its image only when it is asked for.
-
-Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations
-left out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
+Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations left
+out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
 """
 
 from collections import Counter
@@ -130,8 +128,7 @@ class MetadataVariant:
         self._durable: dict[str, FileImage] = {}
         self._pieces = {path: directory_piece(path) for path in self._directories}
         """Of the digest of what is durable, by path, directories first."""
-        self._twins: dict[str, list[str]] = {}
-        """Of a file with several names, the others behind the first."""
+        self._twins: dict[str, list[str]] = {}  # of a file with several names, the others behind the first
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
             if file in entries.symlinks:
@@ -233,11 +230,7 @@ class MetadataVariant:
 
 
 class CrashStates:
-    """The states that one crash may leave, each with its image; several may have the same one.
-
-    They are made when they are asked for first, and kept. whole: what is left if the page cache survives, None
-    if it does not. limit: how many states there may be; stream: draws some of them.
-    """
+    """The states of one crash, made on first use. whole: the image if the page cache survives, else None."""
 
     is_exhaustive: bool
     """Whether these are all there are, but for what happens inside of sectors, and lengths of growth lost in part."""

@@ -1,9 +1,9 @@
-"""Page outcomes: what one dirty page can hold after a power cut, the state of one version, or, torn, of two.
+"""Page outcomes: the possible contents of one dirty page after a power cut.
 
-Version k of a page is its durable state with the first k of its pending writes laid over it. A torn page takes each
-sector from one of two versions: the disk writes sectors whole, and stopped between two of them. Worse disks stop inside
-a sector, whose first bytes then are of the newer version, or leave garbage in sectors that were in flight: those in
-which the two versions differ. Which bytes garbage is nobody can say, so they are drawn, as one number from 1 on:
+Version k of a page is its durable state plus the first k of its pending writes. A torn page takes each sector from one
+of two versions, because a disk writes whole sectors and stops between two of them. Worse disks stop inside a sector,
+which then begins with bytes of the newer version, or leave garbage in sectors in flight (those in which the two
+versions differ). Garbage is drawn as one number from 1 on:
 
     1      zeros, as where a drive had erased before it would program
     2      0xFF, as an erased flash block reads
@@ -59,11 +59,7 @@ class DirtyPage(NamedTuple):
 
 
 class SectorFaults(NamedTuple):
-    """What a power cut does to single sectors of torn pages, beside leaving them old or new.
-
-    Chances as in FaultPlan: that a torn page has a sector torn inside, and that a sector in flight holds garbage; as in
-    CrashProfile: that a page is torn at all, 0 for as any cut is drawn.
-    """
+    """Faults of single sectors of torn pages. Chances as in FaultPlan; torn_page_chance as in CrashProfile."""
 
     sector_bytes: int = 512
     torn_bytes_chance: float = 0.0
@@ -90,10 +86,9 @@ _WHOLE = Tears()
 
 
 class PageOutcomes:
-    """The contents found so far for one page, numbered in the order in which they were found.
+    """The different contents of one page, numbered as they are found. Equal contents share the first outcome's number.
 
-    durable_bytes: the whole file, as long as it is after the cut, without any of the page's writes. page_sectors 0: the
-    page is not torn. Contents that several outcomes lead to have the number, and the outcome, of the first one.
+    durable_bytes: the whole file at its length after the cut, without the page's writes. page_sectors 0: no tears.
     """
 
     def __init__(
@@ -237,9 +232,9 @@ def lay_outcome(
     sector_bytes: int,
     durable: Content = b"",
 ) -> Tears:
-    """Lay over a durable page that begins at start what survived; return what it has truly suffered.
+    """Apply an outcome to a durable page that begins at start; return its damage. durable: the whole file, for garbage.
 
-    It is whole if the sectors that differ all came from the same version. durable: the whole file, for garbage.
+    The page is whole if all sectors that differ come from one version.
     """
     is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
     if page_outcome.version == page_outcome.other or not is_torn:

@@ -1,4 +1,4 @@
-"""Crash profiles: what a crash may take, by kind of crash and file system.
+"""Crash profiles: the possible losses by kind of crash and file system.
 
     name          page cache  names, directories, lengths       appended data   a page  fsync of a new file
     nothing-lost  survives    survive                           survives        whole   -
@@ -12,34 +12,35 @@
     strict-posix  lost        any combination                   in any order    torn    keeps its content
     torn-sectors  lost        any combination                   in any order    torn    keeps its content
 
-A lost page cache means: each page that was not synced holds some version since its last sync, each page
-on its own. A torn page holds that of two, by sectors; with torn-sectors one of its sectors may hold that of two as
-well, the newer one up to some byte, and every page that was not synced is torn. Media do that which write in units
-smaller than a sector, as persistent memory does by 8 bytes, and drives whose sectors are not atomic. Only after an
-os-crash is there still power: the drive carries out what it has accepted, so no page is torn, and what it only had in
-its cache (`lying sync`) is there.
+Lost page cache: each unsynced page holds some version since its last sync, independent of other pages. A torn page
+mixes two versions by sectors. With torn-sectors every unsynced page is torn, and one sector may mix two versions as
+well, newer up to some byte: media that write in smaller units (persistent memory: 8 bytes), and drives without atomic
+sectors. After an os-crash the drive still has power: it finishes accepted writes, so no page is torn, and keeps its
+cache (`lying sync`).
 
-In order: what survives is a prefix, as one journal serves the whole file system. A sync commits all that came before
-its own file's last change, which for fdatasync and msync is one of length, blocks or names (`Namespace`).
-Grown lengths (xfs and ext4, delayed allocation): blocks are found, and the length is logged, when the data is written
-back, so the length of a file that grew by `write` is lost or not on its own, whatever was logged since; a length asked
-for ahead, as by fallocate, is logged in order. ext4 logs all in one order, so a length that is there vouches for what
-was logged before the file grew. It allocates at once, and so logs the length in order, what is renamed over another
-file, and what is written to a file that was emptied (auto_da_alloc; the latter from its close on, which is not known
-here). ext4 is as it is mounted by default; ext4-ordered is ext4 without delayed allocation (nodelalloc). Logged
-(btrfs): a transaction of the whole file system is there or not, and a sync before that logs one file, its name and the
-new directories above that, or one directory; other names made earlier than the file need not be there. Before length:
-what `write` appended is durable before the length that covers it, so no zeros or old blocks appear; stores through a
-map into space asked for ahead have no such luck.
-In steps: space that is asked for ahead is found extent by extent, and ext4 and btrfs log the length with each of them,
-so a crash may leave a file of any length in between; xfs sets the length once, at the end. Where a file system cannot
-allocate, the C library writes a byte into block after block instead, and a kill may leave such a length as well. Files
-of a run may be smaller than a block, so lengths go by bytes here. Of losses in order, the first one may leave a part.
+In order: a prefix survives, as one journal serves the whole file system. A sync commits everything before its own
+file's last change; for fdatasync and msync the last change of length, blocks or names (`Namespace`).
 
-All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole: each image that
-they leave, it can leave, too. POSIX itself promises nothing about sectors: torn-sectors is POSIX without that help.
-Left out, as it would take less: btrfs flushes a new file before it replaces another by rename, xfs flushes a file that
-was emptied when it is closed, and ext4-data keeps `pwrite`s in order with names.
+Grown lengths (xfs and ext4, delayed allocation): blocks are found and the length is logged at write-back, so the length
+of a file that grew by `write` is lost or not on its own. A length asked for ahead (fallocate) is logged in order. ext4
+logs all in one order, so a surviving length implies the changes logged before the file grew. It allocates at once, so
+it logs the length in order, for a file renamed over another and for writes to an emptied file (auto_da_alloc; the
+latter at its close, which is not known here). ext4 is mounted by default options; ext4-ordered has nodelalloc.
+
+Logged (btrfs): a transaction of the whole file system is there or not. A sync before that logs one file, its name and
+the new directories above it, or one directory; other names made earlier may be missing.
+
+Before length: data appended by `write` is durable before its length, so no zeros or old blocks appear. Stores through a
+map into space asked for ahead have no such guarantee.
+
+In steps: ext4 and btrfs log the length with each extent of space asked for ahead, so a crash leaves any length in
+between; xfs sets the length once, at the end. Where a file system cannot allocate, the C library writes block after
+block, and a kill may leave such a length as well. Files of a run may be smaller than a block, so lengths go by bytes.
+The first loss in order may leave a part.
+
+All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole and can leave
+each of their images. Left out, as it would lose less: btrfs flushes a new file before it replaces another by rename,
+xfs flushes an emptied file at its close, and ext4-data keeps `pwrite`s in order with names.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (persistence properties by file system);
 Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018, and "File System
@@ -99,10 +100,7 @@ class Metadata(Enum):
         return ordered, [change for change in changes if not self.is_in_order(change)]
 
     def is_taken_along(self, change: Change, first_lost: int | None) -> bool:
-        """Return whether a change that is on its own cannot survive, as it was logged behind one that is lost.
-
-        first_lost: the number of the first change in order that is lost.
-        """
+        """Return whether an unordered change is lost because the journal logged it after the first ordered loss."""
         return self is Metadata.PREFIX_BUT_DELAYED and first_lost is not None and change.number > first_lost
 
 
@@ -183,10 +181,7 @@ _WRITES = ("store", "pwrite", "write", "zero range")
 
 
 def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:
-    """Yield the names of what crashes may do to a disk on which there were operations of these kinds.
-
-    profiles: those that crashes may be of. A kind may be yielded twice.
-    """
+    """Yield the kinds of loss after these operations and crashes of these profiles; some kinds twice."""
     cuts = [profile for profile in profiles if not profile.page_cache_survives]
     if not cuts:
         return

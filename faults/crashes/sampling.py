@@ -1,7 +1,7 @@
-"""Crash sampling: draws what a power cut takes, which metadata changes and which version of each dirty page.
+"""Crash sampling: draws the losses of a power cut, metadata changes first, then a version of each dirty page.
 
-Each cut first draws a strategy, which is not recorded. The outcome of each change and of each page is, 0 being what
-survived whole: a record reads as the list of what was lost, and each loss can be taken back on its own.
+Each cut draws a strategy first, off the record. Recorded outcomes are 0 for whatever survives whole, so a record reads
+as the list of losses, and each loss can be taken back on its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,10 +66,9 @@ def record_page_outcome(
     page_sectors: int,
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Record one page's outcome: how many of its newest writes are lost, and, torn, which sectors lost how many.
+    """Record one page's outcome: the number of newest writes lost, and if torn, sectors with another number.
 
-    What is asked depends on what was decided before, never on what is proposed: a replay asks the same.
-    sector_faults: only if there are any.
+    Later questions depend on recorded answers, never on the proposal, so a replay asks the same.
     """
     latest = len(page.writes)
     assert page.least <= proposed.version <= latest, (page.label, page.least, proposed, latest)

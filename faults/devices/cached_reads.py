@@ -1,12 +1,12 @@
-"""Cached reads: what is not in the page cache is read, and what follows is read ahead.
+"""Cached reads: reads that miss the page cache, and read-ahead.
 
-Each reader of a file has a read-ahead of its own. Linux has one for each opened file, but finds the trails of several
-readers in it by what is cached in front of where they read, which comes to the same.
+Each reader of a file has a read-ahead of its own. Linux has one per opened file, but recognises several readers by the
+cached pages before their positions, which has the same effect.
 
-A first read, or one that misses right behind the last, reads a few pages at once, of which the reader needs the first.
-When it comes to the first page that it had not asked for, the next window is begun, twice as large, and the reader does
-not wait. A miss elsewhere reads what was asked for and no more, and the next window is small again; or, where maps are
-read around, as many pages as a window has at most, half of them in front.
+A first read, or a miss right after the last page, reads a few pages at once, and the reader waits for the first. When
+the reader comes to the first page that it had not asked for, the next window starts, twice as large, without a wait. A
+miss elsewhere reads the wanted pages only and resets the window; a map that reads around takes a full window instead,
+half of it before the page.
 
 Sources: Linux, mm/readahead.c (ondemand_readahead): 4 pages at first, 128 KiB at most; mm/filemap.c
 (do_sync_mmap_readahead) for reading around.
@@ -26,11 +26,7 @@ PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
 
 class ReadAhead:
-    """One reader in one file.
-
-    Invariant: a window was read up to `_end`; to come between `_marker` and there begins the next. Linux begins it on
-    the marked page only, and finds the trail of a reader who steps over it by what is cached in front.
-    """
+    """One reader in one file. Invariant: the last window ends at `_end`; a hit from `_marker` on starts the next."""
 
     __slots__ = ("_around", "_end", "_last", "_marker", "_most", "window")
 
@@ -72,7 +68,7 @@ class ReadAhead:
 
 
 class CachedReads:
-    """The clean pages of one machine, those used last at the end, each with the request that brings it."""
+    """The clean pages of one machine, most recently used last, each with the request that reads it."""
 
     def __init__(
         self, elevator: Elevator, memory: Memory, read_ahead: Callable[[str], ReadAhead] | None = None

@@ -1,21 +1,18 @@
-"""Drives: how long a hard disk or a flash drive takes for writes, reads and flushes; and the models that have names.
+"""Drives: durations of writes, reads and flushes on hard disks and flash drives; named models.
 
-Hard disk: an arm that seeks, a platter that turns, and bytes that pass under the head. Where the platter stands is a
-matter of the time alone, so a write right behind the last one that comes too late for its sector waits for a whole
-turn, as small syncs on real disks do. A request is on the medium when it ends, so flushing costs nothing more; blocks
-are written in the order in which an elevator would. One that is there before the last one has ended is taken in
-meanwhile (command queueing). After a read the disk goes on reading into its buffer until it has to move, so a read
-right behind the last one finds there what has passed under the head since.
+Hard disk: seek, rotation, transfer. The angle of the platter depends on time alone, so a sequential write that comes
+too late for its sector waits for a whole turn, as small syncs on real disks do. A request that has ended is on the
+medium, so a flush is free. A request that arrives during the last one is taken in meanwhile (command queueing). After a
+read the disk reads on into its buffer until it has to move, which serves the next sequential read.
 
-Flash drive: no arm, a cache, and a flush that takes as long as what the cache holds takes to program. A write ends in
-the drive's cache. A flush of a drive without capacitors waits for the flash, with the tail that collecting garbage
-gives it; one with them answers at once, and such drives are what "data centre" models are.
+Flash drive: a write ends in the drive's cache. A flush programs the cache: without capacitors it waits for the flash,
+with a tail from garbage collection; with capacitors ("data centre" models) it answers at once.
 
-Figures of the hard disk: 7,200 turns a minute, 0.6 ms from track to track, 8.5 ms for a third of the stroke, 200 MB/s
-(10^6 bytes): those of data sheets of 3.5-inch drives of some 4 TB. Seek times grow as the root of the distance, as in
-Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling", IEEE Computer 27(3), 1994. Figures of flash: SATA at
-500 MB/s and 60 us a command; NVMe at 2.5 GB/s and 12 us (10^6 and 10^9 bytes), from data sheets of consumer drives;
-flushes and their tails as in Hao et al., "The Tail at Store", FAST 2016 (slow ones are tens of times the usual).
+Hard disk figures: 7,200 turns a minute, 0.6 ms from track to track, 8.5 ms for a third of the stroke, 200 MB/s (10^6
+bytes), from data sheets of 3.5-inch drives of about 4 TB. Seek times grow as the root of the distance, as in Ruemmler
+and Wilkes, "An Introduction to Disk Drive Modeling", IEEE Computer 27(3), 1994. Flash figures: SATA at 500 MB/s and 60
+us a command; NVMe at 2.5 GB/s and 12 us, from data sheets of consumer drives; flushes and their tails as in Hao et al.,
+"The Tail at Store", FAST 2016 (slow ones are tens of times the usual).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -77,11 +74,7 @@ _COMMAND_NS = 50_000
 
 
 class HardDisk:
-    """One hard disk.
-
-    Invariant: the head stands behind the block it touched last, and is idle from `_idle_ns` on, but for reading on into
-    the buffer if `_reads_on`.
-    """
+    """One hard disk. Invariant: idle from `_idle_ns` on, or reading on if `_reads_on`; it stops after the last run."""
 
     def __init__(self, blocks: int = 1 << 30) -> None:
         self.blocks = blocks

@@ -1,9 +1,9 @@
-"""Elevator: the queue in front of a device; requests wait while it is busy, and leave sorted and merged.
+"""Elevator: the queue of a device. Requests wait while the device is busy, and are sorted and merged.
 
-Writes leave in the order of their blocks, from where the head stands up to the last one and then from the first one
-again, and what lies side by side leaves as one. Reads, for which somebody waits, go first, but no more than twice in a
-row in front of writes: the rules of mq-deadline (Linux, Documentation/block/deadline-iosched.rst: sorted batches of
-fifo_batch = 16, writes_starved = 2). Its deadlines are not modelled: a batch is short, and a round reaches everyone.
+Writes go in ascending order of blocks from the head's position, then from the lowest block again; adjacent ones are
+merged. Reads, which a task waits for, go first, but at most twice in a row before writes: the rules of mq-deadline
+(Linux, Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2). Its deadlines
+are not modelled: a batch is short, and a round reaches every request.
 """
 
 from bisect import bisect_left, insort

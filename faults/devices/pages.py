@@ -1,10 +1,9 @@
-"""Page placement: which of a file's pages are dirty or cached, where they lie on the device, and the cache's limits.
+"""Page placement: dirty pages of files, their blocks on the device, and limits of the page cache.
 
-A file that is allocated ahead (fallocate) has its blocks side by side from the start. One that is appended to gets
-blocks when its pages are written back (delayed allocation): the pages of one pass side by side, and right behind those
-of the file before it, as ext4 packs small files. Or it keeps room behind its last block, as file systems have it for
-files that have grown (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more): then it
-lies in few pieces, and far from other files that grow at the same time.
+A file that is allocated ahead (fallocate) has adjacent blocks from the start. An appended file gets blocks at
+write-back (delayed allocation): the pages of one pass are adjacent, and follow the previous file, as ext4 packs small
+files. With room_blocks a growing file reserves blocks after its last one, so it lies in few pieces, far from other
+growing files (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more).
 
 Sources: Linux, Documentation/filesystems/ext4/allocators.rst; fs/ext4/mballoc.c (ext4_mb_normalize_request,
 mb_stream_req); fs/xfs/xfs_iomap.c (xfs_iomap_prealloc_size).
@@ -85,11 +84,9 @@ class FilePages:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The page cache's limits.
+    """Limits of the page cache: Linux's defaults for times and for the ratio of the limits (sysctl/vm.rst).
 
-    Times are Linux's defaults (Documentation/admin-guide/sysctl/vm.rst: dirty_expire_centisecs 3000,
-    dirty_writeback_centisecs 500), and so is that writers wait at twice of what starts write-back
-    (dirty_background_ratio 10, dirty_ratio 20).
+    dirty_expire_centisecs 3000, dirty_writeback_centisecs 500, dirty_background_ratio 10, dirty_ratio 20.
     """
 
     dirty_bytes_max: int = 32 * _MIB

@@ -1,10 +1,8 @@
-"""Storage models: how long a disk's sync takes, as a journalling file system asks its device, or as it was measured.
+"""Storage models: durations of syncs, by a journalling file system on a device, or as measured.
 
-A sync writes the file's dirty blocks where they belong, then the inode, which has a new time at least, to the journal,
-and ends when the journal's commit block is on the medium: the order of ext4 with data=ordered (Linux,
-Documentation/filesystems/ext4/journal.rst). The journal is a ring of blocks of its own, written in sequence.
-
-Blocks have 4096 bytes and are counted from the device's first.
+A sync writes the file's dirty blocks, then the inode (its time at least changed) to the journal, and ends when the
+journal's commit block is on the medium: the order of ext4 with data=ordered (Linux,
+Documentation/filesystems/ext4/journal.rst). The journal is a ring of blocks. Blocks have 4096 bytes.
 """
 
 from collections.abc import Sequence
@@ -120,10 +118,7 @@ class JournalledStorage:
 
 
 class MeasuredStorage:
-    """Storage whose syncs were timed. Bad moments of a disk come in clusters, so their order is kept.
-
-    Syncs that overlap are taken to follow one another, as on a file system with one journal.
-    """
+    """Storage with measured sync times in their order, because slow syncs come in clusters. Syncs do not overlap."""
 
     def __init__(self, syncs_ns: Sequence[int]) -> None:
         """syncs_ns: what syncs took, in the order in which they were made; at least one."""
@@ -155,8 +150,7 @@ class StorageTiming:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._first_blocks: dict[int, int] = {}
-        """Of each file, by its inode's number, where it lies."""
+        self._first_blocks: dict[int, int] = {}  # of each file, by its inode's number, where it lies
         self._faults = SyncTiming(base_ns_min=0, base_ns_max=0)
         self.syncs = 0
         """How many syncs of files there were."""

@@ -1,9 +1,7 @@
-"""Storage system of one machine: page cache, file system and elevator over one device, as far as they take time.
+"""Storage system of one machine: the time that page cache, file system and elevator take over one device.
 
-It knows which pages are dirty and where they lie, not what is in them: bytes, and what a crash leaves of them, are
-the simulated disk's (`faults.disk`), which lies behind, and whose syncs then take no time of their own.
-
-Reads are not charged by themselves: a view of a map does not say which of its bytes are looked at. Who reads says so
+It knows which pages are dirty and their place. Bytes and crashes belong to the simulated disk (`faults.disk`), whose
+syncs then take no time of their own. A view of a map does not say which bytes are read, so readers report their reads
 (`StorageSystem.read`).
 """
 
@@ -33,10 +31,7 @@ class StorageSystem:
         room_blocks: int = 0,
         read_ahead: Callable[[str], ReadAhead] | None = None,
     ) -> None:
-        """room_blocks: how many blocks growing files take at a time, 0 for as many as they need.
-
-        read_ahead: makes the read-ahead of a reader of a file, by the file's path; None for Linux's.
-        """
+        """room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: by path; None: Linux's."""
         self._kernel = machine.kernel
         self._placement = Placement(device.blocks, room_blocks=room_blocks)
         self.elevator = Elevator(machine, device)

@@ -1,12 +1,12 @@
-"""Write-back: dirty pages, the task that writes them by age, by ratio and for syncs, and the journal it commits to.
+"""Write-back: dirty pages, the flusher that writes them, and the journal.
 
-The flusher wakes up every few seconds and writes back the files whose first dirty page has become too old; above the
-background limit it writes, those that have been dirty for longest first, until it is below. Whoever dirties pages above
-the limit itself waits. Linux slows writers down before, to the pace of the disk; here they run, and then wait.
+The flusher wakes every few seconds and writes files whose first dirty page is too old; above the background limit it
+writes the longest dirty files until it is below. A task that dirties pages above the limit waits. Linux slows such
+tasks to the pace of the disk before; here they run, then wait.
 
-All syncs that wait while a commit of the journal is under way are covered by the next. A commit writes a description of
-what changed, flushes, writes a commit block and flushes again: the order of jbd2. So files that are synced one after
-the other each pay for a commit, and files that are synced by several tasks at once share them.
+One commit covers all syncs that waited during the previous one. A commit writes a description, flushes, writes a commit
+block and flushes again: the order of jbd2. Files that one task syncs in turn each pay for a commit; files that several
+tasks sync at once share one.
 
 Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
 Documentation/filesystems/ext4/journal.rst.

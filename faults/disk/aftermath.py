@@ -1,7 +1,4 @@
-"""Snapshot of a disk for whoever draws it: its files as they are now, and what a crash made of them.
-
-Nothing here is for stores, nor for judges: it is read by traces that want it, and costs nothing without one.
-"""
+"""Snapshot of a disk for traces: its files now, and the effects of a crash. Costs nothing without a trace."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -96,10 +93,7 @@ def aftermath_of(
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
-    """Return what a power cut has made of a disk; entries: the names and sizes that it has left.
-
-    lost: the changes it has taken, each with the bytes of a file's growth that are left.
-    """
+    """Return the effects of a power cut. entries: what is left; lost: changes with the bytes left of a growth."""
     return Aftermath(
         profile,
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),

@@ -1,4 +1,4 @@
-"""Changes of names and sizes, one by one as a crash can take them back, and the entries that they are made to.
+"""Changes of names and sizes, each of which a crash can take back, and the state that they apply to.
 
     change             durable, strictly, once                       counted when lost as
     create             its directory is synced                       name lost
@@ -13,13 +13,9 @@
     make directory     the directory above is synced                 directory lost
     remove directory   the directory above is synced                 removal undone
 
-What a crash takes is a `Lost`: a file that was made longer by allocation may keep a part of its growth.
-
-Replayed over the durable entries, a change does what it can: one that refers to a name that is not there, because the
-change that made it was lost, does nothing. A rename kept while its file's creation was lost still gives the new name.
-
-A change names places by paths, but what is in a directory moves with it. Where the rename of a directory is lost, what
-was done in it later is done under its old name (`moved`).
+Replayed over the durable state, a change of a name that is missing, because its creation was lost, does nothing. A
+rename that is kept while its file's creation was lost still gives the new name. Paths in a change follow the renames of
+directories: if such a rename is lost, later changes inside apply under the old name (`moved`).
 """
 
 from abc import ABC, abstractmethod
@@ -39,11 +35,10 @@ Lost = Mapping[int, int]
 
 @dataclass(slots=True)
 class MetadataState:
-    """Names, directories and sizes as they are at some moment.
+    """Names, directories and sizes at one moment.
 
-    A name leads to a file's number, and that to its present content: emptying or cutting a file gives it a new Inode,
-    for the old bytes may come back. Several names may lead to one file. sizes is by Inode.identity. written is the last
-    `write` operation that grew it. symlinks has the texts of those files that are symbolic links.
+    A name leads to a file's number, and the number to its present Inode; emptying or cutting a file makes a new Inode,
+    as the old bytes may come back. sizes and written (the last `write` that grew it) are by Inode.identity.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -94,10 +89,7 @@ class MetadataState:
 
 @lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
-    """Return the directory a path lies in: the working directory for a relative path of one name.
-
-    The working directory `.` is an ordinary entry of `/`, so an image has to hold it before relative paths are used.
-    """
+    """Return the directory of a path, `.` for a relative name; an image must hold `.` before such paths are used."""
     head, slash, _ = path.rpartition("/")
     return head or (WORKING_DIRECTORY if not slash and path != WORKING_DIRECTORY else "/")
 
@@ -183,10 +175,7 @@ class Create(Change):
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """A file grows. by_write: by writing the bytes, not by asking for zeros; in_steps: by having zeros allocated.
-
-    is_allocated: some file systems have found the blocks for what was written at once, not when they write it back.
-    """
+    """A file grows: by_write of bytes, or in_steps by allocation of zeros. is_allocated: blocks are found at once."""
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -244,10 +233,7 @@ class Empty(_FileChange):
 
 @dataclass(slots=True, eq=False)
 class Truncate(_FileChange):
-    """A file loses its end and goes on with a new Inode that has the rest.
-
-    Lost, the file is the old one again, without what was written after the cut.
-    """
+    """A file loses its end: a new Inode has the rest. If this is lost, the old Inode returns, without later writes."""
 
     kind = "truncate"
     lost = FaultKind.EMPTYING_UNDONE

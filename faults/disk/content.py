@@ -1,8 +1,7 @@
-"""Content of a file: plain bytes, or pages of which those that hold nothing but zeros are left out.
+"""Content of a file: plain bytes, or pages without those that hold only zeros.
 
-A log whose segment is 1 GiB long and has a hundred records must cost what the records do. So whoever may meet such
-files keeps them as `SparseBytes`; a run of the store, whose files are small and read through views, keeps plain bytes.
-Both have a length and slices, and `with_pages` makes new content of either.
+A segment of 1 GiB with a hundred records must cost as much as the records, so long files are `SparseBytes`. Runs of a
+store have small files, read through views, so they keep plain bytes. Both have a length and slices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,16 +9,12 @@ from hashlib import blake2b
 
 PAGE_BYTES = 4096
 _NOTHING = bytes(PAGE_BYTES)
-_FLAT_BYTES_MAX = 1 << 20
-"""Content up to that length has the digest that plain bytes have, whichever way it is kept."""
+_FLAT_BYTES_MAX = 1 << 20  # content up to that length has the digest that plain bytes have, whichever way it is kept
 _SUM_BITS = 128
 
 
 class SparseBytes:
-    """Bytes, most of which may be zeros. Mutable; what others keep is a `copy`.
-
-    Invariant: each page has PAGE_BYTES bytes, not all of them zeros, and none but zeros behind the end.
-    """
+    """Mutable bytes, mostly zeros. Invariant: a page has PAGE_BYTES bytes, not all zeros, and zeros after the end."""
 
     __slots__ = ("_pages", "_size_bytes", "_sum")
 

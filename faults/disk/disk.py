@@ -31,10 +31,7 @@ from .volume import Volume
 
 
 class Disk:
-    """One disk. What a process kill leaves in the page cache, a next machine finds by mounting the same disk again.
-
-    is_sparse: its files cost what is written to them, however long they are; there are no maps of them.
-    """
+    """One disk; after a process kill the next machine mounts it again. is_sparse: long files are cheap; no maps."""
 
     def __init__(
         self,
@@ -74,8 +71,7 @@ class Disk:
         self._mounted: list[Machine] = []
         self.is_finished = False
         """Whether it is an image already: no machine can mount it."""
-        self._was_killed = False
-        """Whether the last machine was killed, and that has been counted."""
+        self._was_killed = False  # whether the last machine was killed, and that has been counted
 
     @property
     def operations(self) -> int:
@@ -138,10 +134,10 @@ class Disk:
         return sorted(self._names.current.names)
 
     def crash_at(self, operation: int, moment: str) -> CrashTrigger:
-        """Kill the machine that begins the operation of that number: before, during or after its effect.
+        """Kill the machine at the operation of that number: before, during or after its effect.
 
-        During a store, pwrite or write, a drawn number of its first bytes has reached the page cache; during a sync,
-        half its time has passed; of the rest, which have no middle, it is drawn whether the effect is there.
+        During a store, pwrite or write a drawn prefix has reached the page cache; during a sync half its time has
+        passed; other operations are atomic, and a draw decides whether their effect remains.
         """
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
@@ -150,7 +146,7 @@ class Disk:
         return trigger
 
     def arm(self, trigger: CrashTrigger, moment: str) -> None:
-        """Do as crash_at does, at the operation that trigger says, which may be none of those to come."""
+        """As crash_at, at the operation that trigger names, if it comes."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
         self._injector.crash_at = self.operations  # the next one, so that the trigger is asked from there on
@@ -158,7 +154,7 @@ class Disk:
         self._injector.aim = trigger
 
     def strike_page_ins_of(self, names: Collection[str]) -> None:
-        """Let page-ins be slow, or fail, for tasks whose names end so, behind the last `/`, and for no others."""
+        """Let page-ins be slow or fail only for tasks whose names end so after the last `/`."""
         self._injector.struck_names = names
 
     @contextmanager
@@ -265,10 +261,7 @@ class Disk:
         return fingerprint_of(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
-        """Return what a crash could leave now, state after state, up to limit. The disk stays as it is.
-
-        stream draws some of them if they are more.
-        """
+        """Return up to limit states that a crash could leave now; stream draws some. The disk stays as it is."""
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None

@@ -12,10 +12,7 @@ _READ_BYTES = 1 << 20
 
 
 def export(image: Image, root: str, directory: Path) -> None:
-    """Write what the image has below root into an existing directory, with its times; what is above is left out.
-
-    Holes stay holes.
-    """
+    """Write what the image has below root into an existing directory, with times and holes."""
     below = root.rstrip("/") + "/"
     for path in image.directories:
         if path.startswith(below):

@@ -1,11 +1,10 @@
-"""Fault injection of one disk: numbers its operations, draws what goes wrong with each, and crashes at one of them.
+"""Fault injection of one disk: numbers its operations, draws their faults, and crashes at one of them.
 
-A number counts every operation of the disk, and shifts with each one more or less. The name of a `CrashPoint` counts
-those of one kind on one path only, from when its trigger was armed, so it outlives other code: `msync /store/log/0 #4`.
+An operation's number counts all operations of the disk, so it shifts with each change of the code. A `CrashPoint`
+counts those of one kind on one path from the arming of its trigger, so it survives changes: `msync /store/log/0 #4`.
 
-A device under the disk keeps those waiting who need it: one slow operation, or a stall of everything. A stall begins
-with the operation that meets it, and all that arrive before it is over wait for its end. What the page cache answers,
-stores and views through a map, needs no device.
+A stall begins with the operation that meets it; later operations wait for its end. The page cache serves stores and
+views through a map without the device, so they never wait.
 
 Sources: Hao et al., "The Tail at Store", FAST 2016, for latencies that are now and then tens of times the usual; Gunawi
 et al., "Fail-Slow at Scale", FAST 2018, for devices and firmware that stop for seconds and go on.
@@ -93,10 +92,7 @@ class CrashPoint(NamedTuple):
 
 
 class CrashTrigger:
-    """Says at which operation a machine dies: at the one of a number, of a name, or at none. It counts all that pass.
-
-    Invariant: `met` is the last operation that was counted, once there is one to die at.
-    """
+    """Counts operations, and says which one is fatal. Invariant: no operation is counted after `met` is set."""
 
     def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
         self.met: CrashPoint | None = None
@@ -122,11 +118,10 @@ class CrashTrigger:
 
 
 class FaultInjector:
-    """What every operation of a disk passes through.
+    """All operations of a disk pass through it.
 
-    operations: how many have begun. injected: every fault that really happened. crash_at: the number of the operation
-    to die at, or, while there is an aim, of the next one, which may be it; -1 for none. faults: what goes wrong, and
-    how often.
+    operations: how many have begun. injected: faults by kind. crash_at: the number of the fatal operation, or with an
+    aim of the next operation to ask it about; -1 for none.
     """
 
     __slots__ = (
@@ -241,9 +236,9 @@ class FaultInjector:
         return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
 
     def begin(self, machine: Machine, kind: str, path: str) -> int:
-        """Count an operation and return its number; raises MachineDied if it is to end before its effect.
+        """Count an operation and return its number; MachineDied if it dies before its effect.
 
-        The caller has passed a scheduling point and found that the operation is possible.
+        The caller has passed a scheduling point and checked that the operation is possible.
         """
         if self.stopped:
             raise os_error(self.stopped, path)
@@ -293,10 +288,7 @@ class FaultInjector:
         return result
 
     def begin_growth(self, machine: Machine, path: str, before_bytes: int, after_bytes: int) -> tuple[int, int]:
-        """Begin to allocate more of a file; return the operation's number and how long it makes the file.
-
-        A crash during it may leave any length in between, as the C library does where the file system cannot allocate.
-        """
+        """Begin to allocate more of a file; return the operation's number and the new length, which a crash may cut."""
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, FaultKind.PARTIAL_EXTEND, path):

@@ -1,15 +1,14 @@
-"""Disk image: the immutable tree of files that a new machine finds, and what time makes of one before it does.
+"""Disk image: the immutable tree of files that a new machine mounts, and its decay before that.
 
-Images share the content objects of files that did not change, so an image costs what differs. Between two machines data
-that nobody touches may decay (`rot`):
+Images share the contents of unchanged files. Between two machines data at rest may decay (`rot`), each way at most once
+per file and call:
 
     bit rot              one bit of a sector is another one
     zeroed sector        a sector holds zeros
     swapped pages        two pages of a file have changed places
-    latent sector error  a sector cannot be read; its bytes stay in the image, where only a judge sees them
+    latent sector error  a sector cannot be read; its bytes stay in the image for the judge
 
-Each strikes a file at most once per call. What rots under a running machine is the same: it shows when the page is next
-read from the disk, which is here after the machine has been off.
+Decay under a running machine shows when a page is next read from the disk, which is here after the machine was off.
 
 Sources: Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, and "An Analysis of
 Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON File Systems", SOSP 2005.
@@ -147,10 +146,9 @@ class RotPlan:
 
 
 def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> tuple[Image, list[DamagedRange]]:
-    """Return what time has made of an image, and where it did so; the image itself if it did nothing.
+    """Return an image after decay with its damaged ranges; the image itself if nothing changed.
 
-    injected counts what changed a byte; a sector that cannot be read is counted by who tries. Damages of that kind are
-    what `Disk` takes as bad_sectors.
+    injected counts changed bytes. Reads count unreadable sectors, which `Disk` takes as bad_sectors.
     """
     if not plan.is_possible:
         return image, []

@@ -1,7 +1,6 @@
 """Mapped file of a simulated disk: loads and stores through the map, writes through the descriptor, syncs.
 
-A file with flaws has a map of its own: touching a sector that cannot be read, or a hole that no block is left for, is a
-SIGBUS. Few files have flaws, so the check is made there, and the maps of all others know nothing of it.
+Few files have unreadable sectors or holes, so those have a map class of its own (SIGBUS), and others no check.
 """
 
 import errno

@@ -1,13 +1,12 @@
-"""Namespace of one disk: names, sizes, and the journal of the changes to them that a crash can take back one by one.
+"""Namespace of one disk: names, sizes, and the journal of changes that a crash can take back.
 
-Which changes a crash may take back depends on the file system, known only when it happens. So the journal keeps both
-answers: a change is `synced` once a sync meant for it is complete (strict POSIX), and everything up to operation
-`committed` is durable because a journal commits in order (ext4, XFS).
+File systems differ in what a sync makes durable, and a crash decides which one applies. So the journal keeps both
+answers: a change is `synced` after a sync meant for it (strict POSIX), and everything up to operation `committed` is
+durable, because a journal commits in order (ext4, XFS).
 
-Such a journal may commit at any time, so a sync only vouches for what came before its own file's, or directory's, last
-change: where that is in the journal already, the sync has nothing to wait for. One of data alone (fdatasync, msync,
-O_DSYNC) does not ask for the time of the last write: where it finds no new length, block or name of the file, it
-commits nothing at all. Which changes count is at `sync_file`.
+A journal may commit at any time, so a sync only guarantees changes before the last change of its own file or directory.
+A sync of data alone (fdatasync, msync, O_DSYNC) ignores times: without a new length, block or name of the file it
+commits nothing (`sync_file`).
 
 Source: Linux, ext4_sync_file() with i_sync_tid and i_datasync_tid; xfs_fsync_flush_log() with ili_datasync_seq.
 """
@@ -42,10 +41,10 @@ K = TypeVar("K", int, str)
 
 
 class Namespace:
-    """One file system's names. Every mutating method takes the number of the operation it is.
+    """One file system's names. Every mutating method takes the number of its operation.
 
-    Invariant: durable with the journal applied in order is current, and the journal is in the order of operations, its
-    first change one that is not synced. Each name and each directory is among the children of what is above it.
+    Invariant: `durable` with the journal applied in order is `current`; the journal is in the order of operations, and
+    its first change is not synced. Each name and directory is among the children of its parent.
     """
 
     def __init__(self, page_bytes: int, *, is_sparse: bool = False) -> None:
@@ -63,8 +62,7 @@ class Namespace:
         """The changes to the names in each directory that no sync of it covers."""
         self._changed_at: dict[str, int] = {}
         """The last operation that changed each directory, as its file system's journal has it."""
-        self._emptied: set[int] = set()
-        """The contents of files that were emptied, by `Inode.identity`."""
+        self._emptied: set[int] = set()  # the contents of files that were emptied, by `Inode.identity`
 
     @classmethod
     def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
@@ -262,8 +260,8 @@ class Namespace:
     def sync_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool = False) -> None:
         """Make a file's size durable, as far as operations up to number upto made it.
 
-        To be called before the writes of [start, end) become durable: all changes of the file's names and length count
-        as its own, and its writes; for a sync of data only those in the range that blocks are yet to be found for.
+        Called before its writes become durable: its journal position is that of its last change or write; with
+        data_only of the last write in [start, end) that needed a block.
         """
         inode.synced_upto = max(inode.synced_upto, upto)
         if self.journal:
@@ -331,10 +329,7 @@ class Namespace:
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
     def logged(self) -> set[int]:
-        """Return the numbers of the changes that the syncs of files have logged, as some file systems do.
-
-        These are the names of a file that was synced since it got them, and the new directories above it.
-        """
+        """Return the changes that syncs of files have logged: names of synced files, and new directories above them."""
         numbers: set[int] = set()
         above: set[str] = set()
         for change in self.journal:
@@ -376,10 +371,7 @@ class Namespace:
             self._in_directory.setdefault(directory, []).append(change)
 
     def _allocate(self, identity: int) -> None:
-        """Note that blocks are found at once for what a file grew by.
-
-        A crash that was looked at before keeps its changes as they were, so these are others with the same numbers.
-        """
+        """Mark a file's growth as allocated. Changes are replaced, as crash states in use keep the old ones."""
         grown = self._unsynced.get(identity, [])
         others: dict[int, Change] = {one.number: one.allocated() for one in grown if isinstance(one, Extend)}
         if others:

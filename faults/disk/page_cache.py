@@ -1,15 +1,13 @@
-"""Page cache of one file: its bytes as readers see them, as they surely are durable, and the writes between the two.
+"""Page cache of one file: its bytes as readers see them, its durable bytes, and the writes between the two.
 
-The kernel may write a dirty page back at any moment, so at a power cut each dirty page holds the state after the
-first k of the writes that touch it, 0 <= k <= all, each page with a k of its own. A sync moves the floor: what it
-covers is k's new zero. A sync that fails leaves its pages clean and stale: readers see the data, the disk never
-gets it, unless a later write to such a page dirties it again, and then as a whole.
+The kernel may write a dirty page back at any moment, so after a power cut each dirty page holds the first k of its
+writes, with a k of its own. A sync makes its writes durable and so raises the least k. A failed sync leaves its pages
+clean and stale: readers see the data, but the disk gets it only if a later write dirties the whole page again.
 
-Flaws are places of a file that cannot simply be used: sectors that cannot be read, and holes that no block has been
-given to. Through a map a whole page comes into memory at once, so one bad sector spoils its page, and touching it is a
-SIGBUS. Through a descriptor only the sectors that a write covers in part have to be read first; one that is overwritten
-whole is remapped by the drive, and good again. It is so from the write on, whether or not that becomes durable. A hole
-reads as zeros; a store or a write gives it a block, if there is one.
+Flaws are unreadable sectors, and holes without a block. A map loads whole pages, so one bad sector spoils its page, and
+touching it is a SIGBUS. A write through a descriptor reads only sectors that it covers in part; a sector that it
+overwrites whole is remapped and good from then on, durable or not. A hole reads as zeros; a store or a write gives it a
+block, if there is one.
 
 Sources: Bairavasundaram et al., "An Analysis of Latent Sector Errors in Disk Drives", SIGMETRICS 2007; mmap(2), SIGBUS;
 posix_fallocate(3) for what files have that were only made longer.
@@ -33,10 +31,10 @@ _NO_PAGES: frozenset[int] = frozenset()
 
 
 class Inode:
-    """One file's content, whatever its names are. Kept as plain bytes; `SparseInode` is for files that may be long.
+    """One file's content in plain bytes, independent of its names. `SparseInode` is for long files.
 
-    Invariant: the durable bytes with all pending writes laid over it in order is the cache, except in stale pages.
-    pending is ordered by operation number. The durable bytes may be shorter than the cache; zeros follow them.
+    Invariant: the durable bytes, zeros after their end, with all pending writes in order are the cache, except in stale
+    pages. pending is ordered by operation number.
     """
 
     __slots__ = (
@@ -63,8 +61,7 @@ class Inode:
         """The last operation that a sync of this file covers."""
         self.changed_at = -1
         """The last operation that changed its names or length."""
-        self._wrote_at = -1
-        """The last one that wrote what is not pending any more."""
+        self._wrote_at = -1  # the last one that wrote what is not pending any more
         self.in_drive: tuple[Range, ...] = ()
         """What of pending a sync has acknowledged though it only is in the drive's volatile cache."""
         self._durable = _NOTHING
@@ -98,10 +95,7 @@ class Inode:
         return self.pending[-1][0] if self.pending else self._wrote_at
 
     def allocating_at(self, upto: int, start: int, end: int) -> int:
-        """Return the last operation up to one that wrote to a page of [start, end) without a block; -1: none has.
-
-        A page that is all zeros on the disk is taken for one without.
-        """
+        """Return the last operation, at most upto, that wrote to a page of [start, end) without a block; -1: none."""
         page_bytes = self.page_bytes
         durable = self._durable if self.loaded is None else self.loaded.held
         covered = _pages(start, end - start, page_bytes)
@@ -124,10 +118,7 @@ class Inode:
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
-        """Return whether what readers see of [start, end) is durable, whatever becomes of the file's name.
-
-        Writing again what is there takes nothing away from that.
-        """
+        """Return whether bytes [start, end), as readers see them, are durable under any name. Equal writes count."""
         if self.is_clean:
             return True
         pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
@@ -145,10 +136,7 @@ class Inode:
         return any(at < end and start < at + len(data) for _, at, data in self.pending)
 
     def is_reclaimable(self, start: int, end: int) -> bool:
-        """Return whether the system may let the pages of [start, end) go, and must read them from the device then.
-
-        Dirty pages are only in memory. What is all zeros is taken for never written: nothing is read for it.
-        """
+        """Return whether the system may drop pages of [start, end) and read them again: not dirty, stale or zeros."""
         touched = _pages(start, end - start, self.page_bytes)
         if not self.stale.isdisjoint(touched):
             return False
@@ -172,10 +160,7 @@ class Inode:
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def thaw(self, size_bytes: int) -> bytearray:
-        """Return the page cache, writable, filled with zeros to size_bytes if it is shorter.
-
-        While somebody has a view of it, growing makes a new buffer: views of the old one stay what they were.
-        """
+        """Return the writable page cache, filled with zeros to size_bytes. Views of a shorter one keep old bytes."""
         if self._frozen is not None:
             self.cache = bytearray(self._frozen.content)
             self.readable = memoryview(self.cache).toreadonly()
@@ -232,10 +217,7 @@ class Inode:
         return rest
 
     def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:
-        """Return the write [at, data), already in the cache, widened to whole pages if it touches a stale one.
-
-        Write-back knows pages only: it takes along what a failed sync had dropped there.
-        """
+        """Return the write [at, data), in the cache already, widened to whole pages if it touches a stale one."""
         touched = _pages(at, len(data), self.page_bytes)
         if self.stale.isdisjoint(touched):
             return at, data
@@ -286,10 +268,7 @@ class Inode:
         return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
 
     def take_back(self, number: int, at: int, data: bytes) -> bool:
-        """Let what is durable of a page be what it was before operation number; return whether that makes a difference.
-
-        If it was written since, it is still dirty, as a whole; else it becomes clean and stale.
-        """
+        """Give a page its durable bytes from before an operation; return whether they differ. It is dirty or stale."""
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
         durable = self._grown_durable()
@@ -307,10 +286,7 @@ class Inode:
         return True
 
     def drop(self, upto: int, start: int, end: int) -> set[int]:
-        """Fail to do what make_durable does: the pages become clean and stale. Return their numbers.
-
-        A page that was written again since operation upto is still dirty and keeps all of its writes.
-        """
+        """Fail a write-back: pages become clean and stale. Return them. A page written after upto stays dirty."""
         self._wrote_at = self.written_at
         early: set[int] = set()
         late: set[int] = set()
@@ -366,10 +342,7 @@ class Inode:
 
 
 class Flaws:
-    """The flaws of one file. bad_sectors: by number. holes: pages, by number.
-
-    Invariant: each hole begins within the file.
-    """
+    """The bad sectors and holes (pages) of one file, by number. Invariant: each hole begins within the file."""
 
     __slots__ = ("_page_bytes", "_sector_bytes", "bad_sectors", "holes")
 

@@ -1,7 +1,6 @@
-"""Page cache of a file that may be long and hold little: `Inode`, kept as `SparseBytes`.
+"""Page cache of a file that may be long and hold little: an `Inode` of `SparseBytes`, without views.
 
-What a file holds is asked for by slices, which both kinds of content have; the methods that make, grow or copy whole
-contents are others here. There are no views of such a file: who reads it gets copies.
+Both kinds of content have slices; only methods that make, grow or copy whole contents are overridden.
 """
 
 from typing import cast

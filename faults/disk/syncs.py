@@ -1,6 +1,6 @@
-"""Syncs: they take time, cover what was written before they were submitted, and may fail, lie or write astray.
+"""Syncs: they take time, cover the writes before their submission, and may fail, lie or write astray.
 
-A sync that fails leaves what its file system leaves (`FaultPlan.failing_sync`):
+A failed sync leaves what its file system leaves (`FaultPlan.failing_sync`). With each a later sync succeeds:
 
     ext4-ordered  EIO at once; the pages are clean, and readers see the new bytes, which no later sync will write
     xfs           the same
@@ -8,20 +8,17 @@ A sync that fails leaves what its file system leaves (`FaultPlan.failing_sync`):
     ext4-data     answered OK, for the journal has the data; its copy to their place fails, and they are gone when the
                   journal's space is used again. The file's next sync raises EIO; then all is as with ext4-ordered
 
-With each of them a later sync succeeds. A directory's failed sync leaves names as unsure as they were. Where it was the
-journal that could not be written (`stopped_file_system_chance`), the file system stops until the disk has been off.
+A directory's failed sync leaves its names unsure. A failed journal write (`stopped_file_system_chance`) stops the file
+system until the disk has been off.
 
-The kernel also writes pages back while nobody asks for it, and may fail at that. The next sync of any part of the file
-then raises EIO, be it another process that syncs. What is gone is one page, which that sync need not be about, or
-nothing if the page has been written again since.
+Write-back in the background may fail as well. The next sync of any part of the file, by any process, raises EIO for it.
+One page is gone then, or none if it was written again.
 
-A sync that lies is answered when what it covers is in the drive's volatile cache. A process kill and a crash of the
-system leave that cache alone; a power cut takes of it what it likes, as of what was never synced. A sync that fails
-takes its pages from there, too.
+A lying sync is answered when its data is in the drive's volatile cache, which survives a process kill and a system
+crash. A power cut treats it as never synced. A failing sync drops its pages there, too.
 
-A write that goes astray strikes a single page of what a sync writes, and the sync succeeds. Readers see the right bytes
-for as long as the page cache has them, so nobody finds out before the machine has been off. Such a page is as one that
-a failed sync has dropped: clean, and durably what it was before, until it is written again.
+A write astray strikes one page of a successful sync: readers see the right bytes until the machine has been off. The
+page is then clean, and durably what it was before, as after a failed sync.
 
 Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; "Improved block-layer error
 handling", LWN 724307, and "PostgreSQL's fsync() surprise", LWN 752063, for who hears of a failed write-back; Rajimwale
@@ -49,15 +46,11 @@ _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 _BEFORE_ALL = -1  # number of an operation that was before any other
 # ext4 and btrfs go on read-only, xfs shuts down and refuses reads as well.
 _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
-_Saved = tuple[int, int, bytes]
-"""What was durable of a page before a sync of that number wrote it: number, at, data."""
+_Saved = tuple[int, int, bytes]  # what was durable of a page before a sync of that number wrote it: number, at, data
 
 
 class SyncWait(Waiting):
-    """Waiting for a sync: msync, fdatasync, sync or sync directory of one path.
-
-    data_only: it is one of a file's data and what it takes to find them again, not of times.
-    """
+    """A wait for an msync, fdatasync, sync or sync directory of one path. data_only: without times."""
 
     __slots__ = ("data_only", "kind", "path")
 
@@ -103,10 +96,7 @@ class SyncTiming:
 
 @dataclass(slots=True, eq=False)
 class DriveCache:
-    """What lying syncs have left in one drive's volatile cache.
-
-    Invariant: what is held is in the order of the answers, so that flushing it repeats the syncs in order.
-    """
+    """Data that lying syncs left in a drive's volatile cache. Invariant: held in the order of their answers."""
 
     _names: Namespace
     _held: list[Callable[[], None]] = field(default_factory=list)
@@ -143,10 +133,9 @@ class DriveCache:
 
 
 class Syncs:
-    """The syncs of one disk. The task that asked sleeps until its sync completes; the others run on.
+    """The syncs of one disk. The calling task, past a scheduling point, sleeps until its sync completes.
 
-    The caller has passed a scheduling point. Invariant: what the journal has only (`_journalled`) was durable once, and
-    belongs to syncs that were answered OK under ext4-data.
+    Invariant: pages in `_journalled` were durable before syncs that were answered OK under ext4-data.
     """
 
     __slots__ = ("_drive", "_injector", "_journalled", "_kernel", "_names", "_timing")
@@ -230,10 +219,7 @@ class Syncs:
     # -- syncs that fail ---------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw whether a file's sync fails, and do what that does to the file; return whether to raise an error now.
-
-        If not, the sync is to do its work, even if that will be undone.
-        """
+        """Draw whether a file's sync fails, and apply it; return whether to raise an error now, not at the next."""
         injector = self._injector
         faults = injector.faults
         if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):
@@ -246,9 +232,9 @@ class Syncs:
         return True
 
     def _write_back_has_failed(self, why: SyncWait, inode: Inode) -> bool:
-        """Draw whether one page failed to be written back while nobody waited for it, and drop it; return whether.
+        """Draw whether an earlier write-back of one page failed, and drop the page; return whether.
 
-        That it is drawn here makes no difference: in between, only a crash could have asked whether it is durable.
+        The late draw makes no difference: until this sync, only a crash could have asked whether the page is durable.
         """
         injector, written = self._injector, self._injector.operations
         dirty = inode.covered_pages(written, 0, inode.size_bytes)

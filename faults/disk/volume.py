@@ -1,4 +1,4 @@
-"""Volume: what the machines that mount one disk share, its names, its room, the locks on its files and its faults."""
+"""Volume: the names, space, locks and faults that all machines mounting one disk share."""
 
 import errno
 from dataclasses import dataclass, field
@@ -10,8 +10,7 @@ from .fault_injector import FaultInjector, os_error
 from .namespace import Namespace
 from .page_cache import Inode
 
-_UNLIMITED_BYTES = 1 << 40
-"""What a disk without a capacity says it holds."""
+_UNLIMITED_BYTES = 1 << 40  # what a disk without a capacity says it holds
 
 
 class SimulatedDiskSpace(NamedTuple):
@@ -23,11 +22,11 @@ class SimulatedDiskSpace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Volume:
-    """What the machines that mount one disk share: its names, its room, its locks, and the injector of its faults.
+    """The state that all machines mounting one disk share.
 
-    limit_bytes: how much it holds; None: there is always room. A file takes its size, allocated ahead or not, but for
-    its holes; one without a name takes nothing, mapped or not. Directories are free. Locks are as flock(2) has them: on
-    the file and not its name, and gone with their process. Invariant: a file has at most one living holder of its lock.
+    limit_bytes: its capacity; None: unlimited. A file takes its size without holes; a file without a name and
+    directories take nothing. A lock, as in flock(2), is on the file and ends with its process. Invariant: it has one
+    living holder.
     """
 
     names: Namespace
@@ -36,8 +35,7 @@ class Volume:
     limit_bytes: int | None
     _reported_bytes: tuple[int, int] | None = None
     """The least and the most that was reported as used since `take_used_extremes`."""
-    _holders: dict[int, Machine] = field(default_factory=dict)
-    """Of the locks, by the files' numbers."""
+    _holders: dict[int, Machine] = field(default_factory=dict)  # of the locks, by the files' numbers
 
     def space(self) -> SimulatedDiskSpace:
         """Return what the files take and what is left; a disk may hold more than it could take now."""
@@ -89,10 +87,7 @@ class Volume:
             self.check_growth(path, more_bytes)
 
     def check_write(self, path: str, inode: Inode, start: int, end: int) -> None:
-        """Raise OSError if flaws keep [start, end) of a file from being written through a descriptor.
-
-        EIO: a bad sector would be written in part. ENOSPC: no block is left for a hole.
-        """
+        """Raise the OSError of a write to [start, end): EIO for a part of a bad sector, ENOSPC for a hole."""
         if inode.flaws is None:
             return
         if inode.flaws.spoils_write(start, end):
