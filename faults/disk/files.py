@@ -1,7 +1,6 @@
-"""File system of one simulated machine: names, small files, maps, locks, and files opened by their descriptors.
+"""File system of one simulated machine: names, small files, maps, locks and descriptors.
 
-A descriptor means the file, not its name: it goes on when the file has been renamed or has no name any more. What it is
-opened under stays the path in traces, draws and errors.
+A descriptor means the file, not its name: it works after a rename or unlink. Traces, draws and errors keep its path.
 """
 
 import errno
@@ -71,10 +70,9 @@ class SimDescriptor:
         return bytes(inode.readable[at:end])
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if need be; return how much: all of it, but for a fault that says less.
+        """Write at a position and return how much, all of it unless the write is short. A gap before it is zeros.
 
-        What lies between the old end and the position is zeros. OSError(ENOSPC) if there is no room to grow, or to
-        fill a hole, OSError(EIO) if a sector that cannot be read would be written in part.
+        OSError(ENOSPC): no room to grow or to fill a hole. OSError(EIO): an unreadable sector would be written in part.
         """
         injector = self._injector
         injector.pause_for_device(self._machine, "write", self.path)
@@ -91,26 +89,14 @@ class SimDescriptor:
         more_bytes = size_bytes - self.size_bytes
         if more_bytes > 0:
             self._volume.check_growth(self.path, more_bytes)
-            injector, inode = self._injector, self._inode
-            before_bytes = inode.size_bytes
-            number, grown_bytes = injector.begin_growth(self._machine, self.path, before_bytes, size_bytes)
-            inode.thaw(grown_bytes)
-            self._names.extend(number, self.path, inode, grown_bytes, in_steps=True)
-            injector.end(self._machine, "extend", number)
+            grow(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=True)
 
     def truncate(self, size_bytes: int) -> None:
-        """Let the file be exactly that long: cut, or with zeros behind its old end.
-
-        On a drive that lies, what was acknowledged before a cut is unsure until an honest sync of this file.
-        """
+        """Cut the file, or extend it with zeros. A drive that lies forgets its acknowledgements at a cut."""
         injector = self._injector
         injector.pause(self._machine, "truncate")
         if size_bytes > self.size_bytes:
-            inode = self._inode
-            number = injector.begin_atomic(self._machine, "extend", self.path)
-            inode.thaw(size_bytes)
-            self._names.extend(number, self.path, inode, size_bytes)
-            injector.end(self._machine, "extend", number)
+            grow(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=False)
         elif size_bytes < self.size_bytes:
             change, wall_ns = self._names.truncate, injector.wall_ns(self._machine)
             path, machine = self.path, self._machine
@@ -128,10 +114,7 @@ class SimDescriptor:
         injector.end(self._machine, "store", number)
 
     def zero(self, at: int, size_bytes: int) -> None:
-        """Let the bytes [at, at + size_bytes) be zeros, as far as they are in the file, which stays as long as it is.
-
-        They are as durable as written ones, page by page: a crash may give some of the old bytes back.
-        """
+        """Zero the bytes [at, at + size_bytes) inside the file. A crash can bring old pages back."""
         injector, inode = self._injector, self._inode
         injector.pause(self._machine, "zero range")
         number = injector.begin_atomic(self._machine, "zero range", self.path)
@@ -142,10 +125,7 @@ class SimDescriptor:
         injector.end(self._machine, "zero range", number)
 
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
-        """Make the pages of [start, end), by default all, and the size durable. OSError(EIO): they never will be.
-
-        data_only: as by fdatasync, which commits the names of other files less often (`Namespace`).
-        """
+        """Make pages of [start, end) and the size durable, or raise OSError(EIO) for good. data_only: as fdatasync."""
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes
         end = size_bytes if end is None else min(end, size_bytes)
@@ -163,13 +143,27 @@ class SimDescriptor:
         self._is_closed = True
 
 
+def grow(
+    machine: Machine, volume: Volume, path: str, inode: Inode, size_bytes: int, *, in_steps: bool, sparse: bool = False
+) -> None:
+    """Make a file longer as one operation. in_steps: by allocation, so a crash may leave a part; sparse: by holes."""
+    injector = volume.injector
+    if in_steps:
+        number, size_bytes = injector.begin_growth(machine, path, inode.size_bytes, size_bytes)
+    else:
+        number = injector.begin_atomic(machine, "extend", path)
+    if sparse:
+        # After the operation began: a crash before its effect must leave no hole beyond the file's end.
+        inode.with_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
+    inode.thaw(size_bytes)
+    volume.names.extend(number, path, inode, size_bytes, in_steps=in_steps)
+    injector.end(machine, "extend", number)
+
+
 def write_through(
     injector: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
 ) -> None:
-    """Write data to the page cache as one operation, and note the size if the file grows.
-
-    A crash during it leaves a drawn number of the first bytes. The caller has passed a scheduling point.
-    """
+    """Write data to the page cache as one operation, and note the size if the file grows; a prefix in a crash."""
     number = injector.begin(machine, "write", path)
     if number == injector.crash_at and injector.moment == CrashPhase.DURING:
         data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
@@ -186,10 +180,10 @@ def write_through(
 
 
 class SimFiles:
-    """A disk as one machine has mounted it. Every call is a scheduling point and raises MachineDied after its death.
+    """A disk as one machine has mounted it. Every call is a scheduling point, and raises MachineDied after its death.
 
-    Failures are the OSErrors a POSIX system would raise, before the operation is counted; those of a sync, and of a
-    write that finds no more room, come within it.
+    Failures are the OSErrors of a POSIX system, before the operation is counted; a sync, and a write without room, fail
+    within it.
     """
 
     __slots__ = ("_injector", "_machine", "_names", "_syncs", "_volume")
@@ -244,17 +238,8 @@ class SimFiles:
             injector.pause(self._machine, "extend")
         if inode.size_bytes < size_bytes:  # asked again: another task may have extended it at that point
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
-            before_bytes = inode.size_bytes
-            if injector.faults.sparse:
-                number = injector.begin_atomic(self._machine, "extend", path)
-                inode.thaw(size_bytes)
-                inode.with_flaws(self._volume.sector_bytes).grow(before_bytes, size_bytes)
-                self._names.extend(number, path, inode, size_bytes)
-            else:
-                number, grown_bytes = injector.begin_growth(self._machine, path, before_bytes, size_bytes)
-                inode.thaw(grown_bytes)
-                self._names.extend(number, path, inode, grown_bytes, in_steps=True)
-            injector.end(self._machine, "extend", number)
+            sparse = injector.faults.sparse
+            grow(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
         inode.thaw(0)
         kind: type[SimMappedFile] = SimMappedFile
         if inode.flaws is not None:
@@ -295,9 +280,8 @@ class SimFiles:
     def write(self, path: str, data: bytes) -> None:
         """Create or empty a small file, then write data to it: two operations, one if data is empty.
 
-        A crash during the second leaves a drawn number of the first bytes in the page cache; a disk that is full by
-        then takes as many of them as it has room for, and raises OSError(ENOSPC). After a short write the rest is
-        written by a further operation; one that fails leaves what was written before.
+        A crash during the second, a full disk (ENOSPC) and a failed write leave a prefix. A short write is continued by
+        another operation.
         """
         self._injector.pause_for_device(self._machine, "write", path)
         if self._open(path).size_bytes:
@@ -420,11 +404,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
-        """Create path if needed and lock it; BlockingIOError if a living machine, this one included, holds it.
-
-        What is locked is the file, whatever is written to it, and not its name: who removes a lock file lets the next
-        one lock another file of that name.
-        """
+        """Create path if needed and lock the file, not its name; BlockingIOError if a living machine holds the lock."""
         self._injector.pause(self._machine, "lock")
         self._open(path)
         return self._volume.lock(path, self._machine)
