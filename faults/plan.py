@@ -2,6 +2,9 @@
 
 A chance is per operation that the fault can hit; on a network per transmission over a link: bytes sent at once, or one
 direction of opening or closing a connection. Times are virtual. `kinds` explains each fault.
+
+Bounds of times are fields although few shipped scenarios vary them: stored plans name them, and tests and scenarios of
+users need short ones (a stall below a time-out) and long ones (a stall beyond it).
 """
 
 from collections.abc import Iterator
@@ -31,8 +34,6 @@ class FaultPlan:
     """Per sync of a file or directory."""
     slow_sync_chance: float = 0.0
     slow_sync_ms_max: int = 3000
-    # No shipped scenario varies the other bounds of times below. They stay fields, because stored plans name them, and
-    # tests and scenarios of users need short ones (a stall below a time-out) and long ones (a stall beyond it).
     failed_write_chance: float = 0.0
     """Per write through a descriptor."""
     short_write_chance: float = 0.0

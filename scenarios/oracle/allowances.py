@@ -1,9 +1,9 @@
-"""Allowances: the errors and waits of a disk that excuse what a store does.
+"""Allowances: the errors and delays of a disk that excuse the store. `faults.kinds` says which fault excuses what.
 
-An excuse counts once the fault has been injected, not because it might be; but for pauses, which leave no trace where
-they happen.
-An error excuses the operation that met it, and what was refused meanwhile; the rest of a life only if it cannot pass
-in it, see `cannot_pass`. So where errors stop, a store has to come to its ends as if there had been none.
+A fault excuses the store only after it was injected. Pauses are the exception: they leave no record at the operation
+that they delay. An error excuses the operation that returned it, and refusals until that operation succeeds. It excuses
+the rest of a life only if the error is permanent in that life (see `cannot_pass`). Once errors stop, the store must
+reach the same final state as without them.
 """
 
 from ...faults.disk.disk import Disk

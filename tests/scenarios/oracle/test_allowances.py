@@ -6,7 +6,6 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
-from tornlog.faults.kinds import FAULTS
 from tornlog.faults.plan import FaultPlan, enabled_kinds, healed
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import allowances
@@ -39,10 +38,9 @@ def counted(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
     )
 
 
-def test_every_excuse_is_a_kind_of_fault_and_only_one_kind_of_excuse() -> None:
+def test_a_fault_counts_for_one_excuse_at_most() -> None:
     names = [name for kinds in KINDS.values() for name in kinds]
 
-    assert [name for name in names if name not in FAULTS] == []  # of a misspelled one, no count ever rises
     assert len(names) == len(set(names))
 
 
