@@ -51,7 +51,7 @@ class NetworkFaults(LinkConditions):
         delay_ns = self._stream.between(*self._latencies_ns, f"latency {link}")
         delay_ns += self._outage_ns(source, target, link)
         delay_ns += self._queue_ns(source, target, link, size_bytes)
-        if self._inject_if(self._plan.late_chance, FaultKind.LATE_DELIVERY, link):
+        if self._inject_if(FaultKind.LATE_DELIVERY, link):
             delay_ns += self._draw_ns(_MS, self._plan.late_ms_max, f"late delivery {link}")
         return delay_ns
 
@@ -68,7 +68,7 @@ class NetworkFaults(LinkConditions):
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
         """Return how many of at least 2 bytes go ahead of the others; size_bytes: they stay together."""
         link = f"{source}>{target}"
-        if source == target or not self._inject_if(self._plan.split_chance, FaultKind.SPLIT_DELIVERY, link):
+        if source == target or not self._inject_if(FaultKind.SPLIT_DELIVERY, link):
             return size_bytes
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
@@ -77,29 +77,27 @@ class NetworkFaults(LinkConditions):
         if source == target:
             return Mishap.NONE
         link = f"{source}>{target}"
-        if self._inject_if(self._plan.broken_chance, FaultKind.BROKEN_CONNECTION, link):
+        if self._inject_if(FaultKind.BROKEN_CONNECTION, link):
             return Mishap.BROKEN
-        if self._inject_if(self._plan.half_open_chance, FaultKind.HALF_OPEN_CONNECTION, link):
+        if self._inject_if(FaultKind.HALF_OPEN_CONNECTION, link):
             return Mishap.LOST
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
         """Return whether a connection that could be made is refused."""
-        chance, link = self._plan.refused_chance, f"{source}>{target}"
-        return source != target and self._inject_if(chance, FaultKind.REFUSED_CONNECTION, link)
+        return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
 
     def fails_poll(self, machine: str) -> bool:
         """Return whether a wait for many connections fails."""
-        return self._inject_if(self._plan.failed_poll_chance, FaultKind.FAILED_POLL, machine)
+        return self._inject_if(FaultKind.FAILED_POLL, machine)
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
         """Return whether a machine that dies now is off, and says nothing."""
-        chance = self._plan.silent_death_chance if forced is None else float(forced)
-        return self._inject_if(chance, FaultKind.SILENT_DEATH, host)
+        return self._inject_if(FaultKind.SILENT_DEATH, host, None if forced is None else float(forced))
 
     def is_reset_at_death(self, host: str) -> bool:
         """Return whether a connection of a process that dies is reset."""
-        return self._inject_if(self._plan.reset_at_death_chance, FaultKind.RESET_AT_DEATH, host)
+        return self._inject_if(FaultKind.RESET_AT_DEATH, host)
 
     def pieces_lost(self, host: str, under_way: int) -> int:
         """Return how many of the pieces that are under way go down with a machine that is off."""
@@ -125,9 +123,9 @@ class NetworkFaults(LinkConditions):
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
         plan, now_ns = self._plan, self._kernel.now_ns
-        if self._inject_if(plan.partition_chance, FaultKind.PARTITION, link):
+        if self._inject_if(FaultKind.PARTITION, link):
             directions = [(source, target), (target, source)]
-        elif self._inject_if(plan.one_way_chance, FaultKind.ONE_WAY_LINK, link):
+        elif self._inject_if(FaultKind.ONE_WAY_LINK, link):
             directions = [(source, target)]
         else:
             return 0
@@ -141,7 +139,7 @@ class NetworkFaults(LinkConditions):
         """Return how long bytes stand behind others on a slow link, and take themselves; 0 on one that is not slow."""
         plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
         if self._slow_until_ns.get(direction, 0) <= now_ns:
-            if not size_bytes or not self._inject_if(plan.slow_link_chance, FaultKind.SLOW_LINK, link):
+            if not size_bytes or not self._inject_if(FaultKind.SLOW_LINK, link):
                 return 0
             lasts_ns = self._draw_ns(_MS, plan.slow_link_ms_max, f"slow link {link}")
             self._slow_until_ns[direction] = now_ns + lasts_ns
@@ -154,8 +152,10 @@ class NetworkFaults(LinkConditions):
     def _draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
-    def _inject_if(self, chance: float, fault: FaultKind, label: str) -> bool:
-        """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
+    def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
+        """Draw whether a fault happens here, and count it. chance: if not the plan's; none is drawn without one."""
+        if chance is None:
+            chance = getattr(self._plan, fault.row.knob)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):
             return False
         self.injected[fault] += 1

@@ -164,8 +164,10 @@ class FaultInjector:
         if not machine.alive:
             raise MachineDied(machine.name)
 
-    def inject_if(self, chance: float, fault: FaultKind, label: str) -> bool:
-        """Draw whether a fault happens here, and count it if so. What has no chance is not drawn."""
+    def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
+        """Draw whether a fault happens here, and count it. chance: if not the plan's; none is drawn without one."""
+        if chance is None:
+            chance = getattr(self.faults, fault.row.knob)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
             return False
         self.injected[fault] += 1
@@ -173,18 +175,17 @@ class FaultInjector:
 
     def writable_bytes(self, path: str, size_bytes: int) -> int:
         """Return how many of size_bytes, 1 at least, a write through a descriptor writes; OSError(EIO) if it fails."""
-        faults = self.faults
-        if self.inject_if(faults.failed_write_chance, FaultKind.FAILED_WRITE, path):
+        if self.inject_if(FaultKind.FAILED_WRITE, path):
             raise os_error(errno.EIO, path)
-        if size_bytes > 1 and self.inject_if(faults.short_write_chance, FaultKind.SHORT_WRITE, path):
+        if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):
             # What is missing is drawn: the plain draw is the shortest of short writes, all but a byte.
             missing = f"bytes missing in a short write {path}"
             return size_bytes - self.stream.between(1, size_bytes - 1, missing)
         return size_bytes
 
-    def fail_by_chance(self, chance: float, fault: FaultKind, path: str) -> None:
-        """Raise OSError(EIO) with some chance."""
-        if chance > 0.0 and self.inject_if(chance, fault, path):
+    def fail_by_chance(self, fault: FaultKind, path: str) -> None:
+        """Raise OSError(EIO) with the plan's chance."""
+        if self.inject_if(fault, path):
             raise os_error(errno.EIO, path)
 
     def wait_for_device(self, kind: str, path: str) -> None:
@@ -193,7 +194,7 @@ class FaultInjector:
         if faults.slow_io_chance > 0.0 or faults.stall_chance > 0.0:
             label = f"{kind} {path}"
             delay_ns = self.stalled_ns(label)
-            if self.inject_if(faults.slow_io_chance, FaultKind.SLOW_IO, label):
+            if self.inject_if(FaultKind.SLOW_IO, label):
                 delay_ns += self.draw_ns(_SLOW_NS_MIN, faults.slow_io_ms_max, f"slow {label}")
             if delay_ns:
                 self.kernel.park(Waiting(label), self.kernel.now_ns + delay_ns)
@@ -217,8 +218,7 @@ class FaultInjector:
     def stalled_ns(self, label: str) -> int:
         """Return how long who arrives now has to wait before the device does anything."""
         faults, now_ns = self.faults, self.kernel.now_ns
-        is_free, chance = now_ns >= self._stalled_until_ns, faults.stall_chance
-        if is_free and self.inject_if(chance, FaultKind.STALLED_DEVICE, label):
+        if now_ns >= self._stalled_until_ns and self.inject_if(FaultKind.STALLED_DEVICE, label):
             lasts_ns = self.draw_ns(_STALL_NS_MIN, faults.stall_ms_max, f"stall {label}")
             assert lasts_ns > 0, lasts_ns
             self._stalled_until_ns = now_ns + lasts_ns
@@ -270,7 +270,7 @@ class FaultInjector:
     def check_look_up(self, path: str) -> None:
         """Raise the error of a look-up that fails, by chance or because the file system has shut down."""
         self.check_readable(path)
-        self.fail_by_chance(self.faults.failed_lookup_chance, FaultKind.FAILED_LOOK_UP, path)
+        self.fail_by_chance(FaultKind.FAILED_LOOK_UP, path)
 
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
         """Begin an operation that has no middle: a crash during it is drawn to be before or after its effect."""
@@ -291,7 +291,7 @@ class FaultInjector:
         """Begin to allocate more of a file; return the operation's number and the new length, which a crash may cut."""
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
-        if dying and after_bytes - before_bytes > 1 and self.inject_if(0.5, FaultKind.PARTIAL_EXTEND, path):
+        if dying and after_bytes - before_bytes > 1 and self.inject_if(FaultKind.PARTIAL_EXTEND, path, 0.5):
             most_bytes = after_bytes - before_bytes - 1
             grown_bytes = after_bytes - self.stream.between(1, most_bytes, f"bytes not allocated {path}")
             assert before_bytes < grown_bytes < after_bytes, (path, before_bytes, grown_bytes, after_bytes)

@@ -61,7 +61,7 @@ class SimDescriptor:
         injector.pause_for_device(self._machine, "read", self.path)
         injector.check_readable(self.path)
         inode = self._inode
-        injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, self.path)
+        injector.fail_by_chance(FaultKind.FAILED_READ, self.path)
         end = min(at + size_bytes, inode.size_bytes)
         if inode.flaws is not None and inode.flaws.spoils_read(at, end):
             injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
@@ -232,7 +232,7 @@ class SimFiles:
         """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
         injector = self._injector
         injector.pause_for_device(self._machine, "map", path)
-        injector.fail_by_chance(injector.faults.failed_map_chance, FaultKind.FAILED_MAP, path)
+        injector.fail_by_chance(FaultKind.FAILED_MAP, path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
@@ -271,7 +271,7 @@ class SimFiles:
         self._injector.pause_for_device(self._machine, "read", path)
         injector.check_readable(path)
         inode = self._names.find(path)
-        injector.fail_by_chance(injector.faults.failed_read_chance, FaultKind.FAILED_READ, path)
+        injector.fail_by_chance(FaultKind.FAILED_READ, path)
         if inode.flaws is not None and inode.flaws.bad_sectors:
             injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
             raise os_error(errno.EIO, path)
@@ -338,7 +338,7 @@ class SimFiles:
         if names[old] == names.get(new):  # two names of one file: rename(2) does nothing then
             return
         injector = self._injector
-        injector.fail_by_chance(injector.faults.failed_rename_chance, FaultKind.FAILED_RENAME, old)
+        injector.fail_by_chance(FaultKind.FAILED_RENAME, old)
         number = injector.begin_atomic(self._machine, "rename", old)
         self._names.rename(number, old, new)
         if injector.damage:  # under both names from now on: a crash may take the rename back
@@ -391,7 +391,7 @@ class SimFiles:
         self._injector.pause(self._machine, "unlink")
         self._names.find(path)
         injector = self._injector
-        injector.fail_by_chance(injector.faults.failed_removal_chance, FaultKind.FAILED_REMOVAL, path)
+        injector.fail_by_chance(FaultKind.FAILED_REMOVAL, path)
         injector.carry_out(self._machine, "unlink", path, self._names.unlink, path)
 
     def remove_directory(self, path: str) -> None:

@@ -126,7 +126,7 @@ class SimMappedFile:
         """Keep the map's pages in memory, which no program can see. OSError(ENOMEM) if a fault refuses it."""
         injector = self._injector
         self._pause_open("mlock")
-        if injector.inject_if(injector.faults.refused_lock_chance, FaultKind.REFUSED_MLOCK, self.path):
+        if injector.inject_if(FaultKind.REFUSED_MLOCK, self.path):
             raise os_error(errno.ENOMEM, self.path)
 
     def munlock(self) -> None:
@@ -178,11 +178,11 @@ class ReclaimedMappedFile(SimMappedFile):
 
     def view(self, start: int, end: int) -> memoryview:
         """Return the bytes as readers see them when their pages are there. OSError(EIO) by chance."""
-        injector, faults = self._injector, self._injector.faults
+        injector = self._injector
         if injector.is_struck_by_page_ins and self._inode.is_reclaimable(start, end):
-            if injector.inject_if(faults.slow_page_in_chance, FaultKind.SLOW_PAGE_IN, self.path):
+            if injector.inject_if(FaultKind.SLOW_PAGE_IN, self.path):
                 injector.wait_for_page(self.path)
-            injector.fail_by_chance(faults.failed_page_in_chance, FaultKind.FAILED_PAGE_IN, self.path)
+            injector.fail_by_chance(FaultKind.FAILED_PAGE_IN, self.path)
         return super().view(start, end)
 
 

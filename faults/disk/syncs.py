@@ -86,8 +86,7 @@ class SyncTiming:
         """Return one sync's latency in ns, the rest of a stall included. What cannot vary is not drawn."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
-        slow_chance = faults.slow_sync_chance
-        if slow_chance > 0.0 and injector.inject_if(slow_chance, FaultKind.SLOW_SYNC, label):
+        if injector.inject_if(FaultKind.SLOW_SYNC, label):
             return stalled_ns + injector.draw_ns(max(self.base_ns_max, 1), faults.slow_sync_ms_max, f"slow {label} ns")
         if self.base_ns_min == self.base_ns_max:
             return stalled_ns + self.base_ns_min
@@ -178,11 +177,9 @@ class Syncs:
         """Make durable the names in the directory at why.path, or raise OSError(EIO) and leave them unsure."""
         injector = self._injector
         number = self._pass_time(machine, why, None, 0, 0)
-        faults = injector.faults
-        chance = faults.failed_directory_sync_chance
-        if injector.inject_if(chance, FaultKind.FAILED_DIRECTORY_SYNC, why.label):
+        if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
             self._fail(machine, why, number)
-        lies = faults.lying_sync_chance > 0.0 and self._lies(why)
+        lies = injector.faults.lying_sync_chance > 0.0 and self._lies(why)
         if lies and self._drive.hold_directory(why.path, number):
             self._note_lie(number)
         else:
@@ -209,10 +206,9 @@ class Syncs:
     def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
         """End a sync that has failed, and maybe, by a draw, the file system with it."""
         injector = self._injector
-        faults = injector.faults
         self._kernel.note((_NOTE_FAILED, number))
-        if injector.inject_if(faults.stopped_file_system_chance, FaultKind.STOPPED_FILE_SYSTEM, why.label):
-            injector.stopped = _STOPPED_WITH[faults.failing_sync]
+        if injector.inject_if(FaultKind.STOPPED_FILE_SYSTEM, why.label):
+            injector.stopped = _STOPPED_WITH[injector.faults.failing_sync]
         injector.end(machine, why.kind, number)
         raise os_error(errno.EIO, why.path)
 
@@ -238,8 +234,7 @@ class Syncs:
         """
         injector, written = self._injector, self._injector.operations
         dirty = inode.covered_pages(written, 0, inode.size_bytes)
-        chance = injector.faults.failed_write_back_chance
-        if not dirty or not injector.inject_if(chance, FaultKind.FAILED_WRITE_BACK, why.label):
+        if not dirty or not injector.inject_if(FaultKind.FAILED_WRITE_BACK, why.label):
             return False
         chosen = injector.stream.below(len(dirty) + 1, f"page of a failed write-back {why.path}")
         if chosen:  # else it has been written again since

@@ -67,9 +67,7 @@ class Volume:
         """Raise OSError(ENOSPC) if nothing at all is left, or with the chance given for it; a new file begins empty."""
         if self.usable_bytes == 0:
             raise self.full(path)
-        injector = self.injector
-        chance = injector.faults.failed_creation_chance
-        if chance > 0.0 and injector.inject_if(chance, FaultKind.FAILED_CREATION, path):
+        if self.injector.inject_if(FaultKind.FAILED_CREATION, path):
             raise os_error(errno.ENOSPC, path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
@@ -79,11 +77,9 @@ class Volume:
 
     def check_allocation(self, path: str, more_bytes: int) -> None:
         """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
-        injector = self.injector
-        chance = injector.faults.failed_extend_chance
-        if chance > 0.0 and injector.inject_if(chance, FaultKind.FAILED_EXTEND, path):
+        if self.injector.inject_if(FaultKind.FAILED_EXTEND, path):
             raise os_error(errno.ENOSPC, path)
-        if not injector.faults.sparse:
+        if not self.injector.faults.sparse:
             self.check_growth(path, more_bytes)
 
     def check_write(self, path: str, inode: Inode, start: int, end: int) -> None:
