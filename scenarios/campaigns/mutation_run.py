@@ -182,7 +182,7 @@ def _is_dear(scenario: Scenario) -> bool:
 
 def narrowed_scenario(mutant: Mutant) -> Scenario:
     """Return the scenario a mutant is worked on in: anything at all, within what the mutant needs."""
-    return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", mutant.ranges)
+    return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", mutant.needs)
 
 
 def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
@@ -280,7 +280,7 @@ class _Search:
             self._reached if mutant.has_reach else None,
             self._bit if reports else None,
             None if reports or first is not None or self._error else self._differing(),
-            first is None or first.invariant in mutant.expected,
+            first is None or first.invariant in mutant.found_by,
             self._clean_violation,
             self._error,
             self._first,

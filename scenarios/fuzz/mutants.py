@@ -12,24 +12,26 @@ from ...store.formats.index import ENTRY, ENTRY_BYTES, HEADER_BYTES, SLOT, SLOT_
 from ...store.formats.remoting import frame
 from ...store.index.index_file import IndexFile
 from ..mutants.known import find_mutant
-from ..mutants.mutant import Mutant, Patch
-
-_sound_check_record = message.check_record
+from ..mutants.mutant import Mutant, Patch, bug
 
 
-def _frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
-    """Make room for a frame before its length is compared with anything."""
+@bug("frame-length-trusted", frame, "frame_bytes", found_by=("allocation",))
+def trusted_frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
+    """A frame's length is believed before it is compared with what is there."""
     length = int.from_bytes(view[at : at + frame.LENGTH_BYTES], "big")
     return frame.LENGTH_BYTES + len(bytearray(length))
 
 
-def _check_record(
+@bug("record-crc-unchecked", (scan, message), "check_record", found_by=("served-unwhole",))
+def check_record_without_crc(
     view: memoryview | bytes | bytearray, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
 ) -> message.RecordBounds:
-    return _sound_check_record(view, at, end, file=file, file_offset=file_offset, check_crc=False)
+    """A record that is not plain is taken for whole without a look at its checksum."""
+    return check_record_without_crc.original(view, at, end, file=file, file_offset=file_offset, check_crc=False)
 
 
-def _select(
+@bug("index-chain-unbounded", IndexFile, "select", found_by=("chain", "hang"))
+def select_without_end(
     self: IndexFile,
     key_hash: int,
     begin_ms: int,
@@ -38,7 +40,7 @@ def _select(
     max_num: int,
     accept: Callable[[int], bool],
 ) -> None:
-    """Follow a chain wherever it leads, as long as that is an entry of the file."""
+    """A look-up follows a chain of entries though it leads back to itself."""
     (number,) = SLOT.unpack_from(self.view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
     while 0 < number < self._entries_max and len(found) < max_num:
         stored_hash, physical_offset, _, previous = ENTRY.unpack_from(
@@ -49,34 +51,17 @@ def _select(
         number = previous
 
 
-_FUZZED = (
-    Mutant(
-        "frame-length-trusted",
-        "a frame's length is believed before it is compared with what is there",
-        (Patch(frame, "frame_bytes", _frame_bytes),),
-        ("allocation",),
-    ),
-    Mutant(
-        "record-crc-unchecked",
-        "a record that is not plain is taken for whole without a look at its checksum",
-        (Patch(scan, "check_record", _check_record), Patch(message, "check_record", _check_record)),
-        ("served-unwhole",),
-    ),
-    Mutant(
-        "index-chain-unbounded",
-        "a look-up follows a chain of entries though it leads back to itself",
-        (Patch(IndexFile, "select", _select),),
-        ("chain", "hang"),
-    ),
-    Mutant(
-        "json-depth-unbounded",
-        "a side file is parsed however deep it is nested",
-        (Patch(side_json_format, "DEPTH_MAX", 1 << 62),),
-        ("crash",),
-    ),
+_JSON_DEPTH_UNBOUNDED = Mutant(
+    "json-depth-unbounded",
+    "a side file is parsed however deep it is nested",
+    (Patch(side_json_format, "DEPTH_MAX", 1 << 62),),
+    ("crash",),
 )
-FUZZED: dict[str, Mutant] = {mutant.id: mutant for mutant in _FUZZED}
-"""By id. `expected` names what the signature of a finding may begin with."""
+FUZZED: dict[str, Mutant] = {
+    mutant.id: mutant
+    for mutant in (trusted_frame_bytes, check_record_without_crc, select_without_end, _JSON_DEPTH_UNBOUNDED)
+}
+"""By id. `found_by` names what the signature of a finding may begin with."""
 
 
 def find_fuzzed(name: str) -> Mutant | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from .mutant import Mutant, Patch, PatchError
+from .mutant import Mutant
 
 _NAME = re.compile(r"(?P<file>.+\.py)(?::(?P<id>.+))?", re.DOTALL)
 
@@ -73,8 +73,6 @@ def _read(file: str, place: Path) -> tuple[Mutant, ...]:
         raise MutantFileError(f"{file}: expected MUTANTS, or a Mutant at the top level, found none")
     if len({mutant.id for mutant in mutants}) < len(mutants):
         raise MutantFileError(f"{file}: two of its mutants have the same id")
-    for mutant in mutants:
-        _check(file, mutant)
     return mutants
 
 
@@ -96,16 +94,3 @@ def _run(file: str, place: Path) -> ModuleType:
         where = f", line {lines[-1]}" if lines else ""
         raise MutantFileError(f"{file}{where}: {type(error).__name__}: {error}") from error
     return module
-
-
-def _check(file: str, mutant: Mutant) -> None:
-    """Raise MutantFileError if a mutant cannot be put in as it stands."""
-    patches = mutant.patches if isinstance(mutant.patches, tuple) else ()
-    if not patches or not all(isinstance(patch, Patch) for patch in patches):
-        raise MutantFileError(f"{file}: {mutant.id}: patches: expected a tuple of Patch, found {mutant.patches!r}")
-    if isinstance(mutant.expected, str):
-        raise MutantFileError(f"{file}: {mutant.id}: expected: a tuple of invariants, found {mutant.expected!r}")
-    try:
-        mutant.check()
-    except PatchError as error:
-        raise MutantFileError(f"{file}: {error}") from error

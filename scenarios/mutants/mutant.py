@@ -1,18 +1,27 @@
 """A mutant: a known bug, put back into the store for as long as a `with` block lasts.
 
-The store itself stays clean: a mutant replaces attributes of its classes and modules, which is global to the process.
-So one mutant is applied at a time, and nothing else runs beside it.
+A mutant is written as a function: `bug` says which attribute of the store the function replaces. The store itself stays
+clean. Replacing an attribute is global to the process, so one mutant is applied at a time, and nothing else runs beside
+it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import getattr_static, getdoc
 from types import ModuleType
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from ..claims.ranges import Ranges
 from .activity import Activity, counted, counting, functions_in, reports_bites
 from .activity import bit as bit  # for mutants: they are written with this module alone
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OtherP = ParamSpec("OtherP")
+OtherR = TypeVar("OtherR")
+Owner: TypeAlias = type | ModuleType
 
 _applied: list[str] = []
 
@@ -23,89 +32,153 @@ class PatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One attribute and what stands in its place.
+    """One attribute and its replacement. Raises PatchError if the owner has no such attribute.
 
-    An attribute that a class inherits gets an override for as long as the mutant is in: its base and siblings keep
-    theirs. One that nobody has is an error, so that a method that moves is missed.
+    An attribute that a class inherits gets an override for as long as the mutant is applied. The base class and its
+    other subclasses keep theirs.
     """
 
-    owner: type | ModuleType
+    owner: Owner
     name: str
     replacement: object
-    """A function, a property, or a constant."""
+    """A function, a property, a static or class method, or a constant."""
 
-    @property
-    def is_override(self) -> bool:
-        """Return whether it overrides what the owner inherits. PatchError: the owner has no such attribute at all."""
-        if self.name in vars(self.owner):
-            return False
-        bases = self.owner.__mro__[1:-1] if isinstance(self.owner, type) else ()  # object has names of its own
+    def __post_init__(self) -> None:
+        bases = (
+            self.owner.__mro__[:-1] if isinstance(self.owner, type) else (self.owner,)
+        )  # object has names of its own
         if not any(self.name in vars(base) for base in bases):
             raise PatchError(f"{self.owner.__name__} has no {self.name}")
-        return True
 
     def put_in(self, activity: Activity) -> Callable[[], None]:
-        """Replace the attribute by one that counts its calls; return what takes it out again."""
-        take_out = partial(delattr, self.owner, self.name)
-        if not self.is_override:
-            take_out = partial(setattr, self.owner, self.name, vars(self.owner)[self.name])
+        """Replace the attribute by one that counts its calls. Returns the function that restores it."""
+        restore = partial(delattr, self.owner, self.name)
+        if self.name in vars(self.owner):
+            restore = partial(setattr, self.owner, self.name, vars(self.owner)[self.name])
         setattr(self.owner, self.name, counted(self.replacement, activity))
-        return take_out
+        return restore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Mutant:
     """One entry of the bug catalogue as patches of the store."""
 
     id: str
     summary: str
-    """What the bug is, in one sentence."""
+    """The bug in one sentence."""
     patches: tuple[Patch, ...]
-    expected: tuple[str, ...]
-    """Invariants that may be the first to see it."""
-    ranges: Ranges = field(default_factory=Ranges)
-    """What a run needs for the bug to show; by default any run may show it."""
+    found_by: tuple[str, ...]
+    """Invariants that may be the first to break."""
+    needs: Ranges = field(default_factory=Ranges)
+    """What a run needs for the bug to show. By default any run may show it."""
+
+    def __post_init__(self) -> None:
+        for name, given in (("patches", self.patches), ("found_by", self.found_by)):
+            if not isinstance(given, tuple):
+                raise TypeError(f"{self.id}: {name}: expected a tuple, found {given!r}")
 
     @property
     def has_reach(self) -> bool:
-        """Return whether it is code that can be counted: a constant in another's place is everywhere and nowhere."""
+        """Return whether its code can be counted. A constant does not run."""
         return any(functions_in(patch.replacement) for patch in self.patches)
 
     @property
     def reports_bites(self) -> bool:
-        """Return whether it says itself when it does otherwise than the store."""
+        """Return whether it reports by `bit()` where it differs from the store."""
         return any(reports_bites(patch.replacement) for patch in self.patches)
-
-    def check(self) -> None:
-        """Raise PatchError, naming the mutant, if there is nothing that one of its patches could replace."""
-        for patch in self.patches:
-            try:
-                _ = patch.is_override
-            except PatchError as error:
-                raise PatchError(f"{self.id}: {error}") from None
 
     @contextmanager
     def applied(self) -> Iterator[Activity]:
-        """Put the bug in, and take it out again whatever happens; give what it does meanwhile.
-
-        RuntimeError if another mutant is in. PatchError, before anything is replaced, if that is not there.
-        """
+        """Apply the mutant inside a `with` block, and count its activity. RuntimeError if another one is applied."""
         if _applied:
             raise RuntimeError(f"mutant {self.id}: {_applied[0]} is applied already")
-        self.check()
-        with ExitStack() as taken_out, counting() as activity:
+        with ExitStack() as restored, counting() as activity:
             _applied.append(self.id)
-            taken_out.callback(_applied.remove, self.id)
+            restored.callback(_applied.remove, self.id)
             for patch in self.patches:
-                taken_out.callback(patch.put_in(activity))
+                restored.callback(patch.put_in(activity))
             yield activity
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement(Generic[P, R]):
+    """A further function of a bug, see `Bug.also`."""
+
+    original: Callable[P, R]
+    """The function of the store that it replaces."""
+
+
+class Bug(Mutant, Generic[P, R]):
+    """A mutant that is written as a function of the type P, R."""
+
+    __slots__ = ("original",)
+    original: Callable[P, R]
+    """The function of the store that it replaces."""
+
+    def also(self, owner: Owner, name: str) -> Callable[[Callable[OtherP, OtherR]], Replacement[OtherP, OtherR]]:
+        """Return a decorator: the bug replaces this attribute as well."""
+
+        def add(function: Callable[OtherP, OtherR]) -> Replacement[OtherP, OtherR]:
+            original, patch = _replaced(owner, name, function)
+            self.patches += (patch,)
+            return Replacement(original)
+
+        return add
+
+
+def bug(
+    id_: str, owner: Owner | tuple[Owner, ...], name: str, *, found_by: tuple[str, ...]
+) -> Callable[[Callable[P, R]], Bug[P, R]]:
+    """Return a decorator: the function replaces an attribute of the store, and its docstring is the summary.
+
+    A function that is imported by name is an attribute of each module that imports it: `owner` may be several modules.
+    If the attribute is a property, the function replaces its getter.
+    """
+    owners = owner if isinstance(owner, tuple) else (owner,)
+
+    def make(function: Callable[P, R]) -> Bug[P, R]:
+        replaced = [_replaced(each, name, function) for each in owners]
+        patches = tuple(patch for _, patch in replaced)
+        made = Bug[P, R](id_, _summary(function), patches, found_by, vars(function).get("needs", Ranges()))
+        made.original = replaced[0][0]
+        return made
+
+    return make
+
+
+def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator, for use below `bug`: what a run needs for the bug to show, as `Ranges.replace` takes it."""
+    needed = (ranges or Ranges()).replace(**knobs)
+
+    def note(function: Callable[P, R]) -> Callable[P, R]:
+        vars(function)["needs"] = needed
+        return function
+
+    return note
+
+
+def _replaced(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callable[P, R], Patch]:
+    """Return the function that an attribute has, and the patch that puts another function there."""
+    original: Any = getattr_static(owner, name, None)
+    replacement: Any = function
+    if isinstance(original, property):
+        original, replacement = original.fget, property(function)
+    elif isinstance(original, staticmethod | classmethod):
+        original, replacement = original.__func__, type(original)(replacement)
+    return original, Patch(owner, name, replacement)
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    """Return the first paragraph of a docstring as a clause: `A put is lost.` is `a put is lost`."""
+    text = " ".join((getdoc(function) or "").partition("\n\n")[0].split()).removesuffix(".")
+    return text[:1].lower() + text[1:]
 
 
 class PatchesCollideError(ValueError):
     """Two mutants replace one attribute: which of them would be in effect is left to chance."""
 
 
-def composed(name: str, summary: str, members: Iterable[Mutant], ranges: Ranges | None = None) -> Mutant:
+def composed(name: str, summary: str, members: Iterable[Mutant], needs: Ranges | None = None) -> Mutant:
     """Return a mutant with every patch of its members. Raises PatchesCollideError naming two that cannot both be in."""
     mutants = tuple(members)
     replaced_by: dict[tuple[str, str, str], str] = {}
@@ -116,5 +189,5 @@ def composed(name: str, summary: str, members: Iterable[Mutant], ranges: Ranges 
             if other != mutant.id:
                 raise PatchesCollideError(f"{other} and {mutant.id} both replace {place[1]}.{place[2]}")
     patches = tuple(patch for mutant in mutants for patch in mutant.patches)
-    expected = tuple(dict.fromkeys(invariant for mutant in mutants for invariant in mutant.expected))
-    return Mutant(name, summary, patches, expected, ranges or Ranges())
+    found_by = tuple(dict.fromkeys(invariant for mutant in mutants for invariant in mutant.found_by))
+    return Mutant(name, summary, patches, found_by, needs or Ranges())

@@ -65,14 +65,14 @@ def test_an_id_says_what_is_done_where_and_the_summary_shows_it() -> None:
     mutant = site.mutant()
     assert (mutant.id, site.component.name) == (f"tests.mutation:{site.id}", "checkpoint")
     assert mutant.summary == site.summary
-    assert mutant.expected == ()
+    assert mutant.found_by == ()
 
 
 @pytest.mark.parametrize("site", selected_sites(), ids=lambda site: site.id)
 def test_plans_can_be_drawn_from_what_a_mutant_needs(site: object) -> None:
     mutant = MUTANTS[getattr(site, "id", "")]
-    assert mutant.ranges != Ranges()
-    draw_plan(Choices(mutant.id).stream("plan"), mutant.ranges)
+    assert mutant.needs != Ranges()
+    draw_plan(Choices(mutant.id).stream("plan"), mutant.needs)
 
 
 def test_an_operators_needs_come_on_top_of_the_components() -> None:

@@ -26,19 +26,20 @@ from ....store.services.transaction_service import (
 from ....store.side_file import SideFile
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER
-from ..mutant import Mutant, Patch, bit
+from ..mutant import bit, bug, needs
 
 _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 
-_original_pull = PullMessageProcessor._pull
 
-
-# offset-committed-at-delivery: a group's offset moves when messages are given out, and not when they are dealt with.
-# Whoever takes over from a consumer that died with them in hand begins behind them.
-def _pull_commits_what_it_gives(
+# A group's offset moves when messages are given out, and not when they are dealt with. Whoever takes over from a
+# consumer that died with them in hand begins behind them.
+@bug("offset-committed-at-delivery", PullMessageProcessor, "_pull", found_by=("META", "LIVE", "QUIET"))
+@needs(_LIVELY)
+def pull_commits_what_it_gives(
     self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
 ) -> RemotingCommand | None:
-    response = _original_pull(self, request, channel, may_hold=may_hold)
+    """A group's offset moves when its consumer is given messages, whether or not it ever deals with them."""
+    response = pull_commits_what_it_gives.original(self, request, channel, may_hold=may_hold)
     if response is not None and response.body:
         fields = ExtFields(request.ext_fields)
         queue = fields.text("topic"), fields.int32("queueId")
@@ -48,71 +49,44 @@ def _pull_commits_what_it_gives(
     return response
 
 
-OFFSET_COMMITTED_AT_DELIVERY = Mutant(
-    "offset-committed-at-delivery",
-    "a group's offset moves when its consumer is given messages, whether or not it ever deals with them",
-    (Patch(PullMessageProcessor, "_pull", _pull_commits_what_it_gives),),
-    ("META", "LIVE", "QUIET"),
-    _LIVELY,
-)
-
-
-# gone-group-loses-progress: when the last member of a group goes, the broker forgets the group, and where it was. All
-# of its members may be gone for a moment: who comes next begins with what the group has had long ago.
-_original_unregister_filters = BrokerParts._unregister_filters
-
-
-def _forget_group(self: BrokerParts, group: str) -> None:
-    _original_unregister_filters(self, group)
+# When the last member of a group goes, the broker forgets the group, and where it was. All of its members may be gone
+# for a moment: who comes next begins with what the group has had long ago.
+@bug("gone-group-loses-progress", BrokerParts, "_unregister_filters", found_by=("META", "QUIET"))
+@needs(_LIVELY, broker={"client_death_chance": (0.05,)})
+def forget_group(self: BrokerParts, group: str) -> None:
+    """A group whose last member has gone begins again from the start."""
+    forget_group.original(self, group)
     bit()
     self.offsets.remove_group(group)
 
 
-GONE_GROUP_LOSES_PROGRESS = Mutant(
-    "gone-group-loses-progress",
-    "a group whose last member has gone begins again from the start",
-    (Patch(BrokerParts, "_unregister_filters", _forget_group),),
-    ("META", "QUIET"),
-    _LIVELY.replace(broker={"client_death_chance": (0.05,)}),
-)
-
-
-# header-fields-are-texts: a header with a number or a boolean among its fields is damage, and the connection ends.
-# Clients in C++ write such headers, so all of their sends fail.
-def _texts_only(self: Members) -> dict[str, str]:
+# A header with a number or a boolean among its fields is damage, and the connection ends. Clients in C++ write such
+# headers, so all of their sends fail.
+@bug("header-fields-are-texts", Members, "texts", found_by=("LIVE", "QUIET"))
+@needs(_LIVELY, broker={"cpp_clients": (True,)})
+def texts_only(self: Members) -> dict[str, str]:
+    """A header whose fields are not all texts ends its connection, as every header of the C++ client does."""
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
             raise self._error(name, "a text", self._members[name])
     return dict(self._members)
 
 
-HEADER_FIELDS_ARE_TEXTS = Mutant(
-    "header-fields-are-texts",
-    "a header whose fields are not all texts ends its connection, as every header of the C++ client does",
-    (Patch(Members, "texts", _texts_only),),
-    ("LIVE", "QUIET"),
-    _LIVELY.replace(broker={"cpp_clients": (True,)}),
-)
-
-
-# failed-server-stays-up: the task of the connections ends of an error. The process stays up, holds its port and its
-# directory, and does not answer. A supervisor has no reason to start another one.
-def _fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
+# The task of the connections ends of an error. The process stays up, holds its port and its directory, and does not
+# answer. A supervisor has no reason to start another one.
+@bug("failed-server-stays-up", RemotingServer, "fail", found_by=("LIVE", "QUIET"))
+@needs(_LIVELY, network={"failed_poll_chance": (0.01,)})
+def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
+    """A process whose server has lost its connections stays up, listens, and does not answer."""
     bit()
     self.failure = f"{name} has ended: {error}"
 
 
-FAILED_SERVER_STAYS_UP = Mutant(
-    "failed-server-stays-up",
-    "a process whose server has lost its connections stays up, listens, and does not answer",
-    (Patch(RemotingServer, "fail", _fail_and_stay),),
-    ("LIVE", "QUIET"),
-    _LIVELY.replace(network={"failed_poll_chance": (0.01,)}),
-)
-
-
-# flush-answers-all: a sync is over, and whoever waits for one is answered, also those whose messages came while it ran.
-def _answer_all_that_wait(self: LateAnswers) -> None:
+# A sync is over, and whoever waits for one is answered, also those whose messages came while it ran.
+@bug("flush-answers-all", LateAnswers, "_answer_known", found_by=("STATUS", "DUR"))
+@needs(_LIVELY, sync_flush=(True,), producers=(3,))
+def answer_all_that_wait(self: LateAnswers) -> None:
+    """A sync answers every send that waits, also those whose messages it did not make durable."""
     now_ns = self.world.clock.monotonic_ns()
     found = {number: self._waiting[number][1].look(now_ns) for number in self._take_looks(now_ns)}
     with self._lock:
@@ -126,88 +100,59 @@ def _answer_all_that_wait(self: LateAnswers) -> None:
         self._answer(request, late, result)
 
 
-FLUSH_ANSWERS_ALL = Mutant(
-    "flush-answers-all",
-    "a sync answers every send that waits, also those whose messages it did not make durable",
-    (Patch(LateAnswers, "_answer_known", _answer_all_that_wait),),
-    ("STATUS", "DUR"),
-    _LIVELY.replace(sync_flush=(True,), producers=(3,)),
+# A side file remembers what it is to hold before it holds it. A version that could not be written once is never written
+# again unless it changes.
+@bug("side-file-failed-once", SideFile, "store", found_by=("META", "QUIET"))
+@needs(
+    _LIVELY,
+    endings=("stop",),
+    faults={"failed_write_chance": (0.3,)},
+    broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2000,)},
 )
-
-
-# side-file-failed-once: a side file remembers what it is to hold before it holds it. A version that could not be
-# written once is never written again unless it changes.
-_original_store = SideFile.store
-
-
-def _store_or_believe(self: SideFile, content: bytes) -> bool:
+def store_or_believe(self: SideFile, content: bytes) -> bool:
+    """A side file that could not be written is taken for written the next time."""
     try:
-        return _original_store(self, content)
+        return store_or_believe.original(self, content)
     except OSError:
         bit()
         self._content = content
         raise
 
 
-SIDE_FILE_FAILED_ONCE = Mutant(
-    "side-file-failed-once",
-    "a side file that could not be written is taken for written the next time",
-    (Patch(SideFile, "store", _store_or_believe),),
-    ("META", "QUIET"),
-    _LIVELY.replace(
-        endings=("stop",),
-        faults={"failed_write_chance": (0.3,)},
-        broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2_000,)},
-    ),
-)
-
-
-# sent-back-into-nothing: a message that a consumer sends back is answered SUCCESS though it could not be put. The
-# consumer is done with it, and nobody is given it again.
-_original_answer_back = SendMessageProcessor._answer_back
-
-
-def _answer_back_at_any_rate(
+# A message that a consumer sends back is answered SUCCESS though it could not be put. The consumer is done with it, and
+# nobody is given it again.
+@bug("sent-back-into-nothing", SendMessageProcessor, "_answer_back", found_by=("DUR",))
+@needs(SCENARIOS["what-is-sent-back-is-given-again"].ranges)
+def answer_back_at_any_rate(
     self: SendMessageProcessor, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
 ) -> RemotingCommand:
+    """A message that is sent back while nothing can be put is answered SUCCESS, and gone."""
     if bit(put.status is not PutMessageStatus.PUT_OK):
         return success(request)
-    return _original_answer_back(self, request, topic, group, put)
+    return answer_back_at_any_rate.original(self, request, topic, group, put)
 
 
-SENT_BACK_INTO_NOTHING = Mutant(
-    "sent-back-into-nothing",
-    "a message that is sent back while nothing can be put is answered SUCCESS, and gone",
-    (Patch(SendMessageProcessor, "_answer_back", _answer_back_at_any_rate),),
-    ("DUR",),
-    SCENARIOS["what-is-sent-back-is-given-again"].ranges,
-)
-
-
-# side-file-goes-on-from-the-old: a side file that could not be replaced goes on from the version before. If that has
-# its other name already, each attempt to come fails at it.
-def _store_from_the_old(self: SideFile, content: bytes) -> bool:
+# A side file that could not be replaced goes on from the version before. If that has its other name already, each
+# attempt to come fails at it.
+@bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
+@needs(SCENARIOS["progress-survives-every-crash"].ranges, faults={"failed_rename_chance": (0.3,)})
+def store_from_the_old(self: SideFile, content: bytes) -> bool:
+    """A side file whose replacement failed half-way is never replaced again."""
     old = self._content
     try:
-        return _original_store(self, content)
+        return store_from_the_old.original(self, content)
     except OSError:
         bit(old is not None)
         self._content = old
         raise
 
 
-SIDE_FILE_GOES_ON_FROM_THE_OLD = Mutant(
-    "side-file-goes-on-from-the-old",
-    "a side file whose replacement failed half-way is never replaced again",
-    (Patch(SideFile, "store", _store_from_the_old),),
-    ("QUIET", "META"),
-    SCENARIOS["progress-survives-every-crash"].ranges.replace(faults={"failed_rename_chance": (0.3,)}),
-)
-
-
-# topic-seen-before-durable: a topic is in use before it is on the disk. If the disk fails, its producer is refused, and
-# the next one is answered; a crash takes the topic, and consumers are answered that there is none.
-def _store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+# A topic is in use before it is on the disk. If the disk fails, its producer is refused, and the next one is answered;
+# a crash takes the topic, and consumers are answered that there is none.
+@bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
+@needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
+def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+    """A topic that could not be written is used all the same."""
     self._state = version, table
     try:
         self.file.store(self._encoded(version, table))
@@ -216,17 +161,19 @@ def _store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -
         raise
 
 
-TOPIC_SEEN_BEFORE_DURABLE = Mutant(
-    "topic-seen-before-durable",
-    "a topic that could not be written is used all the same",
-    (Patch(VersionedTable, "_store", _store_seen_first),),
-    ("META", "LIVE"),
-    _LIVELY.replace(faults={"failed_write_chance": (0.3,)}),
+# A commit whose message could not be put is noted as decided like one that could.
+@bug("failed-commit-is-a-decision", TransactionalMessageService, "commit", found_by=("TX",))
+@needs(
+    BROKER,
+    heals=(True,),
+    messages_each=(12,),
+    messages={"body_bytes_max": (300, 900)},
+    commit_log_bytes=(2048,),
+    transactions={"chance": (1.0,)},
+    faults={"failed_creation_chance": (0.3,)},
 )
-
-
-# failed-commit-is-a-decision: a commit whose message could not be put is noted as decided like one that could.
-def _commit_whatever(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
+def commit_whatever(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
+    """A half message is done with although the message that it was to become was refused."""
     half = self._claimed(request)
     if isinstance(half, EndTransactionStatus):
         return EndTransactionResult(half)
@@ -236,73 +183,29 @@ def _commit_whatever(self: TransactionalMessageService, request: EndTransaction)
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
 
-FAILED_COMMIT_IS_A_DECISION = Mutant(
-    "failed-commit-is-a-decision",
-    "a half message is done with although the message that it was to become was refused",
-    (Patch(TransactionalMessageService, "commit", _commit_whatever),),
-    ("TX",),
-    BROKER.replace(
-        heals=(True,),
-        messages_each=(12,),
-        messages={"body_bytes_max": (300, 900)},
-        commit_log_bytes=(2048,),
-        transactions={"chance": (1.0,)},
-        faults={"failed_creation_chance": (0.3,)},
-    ),
-)
-
-
-# no-match-skips-to-end: a pull that finds nothing its group wants in one file of the queue is sent behind the queue's
-# last message, and not behind what was looked at.
-_original_answer = pull._answer
-
-
-def _answer_with_end(
+# A pull that finds nothing its group wants in one file of the queue is sent behind the queue's last message, and not
+# behind what was looked at.
+@bug("no-match-skips-to-end", pull, "_answer", found_by=("LIVE",))
+@needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
+def answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
+    """A consumer that is given nothing passes over messages that nobody has looked at."""
     if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
-    return _original_answer(request, code, broker_id, result)
+    return answer_with_end.original(request, code, broker_id, result)
 
 
-NO_MATCH_SKIPS_TO_END = Mutant(
-    "no-match-skips-to-end",
-    "a consumer that is given nothing passes over messages that nobody has looked at",
-    (Patch(pull, "_answer", _answer_with_end),),
-    ("LIVE",),
-    _LIVELY.replace(consume_queue_bytes=(100,), consuming={"filtered": (True,)}),
-)
-
-
-# no-match-waits: a pull that finds nothing its group wants is held like one that finds nothing. It is carried out again
-# when something arrives, from where it began, and answered that there is nothing, for ever.
-_original_code_of = pull._code_of
-
-
-def _code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
+# A pull that finds nothing its group wants is held like one that finds nothing. It is carried out again when something
+# arrives, from where it began, and answered that there is nothing, for ever.
+@bug("no-match-waits", pull, "_code_of", found_by=("LIVE",))
+@needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
+def code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
+    """A consumer never gets past messages that its group does not want."""
     if bit(result.status is GetMessageStatus.NO_MATCHED_MESSAGE):
         return ResponseCode.PULL_NOT_FOUND
-    return _original_code_of(result, offset)
-
-
-NO_MATCH_WAITS = Mutant(
-    "no-match-waits",
-    "a consumer never gets past messages that its group does not want",
-    (Patch(pull, "_code_of", _code_that_waits),),
-    ("LIVE",),
-    _LIVELY.replace(consume_queue_bytes=(100,), consuming={"filtered": (True,)}),
-)
-
-
-# moved-to-the-end: a pull of what retention has removed is sent behind the queue's last message, and not to its first.
-def _answer_moved_to_end(
-    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
-) -> RemotingCommand:
-    if result.status is GetMessageStatus.OFFSET_TOO_SMALL:
-        bit(result.next_begin_offset != result.max_offset)
-        result.next_begin_offset = result.max_offset
-    return _original_answer(request, code, broker_id, result)
+    return code_that_waits.original(result, offset)
 
 
 _EXPIRING = _LIVELY.replace(
@@ -311,34 +214,49 @@ _EXPIRING = _LIVELY.replace(
     messages={"body_bytes_max": (700,)},
     broker={"consumer_restart_chance": (0.5,), "work_ms": (500,)},
 )
-MOVED_TO_THE_END = Mutant(
-    "moved-to-the-end",
-    "a consumer whose next messages have expired misses all that is left of its queue",
-    (Patch(pull, "_answer", _answer_moved_to_end),),
-    ("CLEAN", "LIVE"),
-    _EXPIRING,
-)
 
 
-# expired-waits: a pull of what retention has removed is held like one that finds nothing, and answered like one.
-def _code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
+# A pull of what retention has removed is sent behind the queue's last message, and not to its first.
+@bug("moved-to-the-end", pull, "_answer", found_by=("CLEAN", "LIVE"))
+@needs(_EXPIRING)
+def answer_moved_to_end(
+    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
+) -> RemotingCommand:
+    """A consumer whose next messages have expired misses all that is left of its queue."""
+    if result.status is GetMessageStatus.OFFSET_TOO_SMALL:
+        bit(result.next_begin_offset != result.max_offset)
+        result.next_begin_offset = result.max_offset
+    return answer_moved_to_end.original(request, code, broker_id, result)
+
+
+# A pull of what retention has removed is held like one that finds nothing, and answered like one.
+@bug("expired-waits", pull, "_code_of", found_by=("LIVE",))
+@needs(_EXPIRING)
+def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
+    """A consumer whose next messages have expired waits for them for ever."""
     if bit(result.status is GetMessageStatus.OFFSET_TOO_SMALL):
         return ResponseCode.PULL_NOT_FOUND
-    return _original_code_of(result, offset)
+    return code_that_waits_for_the_expired.original(result, offset)
 
 
-EXPIRED_WAITS = Mutant(
-    "expired-waits",
-    "a consumer whose next messages have expired waits for them for ever",
-    (Patch(pull, "_code_of", _code_that_waits_for_the_expired),),
-    ("LIVE",),
-    _EXPIRING,
+# A pull that found nothing is held without another look at its queue. A message that has come between the two has
+# notified nobody, and the pull waits for the next one, or for the next look at all queues.
+@bug("hold-without-second-look", PullRequestHoldService, "hold", found_by=("LIVE",))
+@needs(
+    _LIVELY,
+    sync_flush=(False,),
+    producers=(3,),
+    consumers=(2,),
+    topics=(2,),
+    queues_per_topic=(2,),
+    lives=(1,),
+    pauses={"chance": (0.5,), "ms_max": (2000,)},
+    broker={"suspend_ms": (5000,), "work_ms": (0,), "buffer_bytes": (65536,)},
+    disturbances={"paused_task_chance": (1.0,), "paused_task_ms_max": (30,), "paused_machine_chance": (0.0,)},
+    network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
 )
-
-
-# hold-without-second-look: a pull that found nothing is held without another look at its queue. A message that has come
-# between the two has notified nobody, and the pull waits for the next one, or for the next look at all queues.
-def _hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
+def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
+    """A message that comes as a pull begins to be held leaves it waiting."""
     config, held = self._config, self._held
     with self._lock:
         if self._is_released or held.count >= config.held_pulls_max:
@@ -355,50 +273,20 @@ def _hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
     return True
 
 
-HOLD_WITHOUT_SECOND_LOOK = Mutant(
-    "hold-without-second-look",
-    "a message that comes as a pull begins to be held leaves it waiting",
-    (Patch(PullRequestHoldService, "hold", _hold_unseeing),),
-    ("LIVE",),
-    _LIVELY.replace(
-        sync_flush=(False,),
-        producers=(3,),
-        consumers=(2,),
-        topics=(2,),
-        queues_per_topic=(2,),
-        lives=(1,),
-        pauses={"chance": (0.5,), "ms_max": (2_000,)},
-        broker={"suspend_ms": (5_000,), "work_ms": (0,), "buffer_bytes": (65_536,)},
-        disturbances={
-            "paused_task_chance": (1.0,),
-            "paused_task_ms_max": (30,),
-            "paused_machine_chance": (0.0,),
-        },
-        network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
-    ),
-)
-
-
-# arrival-one-short: what has arrived ends the waits for what is in front of it.
-_original_notify = ArrivalNotifier.notify
-
-
-def _notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
+# What has arrived ends the waits for what is in front of it.
+@bug("arrival-one-short", ArrivalNotifier, "notify", found_by=("LIVE",))
+@needs(_LIVELY, broker={"suspend_ms": (5000,)})
+def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
+    """An arriving message does not end the wait for it."""
     bit()
-    _original_notify(self, record._replace(queue_offset=record.queue_offset - 1))
+    notify_one_short.original(self, record._replace(queue_offset=record.queue_offset - 1))
 
 
-ARRIVAL_ONE_SHORT = Mutant(
-    "arrival-one-short",
-    "an arriving message does not end the wait for it",
-    (Patch(ArrivalNotifier, "notify", _notify_one_short),),
-    ("LIVE",),
-    _LIVELY.replace(broker={"suspend_ms": (5_000,)}),
-)
-
-
-# arrival-ends-one-wait: a message is for one consumer. It is for one of each group, and several groups wait.
-def _on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
+# A message is for one consumer. It is for one of each group, and several groups wait.
+@bug("arrival-ends-one-wait", PullRequestHoldService, "on_arriving", found_by=("LIVE",))
+@needs(_LIVELY, consumers=(1, 2), broker={"suspend_ms": (5000,), "tailing_consumers": (2,)})
+def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
+    """Of several consumers that wait for a queue, the first alone is given a message when it comes."""
     queue = arrival.topic, arrival.queue_id
     if queue not in self._held:
         return
@@ -408,19 +296,13 @@ def _on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) 
     self._end_waits(ended[:1])
 
 
-ARRIVAL_ENDS_ONE_WAIT = Mutant(
-    "arrival-ends-one-wait",
-    "of several consumers that wait for a queue, the first alone is given a message when it comes",
-    (Patch(PullRequestHoldService, "on_arriving", _on_arriving_for_one),),
-    ("LIVE",),
-    _LIVELY.replace(consumers=(1, 2), broker={"suspend_ms": (5_000,), "tailing_consumers": (2,)}),
-)
-
-
-# topic-lost-beside-another: a table is read and changed before its lock is taken, so that readers wait for no disk.
-def _change_what_was_read(
+# A table is read and changed before its lock is taken, so that readers wait for no disk.
+@bug("topic-lost-beside-another", VersionedTable, "change", found_by=("META",))
+@needs(_LIVELY, producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)})
+def change_what_was_read(
     self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
 ) -> Mapping[str, Entry]:
+    """Of two topics that are made at once, one is lost."""
     before = self._state[1]
     table = changed(before)
     has_changed = table != before
@@ -433,26 +315,11 @@ def _change_what_was_read(
     return table
 
 
-TOPIC_LOST_BESIDE_ANOTHER = Mutant(
-    "topic-lost-beside-another",
-    "of two topics that are made at once, one is lost",
-    (Patch(VersionedTable, "change", _change_what_was_read),),
-    ("META",),
-    _LIVELY.replace(producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)}),
-)
-
-
-# every-second-topic-in-memory: a table is written every other time that it changes, for each write has all of it.
-def _store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+# A table is written every other time that it changes, for each write has all of it.
+@bug("every-second-topic-in-memory", VersionedTable, "_store", found_by=("META",))
+@needs(_LIVELY)
+def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+    """Every other change of topics is in memory only."""
     if not bit(version.counter % 2 == 1):
         self.file.store(self._encoded(version, table))
     self._state = version, table
-
-
-EVERY_SECOND_TOPIC_IN_MEMORY = Mutant(
-    "every-second-topic-in-memory",
-    "every other change of topics is in memory only",
-    (Patch(VersionedTable, "_store", _store_every_other_time),),
-    ("META",),
-    _LIVELY,
-)

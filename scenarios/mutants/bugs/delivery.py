@@ -26,65 +26,50 @@ from ....store.services.transaction_check import (
 from ....store.services.transaction_queues import Decisions, OpQueue, PulledPlace, pull_from
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch, bit
-
-# #32 delay-offset-not-clamped: progress of delayed delivery is used as it was persisted, even beyond its
-# queue's end. After the queue lost its tail nothing of that level is delivered until as many messages were
-# put as were lost, and those are passed over.
-_original_within_queue = ScheduleMessageService._within_queue
+from ..mutant import bit, bug, needs
 
 
-def _as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
-    bit(_original_within_queue(self, level, offset) != offset)
+# Progress of delayed delivery is used as it was persisted, even beyond its queue's end. After the queue lost its tail
+# nothing of that level is delivered until as many messages were put as were lost, and those are passed over.
+@bug("delay-offset-not-clamped", ScheduleMessageService, "_within_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
+@needs(
+    delay={"chance": (1.0,)},
+    producers=(1,),
+    messages_each=(1, 3),
+    messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
+    endings=("stop and damage",),
+    lives=(2, 3),
+)
+def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
+    """Progress that leads beyond the end of its delay level's queue is taken for what it is not."""
+    bit(as_persisted.original(self, level, offset) != offset)
     return offset
 
 
-DELAY_OFFSET_NOT_CLAMPED = Mutant(
-    "delay-offset-not-clamped",
-    "progress that leads beyond the end of its delay level's queue is taken for what it is not",
-    (Patch(ScheduleMessageService, "_within_queue", _as_persisted),),
-    ("META", "SCHED", "LIVE", "QUIET"),
-    Ranges(
-        delay={"chance": (1.0,)},
-        producers=(1,),
-        messages_each=(1, 3),
-        messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
-        endings=("stop and damage",),
-        lives=(2, 3),
-    ),
+# After a delivery that failed, the next attempt begins behind the message.
+@bug("delay-retry-skips-message", ScheduleMessageService, "_deliver_entry", found_by=("SCHED",))
+@needs(
+    delay={"chance": (0.8,)},
+    faults={"failed_creation_chance": (0.3, 0.5)},
+    commit_log_bytes=(2048,),
+    endings=("crash at rest", "stop"),
 )
-
-
-# #33 delay-retry-skips-message: after a delivery that failed, the next attempt begins behind the message.
-_original_deliver_entry = ScheduleMessageService._deliver_entry
-
-
-def _deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
+def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
+    """A delayed message whose delivery failed is not tried again."""
     self.last_answer = PutMessageStatus.PUT_OK
-    wait_ms = _original_deliver_entry(self, level, entry)
+    wait_ms = deliver_once.original(self, level, entry)
     if wait_ms and bit(self.last_answer is not PutMessageStatus.PUT_OK):
         self._move_to(level, self.offsets.get(level, 0) + 1)
     return wait_ms
 
 
-DELAY_RETRY_SKIPS_MESSAGE = Mutant(
-    "delay-retry-skips-message",
-    "a delayed message whose delivery failed is not tried again",
-    (Patch(ScheduleMessageService, "_deliver_entry", _deliver_once),),
-    ("SCHED",),
-    Ranges(
-        delay={"chance": (0.8,)},
-        faults={"failed_creation_chance": (0.3, 0.5)},
-        commit_log_bytes=(2048,),
-        endings=("crash at rest", "stop"),
-    ),
-)
-
-
-# check-meets-what-it-put-back: a pass of the check reads on to where an answer ends, behind the end of the queue as the
-# pass has found it. Numbers that the queue skips make answers longer. Found in this store: a decision that was made
-# meanwhile is forgotten with that pass, and another one counts.
-def _pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
+# A pass of the check reads on to where an answer ends, behind the end of the queue as the pass has found it. Numbers
+# that the queue skips make answers longer. Found in this store: a decision that was made meanwhile is forgotten with
+# that pass, and another one counts.
+@bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
+@needs(SCENARIOS["a-gap-in-the-numbers-hides-no-transaction"].ranges)
+def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
+    """A pass of the transaction check comes upon half messages that it has put back itself."""
     at = begin - 1
     for at, record in pull_from(store, topic, begin, end):
         yield PulledPlace(at, record)
@@ -93,87 +78,63 @@ def _pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end
         yield from pull_from(store, topic, end, pulled.next_begin_offset)
 
 
-CHECK_MEETS_WHAT_IT_PUT_BACK = Mutant(
-    "check-meets-what-it-put-back",
-    "a pass of the transaction check comes upon half messages that it has put back itself",
-    (Patch(transaction_check, "pull_from", _pull_to_the_end_of_answers),),
-    ("LIVE", "TX"),
-    SCENARIOS["a-gap-in-the-numbers-hides-no-transaction"].ranges,
-)
-
-
-# delay-rotten-copy-blocks-level: a copy that no record can hold, for the disk has changed what it was meant for, is put
+# A copy that no record can hold, for the disk has changed what it was meant for, is put
 # again and again. Found in this store: one flipped bit of REAL_TOPIC keeps all that is behind it.
 _RETRY_MS = 100
-_original_after_refusal = ScheduleMessageService._after_refusal
 
 
-def _put_for_ever(self: ScheduleMessageService, message: Message) -> int:
-    wait_ms = _original_after_refusal(self, message)
+@bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_after_refusal", found_by=("QUIET", "SCHED"))
+@needs(
+    delay={"chance": (0.8,)},
+    disk=("dying-disk",),
+    faults={"stopped_file_system_chance": (0.0,)},
+    rot={"bit_rot_chance": (1.0,), "latent_sector_error_chance": (0.0,)},
+    messages={"body_bytes_max": (0,), "property_bytes_max": (0,), "illegal_chance": (0.5,), "batch_chance": (0.0,)},
+    messages_each=(8, 16),
+    lives=(3, 4),
+    endings=("stop", "crash at rest"),
+    heals=(True,),
+)
+def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
+    """A delayed message whose topic has rotted away holds back all that are behind it."""
+    wait_ms = put_for_ever.original(self, message)
     bit(wait_ms == 0)
     return _RETRY_MS
 
 
-DELAY_ROTTEN_COPY_BLOCKS_LEVEL = Mutant(
-    "delay-rotten-copy-blocks-level",
-    "a delayed message whose topic has rotted away holds back all that are behind it",
-    (Patch(ScheduleMessageService, "_after_refusal", _put_for_ever),),
-    ("QUIET", "SCHED"),
-    Ranges(
-        delay={"chance": (0.8,)},
-        disk=("dying-disk",),
-        faults={"stopped_file_system_chance": (0.0,)},
-        rot={"bit_rot_chance": (1.0,), "latent_sector_error_chance": (0.0,)},
-        messages={"body_bytes_max": (0,), "property_bytes_max": (0,), "illegal_chance": (0.5,), "batch_chance": (0.0,)},
-        messages_each=(8, 16),
-        lives=(3, 4),
-        endings=("stop", "crash at rest"),
-        heals=(True,),
-    ),
-)
-
-
-# resumed-is-given-up-again: an operator has a half message that was given up asked about again, and it still counts as
-# often asked as it was.
-def _as_often_as_it_was(given_up: MessageRecord) -> Message:
+# An operator has a half message that was given up asked about again, and it still counts as often asked as it was.
+@bug("resumed-is-given-up-again", transaction_service, "resumed", found_by=("TX",))
+@needs(SCENARIOS["what-was-given-up-can-be-decided-after-all"].ranges)
+def as_often_as_it_was(given_up: MessageRecord) -> Message:
+    """A half message that an operator has asked about again is given up at once."""
     bit()
     return again(HalfMessage.of(given_up), HALF_TOPIC, {})
 
 
-RESUMED_IS_GIVEN_UP_AGAIN = Mutant(
-    "resumed-is-given-up-again",
-    "a half message that an operator has asked about again is given up at once",
-    (Patch(transaction_service, "resumed", _as_often_as_it_was),),
-    ("TX",),
-    SCENARIOS["what-was-given-up-can-be-decided-after-all"].ranges,
-)
-
-
-# delay-hole-blocks-level: a place of zeros in a delay queue counts as an entry that a failed sync took back, which a
-# restart is to find again. Found in this store: where a dying disk has lost the entry no restart does.
-def _hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
+# A place of zeros in a delay queue counts as an entry that a failed sync took back, which a restart is to find again.
+# Found in this store: where a dying disk has lost the entry no restart does.
+@bug("delay-hole-blocks-level", ScheduleMessageService, "_pass_over_hole", found_by=("QUIET", "SCHED", "LIVE"))
+@needs(SCENARIOS["what-rots-while-it-waits-holds-up-nothing-else"].ranges)
+def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
+    """A place in a delay queue where the disk has lost the entry holds back all that are behind it."""
     bit(queue.queue.sync_error is None)
     return _RETRY_MS
 
 
-DELAY_HOLE_BLOCKS_LEVEL = Mutant(
-    "delay-hole-blocks-level",
-    "a place in a delay queue where the disk has lost the entry holds back all that are behind it",
-    (Patch(ScheduleMessageService, "_pass_over_hole", _hold_back),),
-    ("QUIET", "SCHED", "LIVE"),
-    SCENARIOS["what-rots-while-it-waits-holds-up-nothing-else"].ranges,
+# Progress that could not be written is tried again only when there is more of it. Found in this store: after the last
+# delivery nobody comes back to a disk that was full for a moment, and a crash then has all of it delivered again.
+@bug("delay-persist-failure-forgotten", ScheduleMessageService, "persist", found_by=("QUIET",))
+@needs(
+    delay={"chance": (0.5,)},
+    faults={"failed_creation_chance": (0.5,)},
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    heals=(True,),
+    endings=("stop", "crash at rest"),
 )
-
-
-# delay-persist-failure-forgotten: progress that could not be written is tried again only when there is more of it.
-# Found in this store: after the last delivery nobody comes back to a disk that was full for a moment, and a crash then
-# has all of it delivered again.
-_original_persist = ScheduleMessageService.persist
-
-
-def _persist_once(self: ScheduleMessageService) -> bool:
+def persist_once(self: ScheduleMessageService) -> bool:
+    """Progress of delayed delivery that could not be persisted once is not tried again."""
     try:
-        return _original_persist(self)
+        return persist_once.original(self)
     except OSError:
         bit(not self._is_persisted)
         raise
@@ -181,23 +142,11 @@ def _persist_once(self: ScheduleMessageService) -> bool:
         self._is_persisted = True
 
 
-DELAY_PERSIST_FAILURE_FORGOTTEN = Mutant(
-    "delay-persist-failure-forgotten",
-    "progress of delayed delivery that could not be persisted once is not tried again",
-    (Patch(ScheduleMessageService, "persist", _persist_once),),
-    ("QUIET",),
-    Ranges(
-        delay={"chance": (0.5,)},
-        faults={"failed_creation_chance": (0.5,)},
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        heals=(True,),
-        endings=("stop", "crash at rest"),
-    ),
-)
-
-
-# delayed-copy-born-anew: a delayed message is delivered as if the store itself had sent it just now.
-def _delivered_from_store(record: MessageRecord) -> Message | None:
+# A delayed message is delivered as if the store itself had sent it just now.
+@bug("delayed-copy-born-anew", schedule, "delivered", found_by=("PREFIX",))
+@needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
+def delivered_from_store(record: MessageRecord) -> Message | None:
+    """The copy of a delayed message has the store's host where its client's should be."""
     message = delivered(record)
     if message is None:
         return None
@@ -205,44 +154,28 @@ def _delivered_from_store(record: MessageRecord) -> Message | None:
     return replace(message, born_host=message.store_host)
 
 
-DELAYED_COPY_BORN_ANEW = Mutant(
-    "delayed-copy-born-anew",
-    "the copy of a delayed message has the store's host where its client's should be",
-    (Patch(schedule, "delivered", _delivered_from_store),),
-    ("PREFIX",),
-    Ranges(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,)),
-)
-
-
-# #34 half-msg-immunity-double-clock: the age of a half message is compared with its immunity twice. The clock is read
+# The age of a half message is compared with its immunity twice. The clock is read
 # each time. Who is young enough at first, and not when the helper looks again, is reported as dealt with although it
 # was neither put back nor asked about. Virtual time stands still while a task runs, so the mutant is held up between
 # the two readings, as any thread can be by a collection or another's turn on the processor.
-_original_deal_with = TransactionalMessageCheckService._deal_with
 _HELD_UP_MS = 20
 
 
-def _deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
+@bug("half-msg-immunity-double-clock", TransactionalMessageCheckService, "_deal_with", found_by=("TX", "QUIET"))
+@needs(transactions={"chance": (1.0,)}, messages_each=(8, 16))
+def deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
+    """A half message whose immunity ends while it is looked at is passed over."""
     immunity_ms = half.immunity_ms
     if immunity_ms is None or ops.is_decided(half) or _age_ms(self, half) >= immunity_ms:
-        return _original_deal_with(self, half, ops)
+        return deal_with_two_clocks.original(self, half, ops)
     self.world.tasks.sleep(_HELD_UP_MS)
     if bit(_age_ms(self, half) >= immunity_ms):
         return True
-    return _original_deal_with(self, half, ops)
+    return deal_with_two_clocks.original(self, half, ops)
 
 
 def _age_ms(self: TransactionalMessageCheckService, half: HalfMessage) -> int:
     return self.world.clock.now_ms() - half.record.born_timestamp_ms
-
-
-HALF_MSG_IMMUNITY_DOUBLE_CLOCK = Mutant(
-    "half-msg-immunity-double-clock",
-    "a half message whose immunity ends while it is looked at is passed over",
-    (Patch(TransactionalMessageCheckService, "_deal_with", _deal_with_two_clocks),),
-    ("TX", "QUIET"),
-    Ranges(transactions={"chance": (1.0,)}, messages_each=(8, 16)),
-)
 
 
 _EVERYBODY_PAUSED = Ranges(
@@ -265,110 +198,72 @@ _EVERYBODY_PAUSED = Ranges(
 
 # A pass has read a half message and stands still while retention takes it out of the log, and the op behind it: nobody
 # finds that op any more, and the message seems undecided. It is put back and asked about again.
-def _never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
+@bug("expired-half-put-back", TransactionalMessageCheckService, "_has_expired", found_by=("TX", "CLEAN"))
+@needs(_EVERYBODY_PAUSED)
+def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
+    """A half message that has expired together with its decision is put back and asked about again."""
     bit(half.record.physical_offset < self._store.min_phy_offset)
     return False
 
 
-EXPIRED_HALF_PUT_BACK = Mutant(
-    "expired-half-put-back",
-    "a half message that has expired together with its decision is put back and asked about again",
-    (Patch(TransactionalMessageCheckService, "_has_expired", _never_expires),),
-    ("TX", "CLEAN"),
-    _EVERYBODY_PAUSED,
-)
-
-
-# decision-forgotten-before-dispatch: a producer was answered and decides while dispatch has not come to its half
-# message yet. The check takes the half queue's end for the end of what was put, and the decision for one about a queue
-# that was removed: it forgets it, and another decision counts. What it has not passed yet would be kept without that.
-_original_is_settled = TransactionalMessageCheckService._is_settled
-
-
-def _settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
-    is_settled = _original_is_settled(self, half_offset)
+# A producer was answered and decides while dispatch has not come to its half message yet. The check takes the half
+# queue's end for the end of what was put, and the decision for one about a queue that was removed: it forgets it, and
+# another decision counts. What it has not passed yet would be kept without that.
+@bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX", "ONCE"))
+@needs(_EVERYBODY_PAUSED)
+def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
+    """A decision about a half message that is not dispatched yet is forgotten, and another one counts."""
+    is_settled = settled_by_dispatch.original(self, half_offset)
     return is_settled or bool(bit(half_offset >= max(self._half_end(), self._half_offset)))
 
 
+@settled_by_dispatch.also(Decisions, "forget")
 def _forget_settled(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
     self._passed = passed
     self._decided = {first for first in self._decided if not is_settled(first)}
 
 
-DECISION_FORGOTTEN_BEFORE_DISPATCH = Mutant(
-    "decision-forgotten-before-dispatch",
-    "a decision about a half message that is not dispatched yet is forgotten, and another one counts",
-    (
-        Patch(TransactionalMessageCheckService, "_is_settled", _settled_by_dispatch),
-        Patch(Decisions, "forget", _forget_settled),
-    ),
-    ("TX", "ONCE"),
-    _EVERYBODY_PAUSED,
-)
-
-
 # A half message was put back into a buffer of the pool, and its producer group is asked at once. An answer that is back
 # before the buffer is committed finds no record, and is turned away: the same fifteen times, and then it is given up.
-_original_is_in_file = TransactionalMessageCheckService._is_in_file
-
-
-def _is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
-    bit(not _original_is_in_file(self, record))
+@bug("question-before-commit", TransactionalMessageCheckService, "_is_in_file", found_by=("TX",))
+@needs(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)})
+def is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
+    """A producer group is asked about a half message that is in a buffer, where its answer does not find it."""
+    bit(not is_asked_about_at_once.original(self, record))
     return True
 
 
-QUESTION_BEFORE_COMMIT = Mutant(
-    "question-before-commit",
-    "a producer group is asked about a half message that is in a buffer, where its answer does not find it",
-    (Patch(TransactionalMessageCheckService, "_is_in_file", _is_asked_about_at_once),),
-    ("TX",),
-    Ranges(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)}),
-)
-
-
-# #35 op-queue-overflow-one: to find nothing new at the end of the op queue is taken for an offset that is
-# wrong. The check then begins anew at the place the answer points to, which is that same end, and what it had
-# read of decisions that its half messages still need is forgotten.
-_original_read = OpQueue.read
-
-
-def _read_or_forget(self: OpQueue) -> None:
+# To find nothing new at the end of the op queue is taken for an offset that is wrong. The check then begins anew at the
+# place the answer points to, which is that same end, and what it had read of decisions that its half messages still
+# need is forgotten.
+@bug("op-queue-overflow-one", OpQueue, "read", found_by=("TX",))
+@needs(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)})
+def read_or_forget(self: OpQueue) -> None:
+    """A check that finds no new decisions forgets those that it has read."""
     if self._read_to == self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID):
         bit(bool(self._ops or self._decided))
         self._ops.clear()
         self._decided.clear()
         return
-    _original_read(self)
+    read_or_forget.original(self)
 
 
-OP_QUEUE_OVERFLOW_ONE = Mutant(
-    "op-queue-overflow-one",
-    "a check that finds no new decisions forgets those that it has read",
-    (Patch(OpQueue, "read", _read_or_forget),),
-    ("TX",),
-    Ranges(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)}),
-)
-
-
-# put-back-forgets-reconsume-times: a half message that is put again after a question has lost a field on the way.
-def _again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
+# A half message that is put again after a question has lost a field on the way.
+@bug("put-back-forgets-reconsume-times", half_message, "again", found_by=("PREFIX",))
+@needs(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16384), sync_flush=(True,))
+def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
+    """A half message that is put back says that it was never consumed in vain."""
     message = again(half, topic, added)
     bit(message.reconsume_times > 0)
     return replace(message, reconsume_times=0)
 
 
-PUT_BACK_FORGETS_RECONSUME_TIMES = Mutant(
-    "put-back-forgets-reconsume-times",
-    "a half message that is put back says that it was never consumed in vain",
-    (Patch(half_message, "again", _again_never_reconsumed),),
-    ("PREFIX",),
-    Ranges(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16384), sync_flush=(True,)),
-)
-
-
-# tx-progress-outlives-log: the progress of the check is kept as soon as a pass is over. A crash may take what that pass
-# has put back, and the half messages that were behind it are in front of where the next life begins.
-def _publish_at_once(self: TransactionalMessageCheckService) -> None:
+# The progress of the check is kept as soon as a pass is over. A crash may take what that pass has put back, and the
+# half messages that were behind it are in front of where the next life begins.
+@bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish", found_by=("TX",))
+@needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
+def publish_at_once(self: TransactionalMessageCheckService) -> None:
+    """The check of transactions goes on behind what a crash has taken from it."""
     done = self._unpublished
     if done is None:
         return
@@ -379,58 +274,38 @@ def _publish_at_once(self: TransactionalMessageCheckService) -> None:
             self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
 
-TX_PROGRESS_OUTLIVES_LOG = Mutant(
-    "tx-progress-outlives-log",
-    "the check of transactions goes on behind what a crash has taken from it",
-    (Patch(TransactionalMessageCheckService, "_publish", _publish_at_once),),
-    ("TX",),
-    Ranges(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)}),
-)
-
-
-# asked-once-too-often: the limit of questions is one that may be reached.
-def _verdict_beyond_limit(
+# The limit of questions is one that may be reached.
+@bug("asked-once-too-often", transaction_check, "verdict", found_by=("TX",))
+@needs(transactions={"chance": (1.0,)}, messages_each=(5,))
+def verdict_beyond_limit(
     half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
 ) -> HalfMessageVerdict:
+    """A half message is asked about once more than transactionCheckMax."""
     bit(half.check_times == config.transaction_check_max)
-    return _original_verdict(half, now_ms, replace(config, transaction_check_max=_one_more(config)), reserved_ms)
+    return verdict_beyond_limit.original(
+        half, now_ms, replace(config, transaction_check_max=_one_more(config)), reserved_ms
+    )
 
 
 def _one_more(config: TransactionConfig) -> int:
     return config.transaction_check_max + 1
 
 
-_original_verdict = transaction_check.verdict
-ASKED_ONCE_TOO_OFTEN = Mutant(
-    "asked-once-too-often",
-    "a half message is asked about once more than transactionCheckMax",
-    (Patch(transaction_check, "verdict", _verdict_beyond_limit),),
-    ("TX",),
-    Ranges(transactions={"chance": (1.0,)}, messages_each=(5,)),
-)
-
-
-# decided-again-once-passed: what the check has passed is forgotten, whichever life has put it.
-_original_forget = Decisions.forget
-
-
-def _forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
-    _original_forget(self, is_settled, passed)
+# What the check has passed is forgotten, whichever life has put it.
+@bug("decided-again-once-passed", Decisions, "forget", found_by=("TX",))
+@needs(transactions={"chance": (1.0,)}, messages_each=(8,))
+def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
+    """A transaction of an earlier life can be decided twice, once the check has passed it."""
+    forget_earlier_lives.original(self, is_settled, passed)
     before, self._decided = self._decided, {first for first in self._decided if not is_settled(first)}
     bit(len(self._decided) < len(before))
 
 
-DECIDED_AGAIN_ONCE_PASSED = Mutant(
-    "decided-again-once-passed",
-    "a transaction of an earlier life can be decided twice, once the check has passed it",
-    (Patch(Decisions, "forget", _forget_earlier_lives),),
-    ("TX",),
-    Ranges(transactions={"chance": (1.0,)}, messages_each=(8,)),
-)
-
-
-# delay-progress-outlives-copies: progress of delivery is persisted as it is, whether or not what it has put is durable.
-def _persist_undurable(self: ScheduleMessageService) -> bool:
+# Progress of delivery is persisted as it is, whether or not what it has put is durable.
+@bug("delay-progress-outlives-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
+@needs(delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)})
+def persist_undurable(self: ScheduleMessageService) -> bool:
+    """A crash takes delivered messages that progress says are delivered."""
     flushed_where = self._commit_log.queue.flushed_where.get()
     bit(any(end > flushed_where for end, _, _ in self._undurable))
     self._undurable.clear()
@@ -440,48 +315,22 @@ def _persist_undurable(self: ScheduleMessageService) -> bool:
     return stored
 
 
-DELAY_PROGRESS_OUTLIVES_COPIES = Mutant(
-    "delay-progress-outlives-copies",
-    "a crash takes delivered messages that progress says are delivered",
-    (Patch(ScheduleMessageService, "persist", _persist_undurable),),
-    ("SCHED",),
-    Ranges(
-        delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)}
-    ),
-)
-
-
-# delayed-skips-light-queues: what has waited was dispatched once already, when it was put to wait.
-_original_dispatch_light = LightQueueDispatcher.dispatch
-
-
-def _dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> None:
+# What has waited was dispatched once already, when it was put to wait.
+@bug("delayed-skips-light-queues", LightQueueDispatcher, "dispatch", found_by=("CQ-COMPLETE", "SCAN", "VIS", "READ"))
+@needs(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,))
+def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> None:
+    """A message that was delayed is in none of its light queues."""
     if bit(b"REAL_TOPIC" in record.properties and LIGHT_MARK in record.properties):
         return
-    _original_dispatch_light(self, record)
+    dispatch_light_once.original(self, record)
 
 
-DELAYED_SKIPS_LIGHT_QUEUES = Mutant(
-    "delayed-skips-light-queues",
-    "a message that was delayed is in none of its light queues",
-    (Patch(LightQueueDispatcher, "dispatch", _dispatch_light_once),),
-    ("CQ-COMPLETE", "SCAN", "VIS", "READ"),
-    Ranges(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,)),
-)
-
-
-# check-progress-lost-in-a-stop: in its last step the check keeps only progress that happens to be durable. A clean stop
-# makes the rest durable later, when the offsets of the check are persisted already.
-def _finish_without_flush(self: TransactionalMessageCheckService) -> None:
+# In its last step the check keeps only progress that happens to be durable. A clean stop makes the rest durable later,
+# when the offsets of the check are persisted already.
+@bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish", found_by=("TX",))
+@needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3))
+def finish_without_flush(self: TransactionalMessageCheckService) -> None:
+    """After a clean stop the check begins before its last pass, and asks twice about each transaction in it."""
     done = self._unpublished
     bit(done is not None and self._store.log.flushed_where.get() < done.log_offset)
     self._publish()
-
-
-CHECK_PROGRESS_LOST_IN_A_STOP = Mutant(
-    "check-progress-lost-in-a-stop",
-    "after a clean stop the check begins before its last pass, and asks twice about each transaction in it",
-    (Patch(TransactionalMessageCheckService, "finish", _finish_without_flush),),
-    ("TX",),
-    Ranges(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3)),
-)

@@ -8,14 +8,17 @@ from ....store.broker.subscriptions import HeartbeatData
 from ....store.broker.versioned_table import DataVersion, VersionedTable
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
-from ..mutant import Mutant, Patch, bit
+from ..mutant import bit, bug, needs
 
 
-# heartbeat-of-the-dead: nobody looks whether the connection is still there when its client has been noted. Until two
-# minutes have passed, what is its share of the queues is given to nobody.
-def _heartbeat_without_second_look(
+# Nobody looks whether the connection is still there when its client has been noted. Until two minutes have passed, what
+# is its share of the queues is given to nobody.
+@bug("heartbeat-of-the-dead", ClientManageProcessor, "heartbeat", found_by=("LIVE",))
+@needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
+def heartbeat_without_second_look(
     self: ClientManageProcessor, request: RemotingCommand, channel: Channel
 ) -> RemotingCommand:
+    """A client whose connection ends while its heartbeat is dealt with stays a member of its groups, with its share."""
     parts = self._parts
     heartbeat = HeartbeatData.decode(request.body)
     for consumer in heartbeat.consumers:
@@ -30,27 +33,12 @@ def _heartbeat_without_second_look(
     return success(request)
 
 
-HEARTBEAT_OF_THE_DEAD = Mutant(
-    "heartbeat-of-the-dead",
-    "a client whose connection ends while its heartbeat is dealt with stays a member of its groups, with its share",
-    (Patch(ClientManageProcessor, "heartbeat", _heartbeat_without_second_look),),
-    ("LIVE",),
-    SCENARIOS["slaves-give-what-their-master-has"].ranges,
-)
-
-
-# version-ahead-of-its-table: the version moves first. If the disk then fails, the table of that version is never taken.
-def _store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+# The version moves first. If the disk then fails, the table of that version is never taken.
+@bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
+@needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
+def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+    """A slave whose disk failed once while it copied a table takes it for copied."""
     bit(table != self.table)
     self._state = version, self._state[1]
     self.file.store(self._encoded(version, table))
     self._state = version, table
-
-
-VERSION_AHEAD_OF_ITS_TABLE = Mutant(
-    "version-ahead-of-its-table",
-    "a slave whose disk failed once while it copied a table takes it for copied",
-    (Patch(VersionedTable, "_store", _store_version_first),),
-    ("REP",),
-    SCENARIOS["slaves-give-what-their-master-has"].ranges,
-)

@@ -8,12 +8,14 @@ from ....store.log.flush import GroupCommitRequest, GroupCommitService
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.services.consumer_offsets import ConsumerOffsetManager
-from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch, bit
+from ..mutant import bit, bug, needs
 
 
 # A request that is done with is taken out of the table without the lock: deleting is one step.
-def _take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
+@bug("allocate-table-without-lock", AllocateMappedFileService, "take", found_by=("LIVE",))
+@needs(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,))
+def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
+    """A put takes its segment out of the table while the service looks through it for what is to be made next."""
     with self._lock:
         request = self._register(base_offset, 2)
         assert request is not None, "there is no end of the budget"
@@ -27,17 +29,22 @@ def _take_out_without_lock(self: AllocateMappedFileService, base_offset: int) ->
     return request.segment
 
 
-ALLOCATE_TABLE_WITHOUT_LOCK = Mutant(
-    "allocate-table-without-lock",
-    "a put takes its segment out of the table while the service looks through it for what is to be made next",
-    (Patch(AllocateMappedFileService, "take", _take_out_without_lock),),
-    ("LIVE",),
-    Ranges(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,)),
-)
-
-
 # The row is looked at four times: a local name for it looked like clutter.
-def _find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
+@bug("row-read-by-index", SegmentQueue, "find", found_by=("LIVE", "STATUS", "CLEAN", "POS"))
+@needs(
+    attribute_points=(True,),
+    retention={"deletes_segments": (True,)},
+    commit_log_bytes=(2048,),
+    consumers=(2,),
+    messages={"body_bytes_max": (300, 900)},
+    messages_each=(16,),
+    pauses={"chance": (0.5,)},
+    sync_ms_max=(10,),
+    disturbances={"paused_task_chance": (1.0,)},
+    starved_steps_max=(500,),
+)
+def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
+    """A reader that computes an index in a row finds another segment there once retention has removed the first."""
     if not self.segments:
         return None
     first_offset = self.segments[0].base_offset
@@ -53,28 +60,13 @@ def _find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-ROW_READ_BY_INDEX = Mutant(
-    "row-read-by-index",
-    "a reader that computes an index in a row finds another segment there once retention has removed the first",
-    (Patch(SegmentQueue, "find", _find_in_changing_row),),
-    ("LIVE", "STATUS", "CLEAN", "POS"),
-    Ranges(
-        attribute_points=(True,),
-        retention={"deletes_segments": (True,)},
-        commit_log_bytes=(2048,),
-        consumers=(2,),
-        messages={"body_bytes_max": (300, 900)},
-        messages_each=(16,),
-        pauses={"chance": (0.5,)},
-        sync_ms_max=(10,),
-        disturbances={"paused_task_chance": (1.0,)},
-        starved_steps_max=(500,),
-    ),
-)
-
-
 # The requests of a round are copied and the list is cleared, each in one step, and the lock was for the swap.
-def _submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
+@bug("group-commit-copies-then-clears", GroupCommitService, "submit", found_by=("LIVE", "STATUS"))
+@needs(attribute_points=(True,), sync_flush=(True,), producers=(3,))
+def submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
+    """A put that is added to the requests of a round after they were copied is cleared with them, and never
+    answered.
+    """
     if self._closed:
         request.complete(self.flush_to(request.end_offset))
     else:
@@ -82,6 +74,7 @@ def _submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) 
         self.signal.notify()
 
 
+@submit_without_lock.also(GroupCommitService, "take_requests")
 def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
     taken = list(self._requests)
     cleared = self._requests
@@ -90,20 +83,11 @@ def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
     return taken
 
 
-GROUP_COMMIT_COPIES_THEN_CLEARS = Mutant(
-    "group-commit-copies-then-clears",
-    "a put that is added to the requests of a round after they were copied is cleared with them, and never answered",
-    (
-        Patch(GroupCommitService, "submit", _submit_without_lock),
-        Patch(GroupCommitService, "take_requests", _copy_then_clear),
-    ),
-    ("LIVE", "STATUS"),
-    Ranges(attribute_points=(True,), sync_flush=(True,), producers=(3,)),
-)
-
-
 # What a group has committed goes into a new table, so that whoever persists the old one needs no lock.
-def _commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
+@bug("commit-to-stale-table", ConsumerOffsetManager, "commit_offset", found_by=("REDEL", "META", "QUIET"))
+@needs(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",))
+def commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
+    """Of two groups that commit at once, one is in the table that the other's replaces."""
     key, before = f"{topic}@{group}", self._offsets
     unpointed = vars(self)  # reads and assignments here pass no scheduling point
     commits = unpointed.get("commits", 0)
@@ -111,12 +95,3 @@ def _commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, qu
     self._offsets = table  # the other group may commit at this point, before the assignment
     bit(unpointed.get("commits", 0) != commits)
     unpointed["commits"] = unpointed.get("commits", 0) + 1
-
-
-COMMIT_TO_STALE_TABLE = Mutant(
-    "commit-to-stale-table",
-    "of two groups that commit at once, one is in the table that the other's replaces",
-    (Patch(ConsumerOffsetManager, "commit_offset", _commit_in_new_table),),
-    ("REDEL", "META", "QUIET"),
-    Ranges(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",)),
-)

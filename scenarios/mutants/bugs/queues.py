@@ -31,18 +31,18 @@ from ....store.recovery.queue_replay import SkippedRanges, keep_trusted_entries
 from ....store.recovery.recovery import RecoveryReport
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
-from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch, bit
-
-# #23 failed-put-burns-queue-offset: a put takes its queue offset before it is known whether its record can be stored.
-# One that is refused keeps it, and from then on the queue's slots and the offsets in the records disagree.
-_original_put = CommitLog.begin_put
+from ..mutant import Mutant, bit, bug, needs
 
 
-def _put_burning_offset(
+# A put takes its queue offset before it is known whether its record can be stored. One that is refused keeps it, and
+# from then on the queue's slots and the offsets in the records disagree.
+@bug("failed-put-burns-queue-offset", CommitLog, "begin_put", found_by=("CQ-VALID", "CQ-COMPLETE", "QOFF"))
+@needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)})
+def put_burning_offset(
     self: CommitLog, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
 ) -> PutMessageResult | PutWait:
-    result = _original_put(self, message, on_known)
+    """A refused message uses up a queue offset."""
+    result = put_burning_offset.original(self, message, on_known)
     if bit(result.append is None):
         head = message.head if isinstance(message, MessageBatch) else message
         key = (head.topic, head.queue_id)
@@ -51,27 +51,24 @@ def _put_burning_offset(
     return result
 
 
-FAILED_PUT_BURNS_QUEUE_OFFSET = Mutant(
-    "failed-put-burns-queue-offset",
-    "a refused message uses up a queue offset",
-    (Patch(CommitLog, "begin_put", _put_burning_offset),),
-    ("CQ-VALID", "CQ-COMPLETE", "QOFF"),
-    Ranges(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)}),
+# Places in light queues are taken under a lock of the message's own queue. Two producers with different queues of their
+# own and one light queue in common both take the place they find there.
+@bug("lmq-offset-lock-split", CommitLog, "append", found_by=("QOFF", "CQ-COMPLETE", "READ", "VIS"))
+@needs(
+    light_queues={"chance": (0.9,)},
+    producers=(3,),
+    topics=(2,),
+    queues_per_topic=(2,),
+    messages={"batch_chance": (0.0,)},
 )
-
-
-# #24 lmq-offset-lock-split: places in light queues are taken under a lock of the message's own queue. Two producers
-# with different queues of their own and one light queue in common both take the place they find there.
-_original_append = CommitLog.append
-
-
-def _append_under_queue_lock(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
+def append_under_queue_lock(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
+    """Two messages take the same place in a light queue."""
     light = encoded.light
     if light is None:
-        return _original_append(self, encoded)
+        return append_under_queue_lock.original(self, encoded)
     with _lock_of(self, (encoded.topic, encoded.queue_id)):
         light.offsets = tuple(self.topic_queue_table.get(key, 0) for key in light.keys)
-        return _original_append(self, encoded)
+        return append_under_queue_lock.original(self, encoded)
 
 
 def _lock_of(log: CommitLog, queue: tuple[str, int]) -> AbstractContextManager[None]:
@@ -79,47 +76,29 @@ def _lock_of(log: CommitLog, queue: tuple[str, int]) -> AbstractContextManager[N
     return locks.setdefault(queue, log._world.tasks.lock("queue"))
 
 
+@append_under_queue_lock.also(LightPut, "take_places")
 def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> bytearray:
     bit(self.offsets != tuple(table.get(key, 0) for key in self.keys))
     return self.encode(self._properties_with(self.offsets))
 
 
-LMQ_OFFSET_LOCK_SPLIT = Mutant(
-    "lmq-offset-lock-split",
-    "two messages take the same place in a light queue",
-    (
-        Patch(CommitLog, "append", _append_under_queue_lock),
-        Patch(LightPut, "take_places", _take_places_found),
-    ),
-    ("QOFF", "CQ-COMPLETE", "READ", "VIS"),
-    Ranges(
-        light_queues={"chance": (0.9,)},
-        producers=(3,),
-        topics=(2,),
-        queues_per_topic=(2,),
-        messages={"batch_chance": (0.0,)},
-    ),
-)
-
-
-# #26 cq-redispatch-duplicates: dispatch replays the log from where recovery began, and queues take what they
-# have. Its mark of the highest indexed log offset restarts from nothing, and the exact test, whether the slot
-# of this queue offset is filled, is not there.
-_original_recover = MessageStore.recover
-_original_recovered = ConsumeQueue.recovered
-
-
-def _recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
-    report = _original_recover(self, clean_exit=clean_exit)
+# Dispatch replays the log from where recovery began, and queues take what they have. Its mark of the highest indexed
+# log offset restarts from nothing, and the exact test, whether the slot of this queue offset is filled, is not there.
+@bug("cq-redispatch-duplicates", MessageStore, "recover", found_by=("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"))
+def recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
+    """Records that are replayed after a crash are in their queues twice."""
+    report = recover_and_redispatch.original(self, clean_exit=clean_exit)
     self.dispatch.reput_from.set(report.start_offset)
     return report
 
 
+@recover_and_redispatch.also(ConsumeQueue, "recovered")
 def _recovered_without_mark(self: ConsumeQueue, end: int, durable: int) -> None:
-    _original_recovered(self, end, durable)
+    _recovered_without_mark.original(self, end, durable)
     self.max_physical_offset = -1
 
 
+@recover_and_redispatch.also(ConsumeQueue, "put")
 def _put_beyond_mark(
     self: ConsumeQueue, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int
 ) -> None:
@@ -133,22 +112,18 @@ def _put_beyond_mark(
     self.max_physical_offset = physical_offset + size_bytes
 
 
-CQ_REDISPATCH_DUPLICATES = Mutant(
-    "cq-redispatch-duplicates",
-    "records that are replayed after a crash are in their queues twice",
-    (
-        Patch(MessageStore, "recover", _recover_and_redispatch),
-        Patch(ConsumeQueue, "recovered", _recovered_without_mark),
-        Patch(ConsumeQueue, "put", _put_beyond_mark),
-    ),
-    ("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"),
+# The first slot of a queue's newest segment is taken for an entry whatever is in it. A power cut can leave that segment
+# with a size and no content: its zeros become an entry, and the segment before it is not looked at.
+@bug("cq-empty-tail-file", recovery, "keep_trusted_entries", found_by=("CQ-VALID",))
+@needs(
+    disk=("ext4-ordered", "strict-posix"),
+    consume_queue_bytes=(100,),
+    topics=(2,),
+    queues_per_topic=(2,),
+    endings=("crash in traffic", "crash at rest"),
 )
-
-
-# #27 cq-empty-tail-file: the first slot of a queue's newest segment is taken for an entry whatever is in it.
-# A power cut can leave that segment with a size and no content: its zeros become an entry, and the segment
-# before it is not looked at.
-def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+    """An all-zero slot at the front of a queue's newest segment becomes a real entry."""
     last = queue.queue.last()
     if last is None or any(last.file.view(0, last.size_bytes)):
         return keep_trusted_entries(queue, log_offset, skipped, syncs_zeros=syncs_zeros)
@@ -159,25 +134,28 @@ def _keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRange
     return changed
 
 
-CQ_EMPTY_TAIL_FILE = Mutant(
-    "cq-empty-tail-file",
-    "an all-zero slot at the front of a queue's newest segment becomes a real entry",
-    (Patch(recovery, "keep_trusted_entries", _keep_first_slot),),
-    ("CQ-VALID",),
-    Ranges(
-        disk=("ext4-ordered", "strict-posix"),
-        consume_queue_bytes=(100,),
-        topics=(2,),
-        queues_per_topic=(2,),
-        endings=("crash in traffic", "crash at rest"),
-    ),
+# The removal of a queue gives the put lock back before it has forgotten the queue. A put in between begins the queue at
+# 0 again and is dispatched into the one that is about to be forgotten: answered OK, it is in no queue that anybody can
+# ask until a restart.
+@bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
+@needs(
+    sync_flush=(False,),
+    policy=("pct", "random-walk"),
+    disturbances={"paused_task_chance": (0.4,)},
+    starved_steps_max=(500,),
+    retention={"deletes_segments": (True,), "deletes_queues": (True,)},
+    commit_log_bytes=(1024,),
+    consume_queue_bytes=(100,),
+    messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+    queues_per_topic=(4,),
+    messages_each=(24,),
+    producers=(3,),
+    consumers=(1, 2),
+    pauses={"chance": (0.5,), "ms_max": (30, 100)},
 )
+def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: int) -> None:
+    """A put that comes while its queue is removed is answered OK, and nobody can read it before a restart."""
 
-
-# queue-removed-beside-a-put: the removal of a queue gives the put lock back before it has forgotten the queue. A put
-# in between begins the queue at 0 again and is dispatched into the one that is about to be forgotten: answered OK, it
-# is in no queue that anybody can ask until a restart.
-def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: int) -> None:
     def remove() -> bool:
         queue.remove()
         return True
@@ -192,36 +170,11 @@ def _remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: 
             self._queues.remove_directories(queue)
 
 
-QUEUE_REMOVED_BESIDE_A_PUT = Mutant(
-    "queue-removed-beside-a-put",
-    "a put that comes while its queue is removed is answered OK, and nobody can read it before a restart",
-    (Patch(CleanConsumeQueue, "_remove", _remove_without_put_lock),),
-    ("CQ-COMPLETE", "READ", "CLEAN"),
-    Ranges(
-        sync_flush=(False,),
-        policy=("pct", "random-walk"),
-        disturbances={"paused_task_chance": (0.4,)},
-        starved_steps_max=(500,),
-        retention={"deletes_segments": (True,), "deletes_queues": (True,)},
-        commit_log_bytes=(1024,),
-        consume_queue_bytes=(100,),
-        messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
-        queues_per_topic=(4,),
-        messages_each=(24,),
-        producers=(3,),
-        consumers=(1, 2),
-        pauses={"chance": (0.5,), "ms_max": (30, 100)},
-    ),
-)
-
-
-# hole-hides-segment, not of the catalogue: a pull takes any entry without a record for one that retention
-# removed, as 4.9.8 does. It passes over all that lies in the rest of the same log segment, which is the first
-# one for a blank entry.
-_original_scan = Puller._scan
-
-
-def _scan_over_holes(
+# A pull takes any entry without a record for one that retention removed, as 4.9.8 does. It passes over all that lies in
+# the rest of the same log segment, which is the first one for a blank entry.
+@bug("hole-hides-segment", Puller, "_scan", found_by=("READ",))
+@needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
+def scan_over_holes(
     self: Puller,
     result: GetMessageResult,
     queue: ConsumeQueue,
@@ -232,6 +185,7 @@ def _scan_over_holes(
     *,
     has_failed: bool,
 ) -> None:
+    """A pull that meets an entry without a record passes over the rest of a log segment."""
     segment_bytes = self._commit_log.queue.segment_bytes
     shown, skip_until = bytearray(raw), 0
     for at in range(0, len(shown), ENTRY_BYTES):
@@ -242,134 +196,107 @@ def _scan_over_holes(
             skip_until = (entry.physical_offset // segment_bytes + 1) * segment_bytes
         else:
             skip_until = 0
-    _original_scan(self, result, queue, memoryview(shown), max_messages, wanted, log_limit, has_failed=has_failed)
+    scan_over_holes.original(
+        self, result, queue, memoryview(shown), max_messages, wanted, log_limit, has_failed=has_failed
+    )
 
 
-HOLE_HIDES_SEGMENT = Mutant(
-    "hole-hides-segment",
-    "a pull that meets an entry without a record passes over the rest of a log segment",
-    (Patch(Puller, "_scan", _scan_over_holes),),
-    ("READ",),
-    SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges,
-)
+def _tag_code(id_: str) -> Callable[[Callable[[str], int]], Mutant]:
+    """Return a decorator: the function returns the code of a tag for queue entries.
+
+    Entries of delayed messages keep the time that they have instead of a code.
+    """
+
+    def make(code_of: Callable[[str], int]) -> Mutant:
+        @needs(messages={"equal_sizes": (False,)})
+        def tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
+            if topic == SCHEDULE_TOPIC:
+                return entry_tags_code(topic, properties, store_timestamp_ms, delays)
+            tag = find_property(properties, b"TAGS") or b""
+            code = code_of(tag.decode(errors="surrogateescape"))
+            bit(code != entry_tags_code(topic, properties, store_timestamp_ms, delays))
+            return code
+
+        tags_code.__doc__ = code_of.__doc__
+        return bug(id_, (dispatch, recovery), "entry_tags_code", found_by=("CQ-VALID",))(tags_code)
+
+    return make
 
 
-# Codes of tags: entries of delayed messages have a time in place of a code, which stays.
-def _bug_of_tag_codes(id_: str, summary: str, code_of: Callable[[str], int]) -> Mutant:
-    """Return a mutant that gives queue entries another code of their tag."""
-
-    def tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
-        if topic == SCHEDULE_TOPIC:
-            return entry_tags_code(topic, properties, store_timestamp_ms, delays)
-        tag = find_property(properties, b"TAGS") or b""
-        code = code_of(tag.decode(errors="surrogateescape"))
-        bit(code != entry_tags_code(topic, properties, store_timestamp_ms, delays))
-        return code
-
-    patches = (Patch(dispatch, "entry_tags_code", tags_code), Patch(recovery, "entry_tags_code", tags_code))
-    ranges = Ranges(messages={"equal_sizes": (False,)})
-    return Mutant(id_, summary, patches, ("CQ-VALID",), ranges)
-
-
-def _hash_of_code_points(text: str) -> int:
-    """Return a hash of characters, where Java has two code units for some."""
+# Java hashes UTF-16 units, of which such a character has two.
+@_tag_code("tag-code-by-code-point")
+def hash_of_code_points(text: str) -> int:
+    """Queue entries of tags beyond the BMP have a code that no subscriber asks for."""
     h = 0
     for character in text:
         h = 31 * h + ord(character) & 0xFFFFFFFF
     return h - 0x1_0000_0000 if h & 0x8000_0000 else h
 
 
-TAG_CODE_BY_CODE_POINT = _bug_of_tag_codes(
-    "tag-code-by-code-point",
-    "queue entries of tags beyond the BMP have a code that no subscriber asks for",
-    _hash_of_code_points,
-)
-TAG_CODE_TRIMS = _bug_of_tag_codes(
-    "tag-code-trims",
-    "queue entries of tags with spaces around them have the code of another tag",
-    lambda tag: java_hash(tag.strip()),
-)
+@_tag_code("tag-code-trims")
+def hash_of_trimmed(tag: str) -> int:
+    """Queue entries of tags with spaces around them have the code of another tag."""
+    return java_hash(tag.strip())
 
 
-# silent-queue-not-recovered: recovery sets the positions of those queues whose records it meets. One that has none in
-# what is scanned keeps what loading gave it: every file counts as full, and new messages come behind the zeros.
-def _leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+# Recovery sets the positions of those queues whose records it meets. One that has none in what is scanned keeps what
+# loading gave it: every file counts as full, and new messages come behind the zeros.
+@bug(
+    "silent-queue-not-recovered", recovery, "keep_trusted_entries", found_by=("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS")
+)
+@needs(
+    recover_whole_log=(False,),
+    topics=(2,),
+    queues_per_topic=(2,),
+    commit_log_bytes=(1024, 2048),
+    consume_queue_bytes=(1000,),
+    endings=("stop",),
+    lives=(2, 3),
+    messages_each=(8, 16),
+    messages={"body_bytes_max": (300, 700)},
+)
+def leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+    """A queue without a record in what recovery scans counts all of its last file as entries."""
     bit(queue.queue.last() is not None)
     return False
 
 
-SILENT_QUEUE_NOT_RECOVERED = Mutant(
-    "silent-queue-not-recovered",
-    "a queue without a record in what recovery scans counts all of its last file as entries",
-    (Patch(recovery, "keep_trusted_entries", _leave_as_loaded),),
-    ("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS"),
-    Ranges(
-        recover_whole_log=(False,),
-        topics=(2,),
-        queues_per_topic=(2,),
-        commit_log_bytes=(1024, 2048),
-        consume_queue_bytes=(1000,),
-        endings=("stop",),
-        lives=(2, 3),
-        messages_each=(8, 16),
-        messages={"body_bytes_max": (300, 700)},
-    ),
+# A flush of a queue moves as far as the end of one file. What a queue gets between two thorough flushes is in one, but
+# for a queue that gets most of all messages; the checkpoint speaks for all of it.
+@bug("hot-queue-flushed-in-part", ConsumeQueue, "flush", found_by=("CKPT", "QUIET", "CQ-COMPLETE", "CQ-VALID"))
+@needs(
+    recover_whole_log=(False,),
+    consume_queue_bytes=(100, 200),
+    messages_each=(16,),
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    flush={"thorough_interval_ms": (2000,)},
 )
-
-
-# hot-queue-flushed-in-part: a flush of a queue moves as far as the end of one file. What a queue gets between two
-# thorough flushes is in one, but for a queue that gets most of all messages; the checkpoint speaks for all of it.
-def _flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
+def flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
+    """The checkpoint speaks for all entries of a queue of which one file was synced."""
     self.queue.flush(least_pages)
     bit(not least_pages and self.queue.flushed_where.get() < self.queue.max_offset)
 
 
-HOT_QUEUE_FLUSHED_IN_PART = Mutant(
-    "hot-queue-flushed-in-part",
-    "the checkpoint speaks for all entries of a queue of which one file was synced",
-    (Patch(ConsumeQueue, "flush", _flush_one_file),),
-    ("CKPT", "QUIET", "CQ-COMPLETE", "CQ-VALID"),
-    Ranges(
-        recover_whole_log=(False,),
-        consume_queue_bytes=(100, 200),
-        messages_each=(16,),
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        flush={"thorough_interval_ms": (2000,)},
-    ),
-)
-
-
-# tags-trimmed-like-python: spaces outside of ASCII at the ends of a tag that is subscribed to do not count, though
-# Java's trim keeps them: a consumer is given messages of another tag, and not those of its own.
-def _strip(text: str) -> str:
+# Spaces outside of ASCII at the ends of a tag that is subscribed to do not count, though Java's trim keeps them: a
+# consumer is given messages of another tag, and not those of its own.
+@bug("tags-trimmed-like-python", message_filter, "java_trim", found_by=("READ",))
+@needs(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,))
+def strip(text: str) -> str:
+    """A subscription to a tag that ends in a space outside of ASCII finds the messages of the tag without that
+    space.
+    """
     stripped = text.strip()
     bit(stripped != java_trim(text))
     return stripped
 
 
-TAGS_TRIMMED_LIKE_PYTHON = Mutant(
-    "tags-trimmed-like-python",
-    "a subscription to a tag that ends in a space outside of ASCII finds the messages of the tag without that space",
-    (Patch(message_filter, "java_trim", _strip),),
-    ("READ",),
-    Ranges(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,)),
-)
-
-
-# queue-begins-in-first-file: a queue looks for its minimum in its first file only, as in RocketMQ. If all entries of
-# that file have expired, the queue begins with messages that are gone, until a pass of retention removes the file.
-def _correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:
+# A queue looks for its minimum in its first file only, as in RocketMQ. If all entries of that file have expired, the
+# queue begins with messages that are gone, until a pass of retention removes the file.
+@bug("queue-begins-in-first-file", ConsumeQueue, "correct_min_offset", found_by=("CLEAN",))
+@needs(SCENARIOS["log-segment-missing"].ranges)
+def correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:
+    """A queue begins with messages that have left the log if its first file has no others."""
     segments, before = self.queue.segments, self.min_logic_offset
-    _original_correct(self, log_min_offset)
+    correct_in_first_file.original(self, log_min_offset)
     if len(segments) > 1 and bit(self.min_logic_offset >= segments[1].base_offset):
         self.min_logic_offset = max(before, segments[0].base_offset)
-
-
-_original_correct = ConsumeQueue.correct_min_offset
-QUEUE_BEGINS_IN_FIRST_FILE = Mutant(
-    "queue-begins-in-first-file",
-    "a queue begins with messages that have left the log if its first file has no others",
-    (Patch(ConsumeQueue, "correct_min_offset", _correct_in_first_file),),
-    ("CLEAN",),
-    SCENARIOS["log-segment-missing"].ranges,
-)

@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
 from typing import Any
 
 from ....store.errors import CorruptFileError, InvalidMessageError
@@ -15,116 +14,98 @@ from ....store.formats.redirect import DELAY_MARK
 from ....store.log import put_encoder
 from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_one
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch, bit
+from ..mutant import Mutant, bit, bug, needs
 
 
-# batch-shares-first-flag: the records of a batch all have the flag of its first message.
-@wraps(encode_batch_records)
-def _encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
+# The records of a batch all have the flag of its first message.
+@bug("batch-shares-first-flag", put_encoder, "encode_batch_records", found_by=("DUR", "PREFIX"))
+@needs(messages={"batch_chance": (0.2,)})
+def encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
+    """Every record of a batch has the flag of the batch's first message."""
     first, *others = decode_batch(units)
     alike = [first, *(BatchUnit(first.flag, unit.body, unit.properties) for unit in others)]
     bit(alike != [first, *others])
     return encode_batch_records(encode_batch(alike), **given)
 
 
-BATCH_SHARES_FIRST_FLAG = Mutant(
-    "batch-shares-first-flag",
-    "every record of a batch has the flag of the batch's first message",
-    (Patch(put_encoder, "encode_batch_records", _encode_batch_with_first_flag),),
-    ("DUR", "PREFIX"),
-    Ranges(messages={"batch_chance": (0.2,)}),
-)
+_OF_ONE_RECORD = ("DUR", "PREFIX", "STATUS")
 
 
-# The other bugs are of records of single messages: one argument of their encoder is not what the producer gave.
-def _bug_of_one_record(id_: str, summary: str, change: Callable[[Message], Message], flags: int = -1) -> Mutant:
-    """Return a mutant that encodes another message in place of the one put; flags: a mask over the user's flag."""
+def _one_record(id_: str) -> Callable[[Callable[[Message], Message]], Mutant]:
+    """Return a decorator: the record of a single message is made from what the function returns for the message."""
 
-    def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
-        changed = change(head), flag & flags
-        bit(changed != (head, flag))
-        return _encode_one(changed[0], sys_flag, changed[1], body, properties)
+    def make(change: Callable[[Message], Message]) -> Mutant:
+        def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
+            changed = change(head)
+            bit(changed != head)
+            return _encode_one(changed, sys_flag, flag, body, properties)
 
-    return Mutant(id_, summary, (Patch(put_encoder, "_encode_one", encode),), ("DUR", "PREFIX", "STATUS"))
+        encode.__doc__ = change.__doc__
+        return bug(id_, put_encoder, "_encode_one", found_by=_OF_ONE_RECORD)(encode)
+
+    return make
 
 
-def _with_hosts_swapped(head: Message) -> Message:
+@_one_record("born-time-in-seconds")
+def born_in_seconds(head: Message) -> Message:
+    """Every record says that its message was born at the beginning of a second."""
+    return replace(head, born_timestamp_ms=head.born_timestamp_ms // 1_000 * 1_000)
+
+
+@_one_record("hosts-swapped")
+def with_hosts_swapped(head: Message) -> Message:
+    """BornHost and storeHost change places where both are of one family."""
     if head.born_host.is_ipv6 != head.store_host.is_ipv6:
         return head
     return replace(head, born_host=head.store_host, store_host=head.born_host)
 
 
-def _with_short_address(head: Message) -> Message:
-    """Keep the first eight bytes of an IPv6 address, the network."""
+@_one_record("ipv6-host-cut-short")
+def with_short_address(head: Message) -> Message:
+    """The second half of every IPv6 bornHost is zeros."""
     if not head.born_host.is_ipv6:
         return head
     return replace(head, born_host=Host(head.born_host.address[:8] + bytes(8), head.born_host.port))
 
 
-BORN_TIME_IN_SECONDS = _bug_of_one_record(
-    "born-time-in-seconds",
-    "every record says that its message was born at the beginning of a second",
-    lambda head: replace(head, born_timestamp_ms=head.born_timestamp_ms // 1_000 * 1_000),
-)
-HOSTS_SWAPPED = _bug_of_one_record(
-    "hosts-swapped", "bornHost and storeHost change places where both are of one family", _with_hosts_swapped
-)
-IPV6_HOST_CUT_SHORT = _bug_of_one_record(
-    "ipv6-host-cut-short", "the second half of every IPv6 bornHost is zeros", _with_short_address
-)
-RECONSUME_TIMES_ZEROED = _bug_of_one_record(
-    "reconsume-times-zeroed",
-    "every record of a single message says that it was never consumed in vain",
-    lambda head: replace(head, reconsume_times=0),
-)
-RECORD_FLAG_DROPPED = _bug_of_one_record(
-    "record-flag-dropped",
-    "every record of a single message has a flag of 0, whatever its producer set",
-    lambda head: head,
-    flags=0,
-)
+@_one_record("reconsume-times-zeroed")
+def never_reconsumed(head: Message) -> Message:
+    """Every record of a single message says that it was never consumed in vain."""
+    return replace(head, reconsume_times=0)
 
 
-# longest-body-refused: the longest body that the settings admit is taken for one that is too long.
-_original_encode_single = PutEncoder._encode_single
+@bug("record-flag-dropped", put_encoder, "_encode_one", found_by=_OF_ONE_RECORD)
+def encode_without_flag(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
+    """Every record of a single message has a flag of 0, whatever its producer set."""
+    bit(flag != 0)
+    return _encode_one(head, sys_flag, 0, body, properties)
 
 
-def _encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+# The longest body that the settings admit is taken for one that is too long.
+@bug("longest-body-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
+@needs(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)})
+def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+    """A message whose body is as long as the settings admit is refused."""
     if bit(len(message.body) == self._config.max_message_size):
         return PutMessageStatus.MESSAGE_ILLEGAL
-    return _original_encode_single(self, message)
+    return encode_shorter.original(self, message)
 
 
-LONGEST_BODY_REFUSED = Mutant(
-    "longest-body-refused",
-    "a message whose body is as long as the settings admit is refused",
-    (Patch(PutEncoder, "_encode_single", _encode_shorter),),
-    ("STATUS",),
-    Ranges(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)}),
-)
-
-
-# longest-topic-refused: the longest topic that a record can hold is taken for one that is too long.
-_original_topic_bytes = put_encoder._topic_bytes
-
-
-def _bytes_of_shorter_topic(topic: str) -> bytes | None:
-    raw = _original_topic_bytes(topic)
+# The longest topic that a record can hold is taken for one that is too long.
+@bug("longest-topic-refused", put_encoder, "_topic_bytes", found_by=("STATUS",))
+@needs(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)})
+def bytes_of_shorter_topic(topic: str) -> bytes | None:
+    """A message whose topic is as long as a record can hold is refused."""
+    raw = bytes_of_shorter_topic.original(topic)
     return None if bit(raw is not None and len(raw) == MAX_TOPIC_BYTES) else raw
 
 
-LONGEST_TOPIC_REFUSED = Mutant(
-    "longest-topic-refused",
-    "a message whose topic is as long as a record can hold is refused",
-    (Patch(put_encoder, "_topic_bytes", _bytes_of_shorter_topic),),
-    ("STATUS",),
-    Ranges(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)}),
-)
-
-
-# number-that-does-not-fit-raises: a number that has no room in its field of the record ends the put with an exception
-# of the encoder, which no caller of a put expects.
-def _encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
+# A number that has no room in its field of the record ends the put with an exception of the encoder, which no caller of
+# a put expects.
+@bug("number-that-does-not-fit-raises", PutEncoder, "encode", found_by=("LIVE",))
+@needs(messages={"illegal_chance": (0.1,)})
+def encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
+    """A put of a message with a number that does not fit its field raises, where it has to refuse the message."""
     try:
         if isinstance(message, MessageBatch):
             return self._encode_batch(message)
@@ -138,15 +119,6 @@ def _encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> Encod
         raise
 
 
-NUMBER_THAT_DOES_NOT_FIT_RAISES = Mutant(
-    "number-that-does-not-fit-raises",
-    "a put of a message with a number that does not fit its field raises, where it has to refuse the message",
-    (Patch(PutEncoder, "encode", _encode_or_raise),),
-    ("LIVE",),
-    Ranges(messages={"illegal_chance": (0.1,)}),
-)
-
-
 _WITH_LONGEST = Ranges(
     commit_log_bytes=(131_072,),
     messages_each=(5,),
@@ -154,30 +126,27 @@ _WITH_LONGEST = Ranges(
 )
 
 
-# longest-properties-refused: the longest properties that a record can hold are taken for some that are too long.
-def _encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+# The longest properties that a record can hold are taken for some that are too long.
+@bug("longest-properties-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
+@needs(_WITH_LONGEST)
+def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+    """A message whose properties are as long as a record can hold is refused."""
     if bit(len(message.properties.encode()) == MAX_PROPERTIES_BYTES):
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
-    return _original_encode_single(self, message)
+    return encode_shorter_properties.original(self, message)
 
 
-LONGEST_PROPERTIES_REFUSED = Mutant(
-    "longest-properties-refused",
-    "a message whose properties are as long as a record can hold is refused",
-    (Patch(PutEncoder, "_encode_single", _encode_shorter_properties),),
-    ("STATUS",),
-    _WITH_LONGEST,
-)
-
-
-# properties-length-overflows: only characters are counted, and a length of too many bytes is written into its two bytes
-# as it comes, where whoever reads it takes it for less than nothing.
-def _encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+# Only characters are counted, and a length of too many bytes is written into its two bytes as it comes, where whoever
+# reads it takes it for less than nothing.
+@bug("properties-length-overflows", PutEncoder, "_encode_single", found_by=("STATUS",))
+@needs(_WITH_LONGEST)
+def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
+    """The bytes of properties are not counted, and their length is cut to the two bytes that a record has for it."""
     properties = message.properties.encode()
     size_bytes = len(properties)
     if size_bytes <= MAX_PROPERTIES_BYTES:
-        return _original_encode_single(self, message)
-    encoded = _original_encode_single(self, replace(message, properties="p" * MAX_PROPERTIES_BYTES))
+        return encode_uncounted.original(self, message)
+    encoded = encode_uncounted.original(self, replace(message, properties="p" * MAX_PROPERTIES_BYTES))
     more_bytes = size_bytes - MAX_PROPERTIES_BYTES
     if isinstance(encoded, PutMessageStatus):
         return encoded
@@ -189,32 +158,16 @@ def _encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMes
     return encoded
 
 
-PROPERTIES_LENGTH_OVERFLOWS = Mutant(
-    "properties-length-overflows",
-    "the bytes of properties are not counted, and their length is cut to the two bytes that a record has for it",
-    (Patch(PutEncoder, "_encode_single", _encode_uncounted),),
-    ("STATUS",),
-    _WITH_LONGEST,
-)
-
-
-# unit-too-long-taken: a batch's own properties are left out of records that have no room for them beside their own.
-@wraps(encode_batch_records)
-def _encode_batch_as_it_fits(
+# A batch's own properties are left out of records that have no room for them beside their own.
+@bug("unit-too-long-taken", put_encoder, "encode_batch_records", found_by=("STATUS",))
+@needs(_WITH_LONGEST)
+def encode_batch_as_it_fits(
     units: bytes, *, shared_properties: bytes, **given: Any
 ) -> tuple[bytearray, tuple[int, ...]]:
+    """A message of a batch that has too many properties with those of its batch is stored with as many as fit."""
     joined = [
         unit._replace(properties=join_properties(unit.properties, shared_properties)) for unit in decode_batch(units)
     ]
     fitting = [unit._replace(properties=unit.properties[:MAX_PROPERTIES_BYTES]) for unit in joined]
     bit(fitting != joined)
     return encode_batch_records(encode_batch(fitting), shared_properties=b"", **given)
-
-
-UNIT_TOO_LONG_TAKEN = Mutant(
-    "unit-too-long-taken",
-    "a message of a batch that has too many properties with those of its batch is stored with as many as fit",
-    (Patch(put_encoder, "encode_batch_records", _encode_batch_as_it_fits),),
-    ("STATUS",),
-    _WITH_LONGEST,
-)

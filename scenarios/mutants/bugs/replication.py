@@ -11,17 +11,25 @@ from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
 from ....store.replication.replica_log import ReplicaLog
 from ...claims.catalogue.clusters import CLUSTER, TROUBLED
-from ..mutant import Mutant, Patch, bit
-
-# #36 ha-ack-beyond-master: how far slaves are is the greatest report of any, the first and the longest
-# slave's too. A master that has lost its tail takes the report of a slave that still has it for an answer to
-# the puts that come in its place: they are answered that a slave has them before any has been sent them.
-_original_take_first_report = HAConnection._take_first_report
+from ..mutant import bit, bug, needs
 
 
-def _believe_first_report(self: HAConnection, report: int) -> bool:
+# How far slaves are is the greatest report of any, the first and the longest slave's too. A master that has lost its
+# tail takes the report of a slave that still has it for an answer to the puts that come in its place: they are answered
+# that a slave has them before any has been sent them.
+@bug("ha-ack-beyond-master", HAConnection, "_take_first_report", found_by=("REP", "DUR"))
+@needs(
+    CLUSTER,
+    sync_flush=(False,),
+    lives=(2, 3),
+    endings=("crash in traffic", "crash at rest"),
+    disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+    cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
+)
+def believe_first_report(self: HAConnection, report: int) -> bool:
+    """A master that lost its tail takes the report of a longer slave for the answer to new puts."""
     if report <= self._readable_limit():
-        return _original_take_first_report(self, report)
+        return believe_first_report.original(self, report)
     bit()
     self._sent.set(report)
     self._began.set(report)
@@ -34,49 +42,28 @@ def _believe_first_report(self: HAConnection, report: int) -> bool:
     return True
 
 
+@believe_first_report.also(HAConnection, "has")
 def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -> bool:
     return end_offset <= self._reported.get()
 
 
-HA_ACK_BEYOND_MASTER = Mutant(
-    "ha-ack-beyond-master",
-    "a master that lost its tail takes the report of a longer slave for the answer to new puts",
-    (
-        Patch(HAConnection, "_take_first_report", _believe_first_report),
-        Patch(HAConnection, "has", _has_by_any_report),
-    ),
-    ("REP", "DUR"),
-    CLUSTER.replace(
-        sync_flush=(False,),
-        lives=(2, 3),
-        endings=("crash in traffic", "crash at rest"),
-        disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
-        cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
-    ),
-)
-
-
-# slave-dispatch-unbounded: dispatch believes any queueOffset that is ahead, and fills all in front of it with
-# blank entries. On a slave that is a number it was sent, and no checksum covers it: one flipped bit, and
-# there is no memory or no disk for the blanks.
-def _check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
+# Dispatch believes any queueOffset that is ahead, and fills all in front of it with blank entries. On a slave that is a
+# number it was sent, and no checksum covers it: one flipped bit, and there is no memory or no disk for the blanks.
+@bug("slave-dispatch-unbounded", ConsumeQueue, "_check_place", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
+@needs(CLUSTER, cluster={"flipped_bit_chance": (0.5,)})
+def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
+    """One replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it."""
     bit(queue_offset > following)
     if queue_offset < following:
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
 
 
-SLAVE_DISPATCH_UNBOUNDED = Mutant(
-    "slave-dispatch-unbounded",
-    "one replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it",
-    (Patch(ConsumeQueue, "_check_place", _check_place_from_below),),
-    ("LIVE", "QUIET", "CQ-COMPLETE"),
-    CLUSTER.replace(cluster={"flipped_bit_chance": (0.5,)}),
-)
-
-
-# slave-gets-what-is-not-durable: a master sends its log as far as it is written. What a power cut then takes from it, a
-# slave has: the two logs part, and that slave follows nobody any more.
-def _send_what_is_written(self: HAConnection) -> bool:
+# A master sends its log as far as it is written. What a power cut then takes from it, a slave has: the two logs part,
+# and that slave follows nobody any more.
+@bug("slave-gets-what-is-not-durable", HAConnection, "_send_next", found_by=("REP",))
+@needs(CLUSTER, sync_flush=(True,))
+def send_what_is_written(self: HAConnection) -> bool:
+    """Under sync flush, a slave is sent what a crash of its master can take."""
     at, durable_to = self._sent.get(), self._readable_limit()
     limit = self._log.max_offset
     if at >= limit:
@@ -94,108 +81,64 @@ def _send_what_is_written(self: HAConnection) -> bool:
     return True
 
 
-SLAVE_GETS_WHAT_IS_NOT_DURABLE = Mutant(
-    "slave-gets-what-is-not-durable",
-    "under sync flush, a slave is sent what a crash of its master can take",
-    (Patch(HAConnection, "_send_next", _send_what_is_written),),
-    ("REP",),
-    CLUSTER.replace(sync_flush=(True,)),
-)
-
-
-# slave-reports-undurable: a slave that flushes reports how far its log is written.
-def _written_offset(self: HAClient) -> int:
+# A slave that flushes reports how far its log is written.
+@bug("slave-reports-undurable", HAClient, "_kept_offset", found_by=("REP", "DUR"))
+@needs(CLUSTER, cluster={"slave_sync_flush": (True,)})
+def written_offset(self: HAClient) -> int:
+    """A slave that flushes reports what is in its page cache only."""
     log = self._store.log
     end_offset = log.max_offset
     bit(log.flushed_where.get() < end_offset and self._config.flush_disk_type is FlushDiskType.SYNC_FLUSH)
     return end_offset
 
 
-SLAVE_REPORTS_UNDURABLE = Mutant(
-    "slave-reports-undurable",
-    "a slave that flushes reports what is in its page cache only",
-    (Patch(HAClient, "_kept_offset", _written_offset),),
-    ("REP", "DUR"),
-    CLUSTER.replace(cluster={"slave_sync_flush": (True,)}),
-)
-
-
-# slave-begins-at-undurable: a slave that flushes asks for its last record, durable or not, as after a failed sync.
-# Masters of RocketMQ take that for a report of all in front of it. Found by the swarm of clusters, in this store.
-_original_begin = ReplicaLog.begin
-
-
-def _begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
-    begin = _original_begin(self, self._log.max_offset)
+# A slave that flushes asks for its last record, durable or not, as after a failed sync. Masters of RocketMQ take that
+# for a report of all in front of it. Found by the swarm of clusters, in this store.
+@bug("slave-begins-at-undurable", ReplicaLog, "begin", found_by=("REP",))
+@needs(TROUBLED, cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)})
+def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
+    """A slave that flushes begins a stream behind what its disk may not have."""
+    begin = begin_at_last_record.original(self, self._log.max_offset)
     bit(begin > max(kept_offset, self._log.min_offset, 1))
     return begin
 
 
-SLAVE_BEGINS_AT_UNDURABLE = Mutant(
-    "slave-begins-at-undurable",
-    "a slave that flushes begins a stream behind what its disk may not have",
-    (Patch(ReplicaLog, "begin", _begin_at_last_record),),
-    ("REP",),
-    TROUBLED.replace(cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)}),
-)
-
-
-# gone-slave-takes-others: when a slave goes, those that puts count on begin anew, with those that connect from then on.
-def _gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
+# When a slave goes, those that puts count on begin anew, with those that connect from then on.
+@bug("gone-slave-takes-others", GroupTransfer, "gone", found_by=("QUIET",))
+@needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
+def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
+    """Once a slave has gone, puts count on no other that was connected, until it connects again."""
     with self._lock:
         bit(len(self.replicas) > (replica in self.replicas))
         self.replicas = ()
 
 
-GONE_SLAVE_TAKES_OTHERS = Mutant(
-    "gone-slave-takes-others",
-    "once a slave has gone, puts count on no other that was connected, until it connects again",
-    (Patch(GroupTransfer, "gone", _gone_with_all_others),),
-    ("QUIET",),
-    TROUBLED.replace(heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)}),
+# A slave's first beginning came to nothing, and what it had ordered for that is made all the same. Where its log then
+# begins further on, an empty file stays in front of it, which is the log's end at the next load: queues lead behind it.
+# Found by the swarm of clusters, in this store.
+@bug("early-segments-left", AllocateMappedFileService, "begin_at", found_by=("CQ-VALID", "REP", "START"))
+@needs(
+    TROUBLED,
+    commit_log_bytes=(1024,),
+    messages_each=(16,),
+    lives=(1, 2),
+    faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12000,)},
 )
-
-
-# early-segments-left: a slave's first beginning came to nothing, and what it had ordered for that is made all the same.
-# Where its log then begins further on, an empty file stays in front of it, which is the log's end at the next load:
-# queues lead behind it. Found by the swarm of clusters, in this store.
-def _leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
+def leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
+    """A slave that begins further on than it first tried leaves the segments that it had ordered for that."""
     bit(any(early < base_offset for early in self._requests))
     return True
 
 
-EARLY_SEGMENTS_LEFT = Mutant(
-    "early-segments-left",
-    "a slave that begins further on than it first tried leaves the segments that it had ordered for that",
-    (Patch(AllocateMappedFileService, "begin_at", _leave_early_segments),),
-    ("CQ-VALID", "REP", "START"),
-    TROUBLED.replace(
-        commit_log_bytes=(1024,),
-        messages_each=(16,),
-        lives=(1, 2),
-        faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12_000,)},
-    ),
-)
-
-
-# slave-diverges-in-silence: a slave stops for good because its log is not its master's. Its state says so on request,
+# A slave stops for good because its log is not its master's. Its state says so on request,
 # and no log does.
-_original_follow = HAClient._follow
-
-
 def _say_nothing(master: str, error: DivergedError) -> None:
     bit()
 
 
-def _follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
+@bug("slave-diverges-in-silence", HAClient, "_follow", found_by=("REP",))
+@needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
+def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
+    """A slave stops for good because its log is not its master's, and its broker does not log that."""
     self.on_diverged = _say_nothing
-    _original_follow(self, connection, replica, address)
-
-
-SLAVE_DIVERGES_IN_SILENCE = Mutant(
-    "slave-diverges-in-silence",
-    "a slave stops for good because its log is not its master's, and its broker does not log that",
-    (Patch(HAClient, "_follow", _follow_in_silence),),
-    ("REP",),
-    CLUSTER.replace(lives=(2, 3), heals=(True,), cluster={"slaves": (1,)}),
-)
+    follow_in_silence.original(self, connection, replica, address)

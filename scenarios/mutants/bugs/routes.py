@@ -10,7 +10,7 @@ from ....store.broker.versioned_table import VersionedTable
 from ....store.delivery.schedule import decoded_offsets
 from ....store.formats.remoting.json_body import Members, decode_json_body
 from ...claims.catalogue.brokers import BROKER
-from ..mutant import Mutant, Patch, bit
+from ..mutant import bit, bug, needs
 
 _CLUSTER = BROKER.replace(
     heals=(True,),
@@ -21,31 +21,26 @@ _CLUSTER = BROKER.replace(
     broker={"slaves_are_read": (True,), "off_ms_max": (10_000, 30_000)},
 )
 
-_original_step = BrokerRegistration.step
 
-
-# registers-once: a broker that a name server has taken note of is not heard of again. A name server that starts anew
-# knows itself alone, and whoever asks it finds no other broker.
-def _register_at_start(self: BrokerRegistration) -> None:
+# A broker that a name server has taken note of is not heard of again. A name server that starts anew knows itself
+# alone, and whoever asks it finds no other broker.
+@bug("registers-once", BrokerRegistration, "step", found_by=("QUIET", "LIVE"))
+@needs(_CLUSTER)
+def register_at_start(self: BrokerRegistration) -> None:
+    """A broker registers at its start alone: a name server that restarts never hears of it again."""
     if not self.registered:
-        _original_step(self)
+        register_at_start.original(self)
         return
     bit()
     self.signal.wait(self._parts.config.register_name_server_period_ms)
 
 
-REGISTERS_ONCE = Mutant(
-    "registers-once",
-    "a broker registers at its start alone: a name server that restarts never hears of it again",
-    (Patch(BrokerRegistration, "step", _register_at_start),),
-    ("QUIET", "LIVE"),
-    _CLUSTER,
-)
-
-
-# slave-listed-as-master: in a route, brokers of one name are counted in their order. While the master is in no route,
-# the first of its slaves has its number: it is sent messages and progress, which it does not keep.
-def _counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
+# In a route, brokers of one name are counted in their order. While the master is in no route, the first of its slaves
+# has its number: it is sent messages and progress, which it does not keep.
+@bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET"))
+@needs(_CLUSTER)
+def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
+    """While no route has the master, its first slave is taken for it."""
     datas: dict[str, dict[str, Any]] = {}
     for broker in brokers:
         made = {"brokerAddrs": {}, "brokerName": broker.name, "cluster": broker.cluster}
@@ -55,17 +50,11 @@ def _counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str,
     return datas
 
 
-SLAVE_LISTED_AS_MASTER = Mutant(
-    "slave-listed-as-master",
-    "while no route has the master, its first slave is taken for it",
-    (Patch(name_server, "_broker_datas", _counted),),
-    ("META", "LIVE", "QUIET"),
-    _CLUSTER,
-)
-
-
-# slave-keeps-its-progress: a slave copies all that is beside its master's log, but for the progress of groups.
-def _synchronize_without_progress(self: SlaveSynchronize) -> None:
+# A slave copies all that is beside its master's log, but for the progress of groups.
+@bug("slave-keeps-its-progress", SlaveSynchronize, "synchronize", found_by=("QUIET",))
+@needs(_CLUSTER)
+def synchronize_without_progress(self: SlaveSynchronize) -> None:
+    """A slave never has what its master's groups have committed."""
     parts = self._parts
     parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
     bit()
@@ -74,18 +63,12 @@ def _synchronize_without_progress(self: SlaveSynchronize) -> None:
     self.synchronized += 1
 
 
-SLAVE_KEEPS_ITS_PROGRESS = Mutant(
-    "slave-keeps-its-progress",
-    "a slave never has what its master's groups have committed",
-    (Patch(SlaveSynchronize, "synchronize", _synchronize_without_progress),),
-    ("QUIET",),
-    _CLUSTER,
-)
-
-
-# slave-tables-in-memory: topics and groups that a slave copies are in use and not on its disk. Nobody sees that until
-# it is restarted and has no master to copy them from: because it is the master.
-def _replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
+# Topics and groups that a slave copies are in use and not on its disk. Nobody sees that until it is restarted and has
+# no master to copy them from: because it is the master.
+@bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
+@needs(_CLUSTER, broker={"slave_takes_over": (True,)})
+def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
+    """A slave that takes its master's place has forgotten the topics and groups that it had copied."""
     version, table = self._of_members(members)
     with self._lock:
         if not bit(version != self.version):
@@ -94,12 +77,3 @@ def _replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type:
     if self.on_changed is not None:
         self.on_changed()
     return True
-
-
-SLAVE_TABLES_IN_MEMORY = Mutant(
-    "slave-tables-in-memory",
-    "a slave that takes its master's place has forgotten the topics and groups that it had copied",
-    (Patch(VersionedTable, "replace", _replace_in_memory),),
-    ("META",),
-    _CLUSTER.replace(broker={"slave_takes_over": (True,)}),
-)

@@ -6,45 +6,40 @@ from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
 from ....store.log.segment_queue import SegmentQueue, name_of
 from ...claims.catalogue import SCENARIOS
-from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch, bit
+from ..mutant import bit, bug, needs
 
 
-# #44 append-advances-before-write: the write position moves first, the bytes come second. A flush between the
-# two syncs what is not there yet and counts it as durable.
-def _advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
+# The write position moves first, the bytes come second. A flush between the two syncs what is not there yet and counts
+# it as durable.
+@bug("append-advances-before-write", Segment, "append", found_by=("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"))
+@needs(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)})
+def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
+    """Positions cover bytes that are still to be written."""
     self.wrote.set(position + len(data))
     bit()
     self.file.store(position, data)
 
 
-APPEND_ADVANCES_BEFORE_WRITE = Mutant(
-    "append-advances-before-write",
-    "positions cover bytes that are still to be written",
-    (Patch(Segment, "append", _advance_then_append),),
-    ("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"),
-    Ranges(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)}),
+# A new segment's data and size are synced, its name is not.
+@bug(
+    "no-dir-fsync-on-rollover",
+    AllocateMappedFileService,
+    "make_durable",
+    found_by=("DUR", "START", "PREFIX", "CQ-VALID"),
 )
-
-
-# #38 no-dir-fsync-on-rollover: a new segment's data and size are synced, its name is not.
-def _sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
+@needs(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
+def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
+    """A power cut takes a new segment's name, and everything acknowledged in it."""
     self.world.files.sync(path)
     bit()
 
 
-NO_DIR_FSYNC_ON_ROLLOVER = Mutant(
-    "no-dir-fsync-on-rollover",
-    "a power cut takes a new segment's name, and everything acknowledged in it",
-    (Patch(AllocateMappedFileService, "make_durable", _sync_all_but_name),),
-    ("DUR", "START", "PREFIX", "CQ-VALID"),
-    Ranges(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,)),
-)
-
-
-# #19 zero-length-trailing-file: loading refuses a segment of another size, the empty one at the end included.
-# A crash between the creation of a file and its extension leaves just that.
-def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
+# Loading refuses a segment of another size, the empty one at the end included. A crash between the creation of a file
+# and its extension leaves just that.
+@bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
+@needs(commit_log_bytes=(2048,), endings=("crash in traffic",))
+def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
+    """A segment that a crash left without a size keeps the store from opening."""
     path = self.path(base_offset)
     status = self._world.files.status(path)
     if status is None or status.is_directory or bit(status.size_bytes != self.segment_bytes):
@@ -55,18 +50,12 @@ def _is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
     return expendable
 
 
-ZERO_LENGTH_TRAILING_FILE = Mutant(
-    "zero-length-trailing-file",
-    "a segment that a crash left without a size keeps the store from opening",
-    (Patch(SegmentQueue, "is_expendable", _is_expendable_if_whole),),
-    ("START",),
-    Ranges(commit_log_bytes=(2048,), endings=("crash in traffic",)),
-)
-
-
-# #20 load-stops-on-odd-file: a segment of a wrong size ends the loading without an error. It and all behind
-# it are left out, and the log seems to end in front of it.
-def _load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
+# A segment of a wrong size ends the loading without an error. It and all behind it are left out, and the log seems to
+# end in front of it.
+@bug("load-stops-on-odd-file", SegmentQueue, "load", found_by=("DUR", "START", "CLEAN"))
+@needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",))
+def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
+    """Segments behind one of a wrong size are forgotten without an error."""
     files, segments = self._world.files, []
     for base in self._find_bases():
         path = self.path(base)
@@ -79,23 +68,16 @@ def _load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] 
     self.segments = tuple(segments)
 
 
-LOAD_STOPS_ON_ODD_FILE = Mutant(
-    "load-stops-on-odd-file",
-    "segments behind one of a wrong size are forgotten without an error",
-    (Patch(SegmentQueue, "load", _load_up_to_odd_file),),
-    ("DUR", "START", "CLEAN"),
-    Ranges(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",)),
-)
-
-
-# old-front-removed: a load removes the segments before a gap if all of them are older than fileReservedTime. A restored
+# A load removes the segments before a gap if all of them are older than fileReservedTime. A restored
 # backup that lacks one segment loses all before it, without a finding. Found in this store.
-_original_load = SegmentQueue.load
 _RESERVED_MS = 72 * 3_600_000
 
 
-def _load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
-    _original_load(self, before_loss=before_loss)
+@bug("old-front-removed", SegmentQueue, "load", found_by=("DUR",))
+@needs(SCENARIOS["log-segment-missing"].ranges)
+def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
+    """A load removes the segments before a gap if they are older than retention keeps any."""
+    load_without_old_front.original(self, before_loss=before_loss)
     files, expired_ms = self._world.files, self._world.clock.now_ms() - _RESERVED_MS
     for gap in self.gaps:
         front = [segment for segment in self.segments if segment.base_offset < int(name_of(gap.file))]
@@ -107,41 +89,41 @@ def _load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], Non
                 self.remove_file(segment.base_offset)
 
 
-OLD_FRONT_REMOVED = Mutant(
-    "old-front-removed",
-    "a load removes the segments before a gap if they are older than retention keeps any",
-    (Patch(SegmentQueue, "load", _load_without_old_front),),
-    ("DUR",),
-    SCENARIOS["log-segment-missing"].ranges,
-)
-
-
-# gap-not-looked-for: a segment is found by division, as if no segment were missing before it. After a gap that is the
-# wrong segment, or none. RocketMQ falls back to a search of the row.
-def _find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
+# A segment is found by division, as if no segment were missing before it. After a gap that is the wrong segment, or
+# none. RocketMQ falls back to a search of the row.
+@bug("gap-not-looked-for", SegmentQueue, "find", found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"))
+@needs(SCENARIOS["log-segment-missing"].ranges)
+def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
+    """A record after a gap in the log is looked for in another segment, or not found."""
     segments = self.segments
     if not segments:
         return None
     index = (offset - segments[0].base_offset) // self.segment_bytes
     found = segments[index] if 0 <= index < len(segments) else None
-    bit(found is not _original_find(self, offset))
+    bit(found is not find_by_division.original(self, offset))
     return found
 
 
-_original_find = SegmentQueue.find
-GAP_NOT_LOOKED_FOR = Mutant(
-    "gap-not-looked-for",
-    "a record after a gap in the log is looked for in another segment, or not found",
-    (Patch(SegmentQueue, "find", _find_by_division),),
-    ("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"),
-    SCENARIOS["log-segment-missing"].ranges,
+# Cutting the log forgets the segments behind the cut, not their files. When the log has grown to where such a file
+# begins, it is opened with its old bytes. A reader that holds the segment is what keeps RocketMQ from removing it; here
+# nobody reads while a log is cut, so no file is removed at all.
+@bug(
+    "truncate-forgets-undeleted-file",
+    SegmentQueue,
+    "_remove_last",
+    found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE", "SCAN"),
 )
-
-
-# #22 truncate-forgets-undeleted-file: cutting the log forgets the segments behind the cut, not their files. When the
-# log has grown to where such a file begins, it is opened with its old bytes. A reader that holds the segment is what
-# keeps RocketMQ from removing it; here nobody reads while a log is cut, so no file is removed at all.
-def _forget_last(self: SegmentQueue) -> bool:
+@needs(
+    sync_flush=(False,),
+    disk=("ext4-ordered", "strict-posix"),
+    commit_log_bytes=(1024, 2048),
+    messages={"body_bytes_max": (300,), "property_bytes_max": (0,), "equal_sizes": (True,), "batch_chance": (0.0,)},
+    messages_each=(8,),
+    lives=(2, 3),
+    endings=("crash in traffic", "crash at rest"),
+)
+def forget_last(self: SegmentQueue) -> bool:
+    """Segments that were cut off stay on the disk and come back with their records."""
     segment = self.segments[-1]
     dirty = bit(first_nonzero(segment.file.view(0, segment.size_bytes)) is not None)
     self.segments = self.segments[:-1]
@@ -149,6 +131,7 @@ def _forget_last(self: SegmentQueue) -> bool:
     return dirty
 
 
+@forget_last.also(AllocateMappedFileService, "make")
 def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Segment:
     path = self._queue.path(base_offset)
     file = self.world.files.map(path, self._queue.segment_bytes)
@@ -156,46 +139,12 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     return self._segment(file, base_offset)
 
 
-TRUNCATE_FORGETS_UNDELETED_FILE = Mutant(
-    "truncate-forgets-undeleted-file",
-    "segments that were cut off stay on the disk and come back with their records",
-    (
-        Patch(SegmentQueue, "_remove_last", _forget_last),
-        Patch(AllocateMappedFileService, "make", _make_from_leftover),
-    ),
-    ("PREFIX", "QOFF", "START", "CQ-COMPLETE", "SCAN"),
-    Ranges(
-        sync_flush=(False,),
-        disk=("ext4-ordered", "strict-posix"),
-        commit_log_bytes=(1024, 2048),
-        messages={
-            "body_bytes_max": (300,),
-            "property_bytes_max": (0,),
-            "equal_sizes": (True,),
-            "batch_chance": (0.0,),
-        },
-        messages_each=(8,),
-        lives=(2, 3),
-        endings=("crash in traffic", "crash at rest"),
-    ),
-)
-
-
-# cut-believes-zeros: a recovery that was killed while it cut has left zeros in the page cache only. The next one finds
-# nothing to cut, and syncs nothing: a power cut brings back what was there.
-_original_clear_from = Segment.clear_from
-
-
-def _clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
-    cleared = _original_clear_from(self, position)
+# A recovery that was killed while it cut has left zeros in the page cache only. The next one finds nothing to cut, and
+# syncs nothing: a power cut brings back what was there.
+@bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
+@needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
+def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
+    """What a killed recovery had cut comes back after the next one, and old entries are taken for new ones."""
+    cleared = clear_what_it_sees.original(self, position)
     bit(syncs_zeros and not cleared)
     return cleared
-
-
-CUT_BELIEVES_ZEROS = Mutant(
-    "cut-believes-zeros",
-    "what a killed recovery had cut comes back after the next one, and old entries are taken for new ones",
-    (Patch(Segment, "clear_from", _clear_what_it_sees),),
-    ("POS",),
-    SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges,
-)

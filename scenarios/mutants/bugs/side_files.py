@@ -9,7 +9,7 @@ from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.side_file import SideFile
 from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch, bit
+from ..mutant import bit, bug, needs
 
 _PROGRESS = Ranges(
     consuming={"commits_offsets": (True,)},
@@ -20,30 +20,25 @@ _PROGRESS = Ranges(
 )
 
 
-# #39 checkpoint-before-data: the checkpoint says that the queues are durable before they are flushed.
-def _flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
+# The checkpoint says that the queues are durable before they are flushed.
+@bug("checkpoint-before-data", FlushConsumeQueueService, "flush_thoroughly", found_by=("CKPT", "CQ-COMPLETE"))
+@needs(
+    pauses={"chance": (0.5,), "ms_max": (3000,)}, flush={"thorough_interval_ms": (2000,)}, endings=("crash in traffic",)
+)
+def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
+    """The checkpoint is durable before the queue entries it speaks for."""
     if bit(self.last_error is None):
         self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
     self._checkpoint.flush()
     self._queues.make_durable()
 
 
-CHECKPOINT_BEFORE_DATA = Mutant(
-    "checkpoint-before-data",
-    "the checkpoint is durable before the queue entries it speaks for",
-    (Patch(FlushConsumeQueueService, "flush_thoroughly", _flush_checkpoint_first),),
-    ("CKPT", "CQ-COMPLETE"),
-    Ranges(
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        flush={"thorough_interval_ms": (2000,)},
-        endings=("crash in traffic",),
-    ),
-)
-
-
-# damaged-checkpoint-refused: a checkpoint that is none keeps the store from opening, though all that it says
-# can be had from the log. Found in this store: a time below zero, or a file shorter than three times.
-def _load_or_refuse(self: StoreCheckpoint) -> None:
+# A checkpoint that is none keeps the store from opening, though all that it says can be had from the log. Found in this
+# store: a time below zero, or a file shorter than three times.
+@bug("damaged-checkpoint-refused", StoreCheckpoint, "load", found_by=("START",))
+@needs(endings=("stop and strays",))
+def load_or_refuse(self: StoreCheckpoint) -> None:
+    """A checkpoint that is negative or cut short is refused, though nothing that it says is needed."""
     try:
         values = read_checkpoint(self._world.files, self._path)
     except CorruptFileError:
@@ -56,41 +51,37 @@ def _load_or_refuse(self: StoreCheckpoint) -> None:
     self.vouched_timestamp_ms = self.recovery_timestamp_ms
 
 
-DAMAGED_CHECKPOINT_REFUSED = Mutant(
-    "damaged-checkpoint-refused",
-    "a checkpoint that is negative or cut short is refused, though nothing that it says is needed",
-    (Patch(StoreCheckpoint, "load", _load_or_refuse),),
-    ("START",),
-    Ranges(endings=("stop and strays",)),
+# A new version of a side file is written aside and renamed, its data not synced. After a power cut the name can lead to
+# an empty file, or to half of one.
+@bug("config-rename-without-sync", SideFile, "_write_aside", found_by=("META",))
+@needs(
+    consuming={"commits_offsets": (True,)},
+    consumers=(2,),
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    disk=("strict-posix",),
+    endings=("crash in traffic", "crash at rest"),
 )
-
-
-# #30 config-rename-without-sync: a new version of a side file is written aside and renamed, its data not
-# synced. After a power cut the name can lead to an empty file, or to half of one.
-def _write_aside_unsynced(self: SideFile, content: bytes) -> None:
+def write_aside_unsynced(self: SideFile, content: bytes) -> None:
+    """A new version of a side file takes the name of the old one before its data is durable."""
     self._files.write(self.temporary_path, content)
     bit()
 
 
-CONFIG_RENAME_WITHOUT_SYNC = Mutant(
-    "config-rename-without-sync",
-    "a new version of a side file takes the name of the old one before its data is durable",
-    (Patch(SideFile, "_write_aside", _write_aside_unsynced),),
-    ("META",),
-    Ranges(
-        consuming={"commits_offsets": (True,)},
-        consumers=(2,),
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        disk=("strict-posix",),
-        endings=("crash in traffic", "crash at rest"),
-    ),
+# A side file is copied to its backup, whatever it holds, and rewritten in place. A crash in the rewriting leaves the
+# backup as the only good version, and the next rewriting begins by copying the torn file over it.
+@bug("config-inplace-bak-pollution", SideFile, "store", found_by=("META",))
+@needs(
+    consuming={"commits_offsets": (True,)},
+    consumers=(2,),
+    topics=(1,),
+    queues_per_topic=(1,),
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    messages_each=(3,),
+    lives=(6, 9),
+    endings=("crash in persist",),
 )
-
-
-# #31 config-inplace-bak-pollution: a side file is copied to its backup, whatever it holds, and rewritten in
-# place. A crash in the rewriting leaves the backup as the only good version, and the next rewriting begins by
-# copying the torn file over it.
-def _store_in_place(self: SideFile, content: bytes) -> bool:
+def store_in_place(self: SideFile, content: bytes) -> bool:
+    """A side file that a crash tore is copied over its good backup by the next one that writes it."""
     if content == self._content:
         return False
     self._content = None
@@ -107,27 +98,12 @@ def _store_in_place(self: SideFile, content: bytes) -> bool:
     return True
 
 
-CONFIG_INPLACE_BAK_POLLUTION = Mutant(
-    "config-inplace-bak-pollution",
-    "a side file that a crash tore is copied over its good backup by the next one that writes it",
-    (Patch(SideFile, "store", _store_in_place),),
-    ("META",),
-    Ranges(
-        consuming={"commits_offsets": (True,)},
-        consumers=(2,),
-        topics=(1,),
-        queues_per_topic=(1,),
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        messages_each=(3,),
-        lives=(6, 9),
-        endings=("crash in persist",),
-    ),
-)
-
-
-# clamp-in-memory: offsets that a start takes back to the ends of their queues are persisted when it is time to. Until
-# then a crash brings the old ones back, and by then their queues may have grown past them.
-def _clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
+# Offsets that a start takes back to the ends of their queues are persisted when it is time to. Until then a crash
+# brings the old ones back, and by then their queues may have grown past them.
+@bug("clamp-in-memory", ConsumerOffsetManager, "clamp", found_by=("META",))
+@needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
+def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
+    """Offsets that a start has taken back come back with the next crash."""
     clamped = 0
     with self._lock:
         for key, offsets in self._offsets.items():
@@ -139,17 +115,11 @@ def _clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int
     return clamped
 
 
-CLAMP_IN_MEMORY = Mutant(
-    "clamp-in-memory",
-    "offsets that a start has taken back come back with the next crash",
-    (Patch(ConsumerOffsetManager, "clamp", _clamp_in_memory),),
-    ("META",),
-    _PROGRESS.replace(sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",)),
-)
-
-
-# commit-one-short: what a group has committed is kept one short, now and then: the message is only delivered again.
-def _commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
+# What a group has committed is kept one short, now and then: the message is only delivered again.
+@bug("commit-one-short", ConsumerOffsetManager, "commit_offset", found_by=("META", "REDEL", "QUIET"))
+@needs(_PROGRESS)
+def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
+    """Every third offset that a group commits is kept one short."""
     with self._lock:
         of_topic = self._offsets.setdefault(f"{topic}@{group}", {})
         if bit(offset > 0 and offset % 3 == 0):
@@ -157,32 +127,16 @@ def _commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: s
         of_topic[queue_id] = offset
 
 
-COMMIT_ONE_SHORT = Mutant(
-    "commit-one-short",
-    "every third offset that a group commits is kept one short",
-    (Patch(ConsumerOffsetManager, "commit_offset", _commit_now_and_then_short),),
-    ("META", "REDEL", "QUIET"),
-    _PROGRESS,
+# Progress of delayed delivery that cannot be read counts as none, though the log has the copies of all that was
+# delivered. Found in this store: a flipped bit delivered every message again.
+@bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_take_from_log", found_by=("REDEL",))
+@needs(
+    delay={"chance": (0.8,)},
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    messages_each=(8,),
+    endings=("stop and damaged progress",),
+    lives=(2,),
 )
-
-
-# damaged-progress-counts-as-zero: progress of delayed delivery that cannot be read counts as none, though the log has
-# the copies of all that was delivered. Found in this store: a flipped bit delivered every message again.
-def _take_nothing_from_log(self: ScheduleMessageService) -> None:
-    """Leave the progress as it was loaded."""
+def take_nothing_from_log(self: ScheduleMessageService) -> None:
+    """After delayOffset.json was damaged each delayed message in the store is delivered again."""
     bit()
-
-
-DAMAGED_PROGRESS_COUNTS_AS_ZERO = Mutant(
-    "damaged-progress-counts-as-zero",
-    "after delayOffset.json was damaged each delayed message in the store is delivered again",
-    (Patch(ScheduleMessageService, "_take_from_log", _take_nothing_from_log),),
-    ("REDEL",),
-    Ranges(
-        delay={"chance": (0.8,)},
-        pauses={"chance": (0.5,), "ms_max": (3000,)},
-        messages_each=(8,),
-        endings=("stop and damaged progress",),
-        lives=(2,),
-    ),
-)

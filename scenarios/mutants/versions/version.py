@@ -41,7 +41,7 @@ class Version:
     id: str
     summary: str
     facts: tuple[Fact, ...]
-    """One for every entry of the catalogue, in its order."""
+    """One for every bug of the catalogue."""
     deviations: tuple[Mutant, ...]
     """What it does otherwise that no entry of the catalogue speaks of."""
     narrow: Callable[[Ranges], Ranges]

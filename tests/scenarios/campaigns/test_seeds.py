@@ -46,7 +46,7 @@ def test_a_seed_that_breaks_a_promise_leaves_a_failure() -> None:
     assert (failure.seed, failure.mutant) == (0, "ack-before-flush")
     assert failure.original.record.setup == draw(scenario, 0)[1]
     assert failure.original.digest == result.digest
-    assert failure.violations[0].invariant in MUTANTS["ack-before-flush"].expected
+    assert failure.violations[0].invariant in MUTANTS["ack-before-flush"].found_by
     assert failure.original.story
     assert failure.shrunk is None
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchError, bit
+from tornlog.scenarios.mutants.mutant import Mutant, Patch, PatchError, bit, bug, needs
 
 
 class Base:
@@ -70,6 +70,37 @@ def test_calls_of_functions_properties_and_both_kinds_of_methods_of_classes_are_
     assert activity.reached == 5
 
 
+def test_a_decorated_function_replaces_an_attribute_of_any_kind_and_can_call_the_original() -> None:
+    @bug("of-this-test", Derived, "own", found_by=("DUR",))
+    @needs(lives=(2,))
+    def own(self: Derived) -> str:
+        """A put is lost.
+
+        The rest of the docstring is no part of the summary.
+        """
+        return f"other {own.original(self)}"
+
+    @own.also(Base, "size")
+    def size(self: Base) -> int:
+        return 5 * size.original(self)
+
+    @own.also(Base, "doubled")
+    def doubled(number: int) -> int:
+        return 10 * doubled.original(number)
+
+    @own.also(Base, "name")
+    def name(cls: type[Base]) -> str:
+        return name.original(cls).upper()
+
+    assert (own.id, own.summary, own.found_by) == ("of-this-test", "a put is lost", ("DUR",))
+    assert own.needs["lives"] == (2,)
+    with own.applied() as activity:
+        one = Derived()
+        assert (one.own(), one.size, one.doubled(2), Derived.name()) == ("other own", 5, 40, "DERIVED")
+        assert activity.reached == 4
+    assert (one.own(), one.size, one.doubled(2), Derived.name()) == ("own", 1, 4, "Derived")
+
+
 def test_each_application_counts_anew() -> None:
     mutant = mutant_of(Patch(Derived, "own", reports_by_helper))
     counts = []
@@ -109,8 +140,8 @@ def test_an_override_goes_when_the_block_fails() -> None:
 
 @pytest.mark.parametrize("name", ["gone", "__eq__"])
 def test_what_neither_a_class_nor_a_base_of_its_own_has_is_an_error(name: str) -> None:
-    with pytest.raises(PatchError, match=f"of-this-test: Derived has no {name}"):
-        mutant_of(Patch(Derived, name, lambda self: "")).check()
+    with pytest.raises(PatchError, match=f"Derived has no {name}"):
+        Patch(Derived, name, lambda self: "")
 
 
 def test_a_mutant_reports_if_its_code_or_that_of_its_module_does() -> None:

@@ -22,8 +22,8 @@ def test_every_member_is_in_for_as_long_as_the_block_lasts() -> None:
 
 def test_a_composite_expects_what_its_members_do_once_each() -> None:
     both = composed("both", "two bugs", (FIRST, SECOND))
-    assert both.expected == ("STATUS", "DUR", "POS")
-    assert (both.id, both.summary, both.ranges) == ("both", "two bugs", Ranges())
+    assert both.found_by == ("STATUS", "DUR", "POS")
+    assert (both.id, both.summary, both.needs) == ("both", "two bugs", Ranges())
 
 
 def test_two_members_that_replace_the_same_method_are_refused_by_name() -> None:

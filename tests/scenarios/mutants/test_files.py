@@ -17,8 +17,13 @@ from tornlog.store.queues.consume_queue import QueueSegments
 Tornlog = Callable[..., Result]
 BROUGHT = Path(__file__).with_name("brought.py")
 HEAD = """\
-from tornlog.scenarios.mutants.mutant import Mutant, Patch
+from tornlog.scenarios.mutants.mutant import Mutant, Patch, bug
 from tornlog.store.log.segment import Segment
+"""
+BUG = """
+@bug("bug", Segment, "append", found_by=())
+def append(self, position, data):
+    "Nothing is written."
 """
 
 
@@ -40,7 +45,7 @@ def test_every_mutant_of_a_file_is_known_by_its_path_and_its_own_id() -> None:
 
 
 def test_a_file_with_one_mutant_at_its_top_level_is_a_name_by_itself(tmp_path: Path) -> None:
-    name = file_of(tmp_path, 'BUG = Mutant("bug", "", (Patch(Segment, "append", lambda self, at, data: None),), ())\n')
+    name = file_of(tmp_path, BUG)
     mutant = find_mutant(name)
     assert mutant is not None
     assert mutant.id == f"{name}:bug"
@@ -48,7 +53,7 @@ def test_a_file_with_one_mutant_at_its_top_level_is_a_name_by_itself(tmp_path: P
 
 
 def test_a_path_is_looked_for_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file_of(tmp_path, 'BUG = Mutant("bug", "", (Patch(Segment, "append", lambda self, at, data: None),), ())\n')
+    file_of(tmp_path, BUG)
     monkeypatch.chdir(tmp_path)
     assert names_meant("bugs.py") == ["bugs.py:bug"]
     monkeypatch.chdir("/")
@@ -71,11 +76,10 @@ def test_an_override_of_a_file_is_in_for_as_long_as_the_block_lasts() -> None:
         ("import nothing_of_this_name\n", "bugs.py, line 3: ModuleNotFoundError: No module named"),
         ("", "bugs.py: expected MUTANTS, or a Mutant at the top level, found none"),
         ("MUTANTS = 3\n", "bugs.py: expected MUTANTS, or a Mutant at the top level, found none"),
-        ('BUG = Mutant("bug", "", (Patch(Segment, "flsh", 1),), ())\n', "bugs.py: bug: Segment has no flsh"),
-        ('BUG = Mutant("bug", "", Patch(Segment, "flush", 1), ())\n', "bugs.py: bug: patches: expected a tuple of"),
-        ('BUG = Mutant("bug", "", (), ())\n', "bugs.py: bug: patches: expected a tuple of Patch, found ()"),
-        ('BUG = Mutant("bug", "", (Patch(Segment, "flush", 1),), "DUR")\n', "bugs.py: bug: expected: a tuple of"),
-        ('ONE = Mutant("bug", "", (Patch(Segment, "flush", 1),), ())\nMUTANTS = [ONE, ONE]\n', "have the same id"),
+        (BUG.replace('"append"', '"apend"'), "bugs.py, line 4: PatchError: Segment has no apend"),
+        (BUG.replace("()", '"DUR"', 1), "bugs.py, line 4: TypeError: bug: found_by: expected a tuple"),
+        ('BUG = Mutant("bug", "", Patch(Segment, "flush", 1), ())\n', "bug: patches: expected a tuple"),
+        (f"{BUG}\nMUTANTS = [append, append]\n", "have the same id"),
     ],
 )
 def test_a_file_that_cannot_be_put_in_says_why(tornlog: Tornlog, tmp_path: Path, text: str, wrong: str) -> None:

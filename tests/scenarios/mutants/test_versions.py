@@ -12,7 +12,7 @@ from tornlog.scenarios.oracle.invariants import INVARIANTS
 
 VERSION = VERSIONS["rocketmq-4.9.8"]
 DEVIATIONS = {mutant.id: mutant for mutant in VERSION.deviations}
-FOUND_ALONE = [mutant for mutant in VERSION.deviations if mutant.ranges != Ranges()]
+FOUND_ALONE = [mutant for mutant in VERSION.deviations if mutant.needs != Ranges()]
 
 
 def attributes(mutant: Mutant) -> list[object]:
@@ -94,7 +94,7 @@ def test_a_version_lies_apart_from_what_it_does_not_have() -> None:
 
 def test_a_version_has_no_setting_that_only_this_store_has() -> None:
     assert VERSION.narrow(Ranges())["recover_whole_log"] == (False,)
-    assert mutant_named(VERSION.id).ranges == VERSION.narrow(Ranges())
+    assert mutant_named(VERSION.id).needs == VERSION.narrow(Ranges())
 
 
 # deviations
@@ -105,7 +105,7 @@ def test_a_deviation_goes_by_a_name_of_its_own() -> None:
     for name, mutant in DEVIATIONS.items():
         assert find_mutant(name) is mutant
         assert mutant.summary
-        assert set(mutant.expected) <= set(INVARIANTS)
+        assert set(mutant.found_by) <= set(INVARIANTS)
 
 
 @pytest.mark.parametrize("mutant", FOUND_ALONE, ids=lambda mutant: mutant.id)
@@ -113,5 +113,5 @@ def test_a_deviation_alone_is_found_and_the_store_without_it_holds(mutant: Mutan
     mutant_result = run_mutant(mutant, MutationSettings(Limits(120), scenarios=None))
 
     assert mutant_result.found
-    assert mutant_result.invariant in mutant.expected
+    assert mutant_result.invariant in mutant.found_by
     assert mutant_result.clean_violation == ""

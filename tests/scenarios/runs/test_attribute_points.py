@@ -27,7 +27,7 @@ def with_points(name: str, *options: bool) -> Scenario:
 
 def found_race(seeds: int = 120) -> Failure:
     """Return a failure that a race on a plain attribute has made."""
-    scenario = Scenario("race", "no put is forgotten", MUTANTS[RACE].ranges)
+    scenario = Scenario("race", "no put is forgotten", MUTANTS[RACE].needs)
     results = (run_seed(scenario, seed, mutant=RACE) for seed in range(seeds))
     return next(result.failure for result in results if result.failure is not None)
 
@@ -75,7 +75,7 @@ def test_a_failure_says_that_it_had_them_replays_and_shrinks() -> None:
 
 
 def test_schedules_are_searched_at_attributes() -> None:
-    small = MUTANTS[RACE].ranges.replace(lives=(1,), endings=("stop",), messages_each=(3,), heals=(False,))
+    small = MUTANTS[RACE].needs.replace(lives=(1,), endings=("stop",), messages_each=(3,), heals=(False,))
     found = search_schedules(Scenario("small", "no put is forgotten", small), 0, 1, "preemptions", limit=30)
     assert (found.schedules, found.violated) == (30, 0)
 

@@ -5,11 +5,12 @@ Sources are the versions that RocketMQ's issues and fixes name, its 4.9.8 source
 (observed). What is not certain is not switched on.
 """
 
+from ... import MUTANTS
 from ..version import BugPresence, Fact
 
 _HAS, _HAS_NOT, _UNCERTAIN = BugPresence.HAS, BugPresence.HAS_NOT, BugPresence.UNCERTAIN
 
-FACTS: tuple[Fact, ...] = (
+_LOOKED_UP: tuple[Fact, ...] = (
     Fact("flush-advance-on-io-error", _HAS,
          "MappedFile.flush logs what the sync throws and stores the position behind it; fixed after 5.3.3 (#9713)"),
     Fact("fsync-retry-acks", _HAS_NOT,
@@ -191,40 +192,9 @@ FACTS: tuple[Fact, ...] = (
     Fact("tags-trimmed-like-python", _HAS_NOT, "FilterAPI.buildSubscriptionData trims each tag by String.trim"),
     Fact("queue-begins-in-first-file", _HAS,
          "observed: ConsumeQueue.correctMinOffset looks in the first file; if all of it has expired the minimum stays"),
-    *(Fact(name, _UNCERTAIN, "written as a bug of this store; not looked for in the sources of 4.9.8") for name in (
-        "allocate-table-without-lock", "arrival-ends-one-wait", "arrival-one-short", "asked-once-too-often",
-        "checkpoint-ahead-of-log",
-        "check-meets-what-it-put-back", "checkpoint-in-memory",
-        "clamp-in-memory", "clean-pass-never-repeated", "commit-one-short", "commit-to-stale-table",
-        "counts-by-short-queue",
-        "dead-load-vouches-for-queues", "decision-forgotten-before-dispatch",
-        "gone-slave-takes-others", "delay-persist-failure-forgotten", "delay-progress-one-at-a-time",
-        "delay-progress-outlives-copies", "delay-rotten-copy-blocks-level",
-        "delay-waits-for-last-level", "delayed-skips-light-queues",
-        "early-segments-left",
-        "every-second-topic-in-memory", "expired-half-put-back", "expired-waits", "failed-commit-is-a-decision",
-        "gone-group-loses-progress",
-        "group-commit-copies-then-clears", "heartbeat-of-the-dead", "hold-without-second-look",
-        "hot-queue-flushed-in-part",
-        "index-rebuilt-after-clean-stop", "levels-behind-one-that-waits", "longest-body-refused",
-        "longest-properties-refused", "longest-topic-refused", "moved-to-the-end",
-        "look-up-ends-a-file-early", "next-number-believed", "next-number-denies-gap",
-        "no-match-skips-to-end", "no-match-waits",
-        "offset-committed-at-delivery",
-        "offsets-persisted-ten-times-too-seldom", "op-progress-stays", "properties-length-overflows",
-        "pull-after-failed-sync", "puts-return-late-after-full", "question-before-commit",
-        "queue-flush-ten-times-too-slow",
-        "queue-position-read-after-flush", "queue-sync-error-forgotten", "recovery-sync-error-retried",
-        "retention-ten-times-too-slow", "row-read-by-index",
-        "segment-removed-half-dispatched", "side-file-failed-once", "side-file-goes-on-from-the-old",
-        "silent-queue-not-recovered",
-        "slave-begins-at-undurable", "slave-gets-what-is-not-durable", "slave-reconnects-ten-times-too-late",
-        "slave-reports-undurable",
-        "slave-timeout-degrades", "stop-forgets-progress", "stop-leaves-index-unsynced", "stop-syncs-whole-pages",
-        "store-time-falls-with-the-clock", "sync-timeout-degrades", "sync-timeout-in-seconds",
-        "table-one-change-behind", "thorough-flush-ten-times-late", "topic-lost-beside-another",
-        "topic-seen-before-durable", "transaction-check-ten-times-too-slow", "transaction-queues-removed",
-        "tx-progress-outlives-log", "unit-too-long-taken", "version-ahead-of-its-table",
-    )),
 )  # fmt: skip
-"""In the order of the catalogue."""
+_OTHERS = sorted(MUTANTS.keys() - {fact.id for fact in _LOOKED_UP})
+_UNKNOWN = "written as a bug of this store; not looked for in the sources of 4.9.8"
+
+FACTS = (*_LOOKED_UP, *(Fact(name, _UNCERTAIN, _UNKNOWN) for name in _OTHERS))
+"""A verdict for each bug of the catalogue."""
