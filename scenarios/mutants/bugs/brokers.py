@@ -31,8 +31,7 @@ from ..mutant import bit, bug, needs
 _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 
 
-# A group's offset moves when messages are given out, and not when they are dealt with. Whoever takes over from a
-# consumer that died with them in hand begins behind them.
+# If the consumer dies with the messages in hand, its successor starts after them.
 @bug("offset-committed-at-delivery", PullMessageProcessor, "_pull", found_by=("META", "LIVE", "QUIET"))
 @needs(_LIVELY)
 def pull_commits_what_it_gives(
@@ -49,8 +48,7 @@ def pull_commits_what_it_gives(
     return response
 
 
-# When the last member of a group goes, the broker forgets the group, and where it was. All of its members may be gone
-# for a moment: who comes next begins with what the group has had long ago.
+# The broker forgets the group together with its offsets. All members of a group can be gone for a moment.
 @bug("gone-group-loses-progress", BrokerParts, "_unregister_filters", found_by=("META", "QUIET"))
 @needs(_LIVELY, broker={"client_death_chance": (0.05,)})
 def forget_group(self: BrokerParts, group: str) -> None:
@@ -60,8 +58,7 @@ def forget_group(self: BrokerParts, group: str) -> None:
     self.offsets.remove_group(group)
 
 
-# A header with a number or a boolean among its fields is damage, and the connection ends. Clients in C++ write such
-# headers, so all of their sends fail.
+# The header decoder takes a number or a boolean for damage and closes the connection.
 @bug("header-fields-are-texts", Members, "texts", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, broker={"cpp_clients": (True,)})
 def texts_only(self: Members) -> dict[str, str]:
@@ -72,8 +69,7 @@ def texts_only(self: Members) -> dict[str, str]:
     return dict(self._members)
 
 
-# The task of the connections ends of an error. The process stays up, holds its port and its directory, and does not
-# answer. A supervisor has no reason to start another one.
+# The connection task dies of an error. The process keeps its port and its directory, so no supervisor restarts it.
 @bug("failed-server-stays-up", RemotingServer, "fail", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, network={"failed_poll_chance": (0.01,)})
 def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
@@ -82,7 +78,6 @@ def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
     self.failure = f"{name} has ended: {error}"
 
 
-# A sync is over, and whoever waits for one is answered, also those whose messages came while it ran.
 @bug("flush-answers-all", LateAnswers, "_answer_known", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
 def answer_all_that_wait(self: LateAnswers) -> None:
@@ -100,8 +95,8 @@ def answer_all_that_wait(self: LateAnswers) -> None:
         self._answer(request, late, result)
 
 
-# A side file remembers what it is to hold before it holds it. A version that could not be written once is never written
-# again unless it changes.
+# A side file records its new content before the write. After a failed write the content counts as written until it
+# changes.
 @bug("side-file-failed-once", SideFile, "store", found_by=("META", "QUIET"))
 @needs(
     _LIVELY,
@@ -119,8 +114,7 @@ def store_or_believe(self: SideFile, content: bytes) -> bool:
         raise
 
 
-# A message that a consumer sends back is answered SUCCESS though it could not be put. The consumer is done with it, and
-# nobody is given it again.
+# The consumer takes the answer for success and drops the message, so it is never delivered again.
 @bug("sent-back-into-nothing", SendMessageProcessor, "_answer_back", found_by=("DUR",))
 @needs(SCENARIOS["what-is-sent-back-is-given-again"].ranges)
 def answer_back_at_any_rate(
@@ -132,8 +126,8 @@ def answer_back_at_any_rate(
     return answer_back_at_any_rate.original(self, request, topic, group, put)
 
 
-# A side file that could not be replaced goes on from the version before. If that has its other name already, each
-# attempt to come fails at it.
+# A failed replacement restores the old version in memory. If the old file has its backup name already, each retry
+# fails.
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["progress-survives-every-crash"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_from_the_old(self: SideFile, content: bytes) -> bool:
@@ -147,8 +141,8 @@ def store_from_the_old(self: SideFile, content: bytes) -> bool:
         raise
 
 
-# A topic is in use before it is on the disk. If the disk fails, its producer is refused, and the next one is answered;
-# a crash takes the topic, and consumers are answered that there is none.
+# A topic is in use before it is on disk. After a failed write its producer is refused once, then served. A crash takes
+# the topic.
 @bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
 def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
@@ -161,7 +155,6 @@ def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) ->
         raise
 
 
-# A commit whose message could not be put is noted as decided like one that could.
 @bug("failed-commit-is-a-decision", TransactionalMessageService, "commit", found_by=("TX",))
 @needs(
     BROKER,
@@ -183,8 +176,7 @@ def commit_whatever(self: TransactionalMessageService, request: EndTransaction) 
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
 
-# A pull that finds nothing its group wants in one file of the queue is sent behind the queue's last message, and not
-# behind what was looked at.
+# The next offset of such an answer is the end of the queue instead of the end of the searched range.
 @bug("no-match-skips-to-end", pull, "_answer", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def answer_with_end(
@@ -197,8 +189,7 @@ def answer_with_end(
     return answer_with_end.original(request, code, broker_id, result)
 
 
-# A pull that finds nothing its group wants is held like one that finds nothing. It is carried out again when something
-# arrives, from where it began, and answered that there is nothing, for ever.
+# A pull without a match is held and later retried from the same offset, which gives the same result.
 @bug("no-match-waits", pull, "_code_of", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
@@ -216,7 +207,7 @@ _EXPIRING = _LIVELY.replace(
 )
 
 
-# A pull of what retention has removed is sent behind the queue's last message, and not to its first.
+# A pull below the minimum offset is redirected to the end of the queue instead of its beginning.
 @bug("moved-to-the-end", pull, "_answer", found_by=("CLEAN", "LIVE"))
 @needs(_EXPIRING)
 def answer_moved_to_end(
@@ -229,7 +220,6 @@ def answer_moved_to_end(
     return answer_moved_to_end.original(request, code, broker_id, result)
 
 
-# A pull of what retention has removed is held like one that finds nothing, and answered like one.
 @bug("expired-waits", pull, "_code_of", found_by=("LIVE",))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
@@ -239,8 +229,8 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     return code_that_waits_for_the_expired.original(result, offset)
 
 
-# A pull that found nothing is held without another look at its queue. A message that has come between the two has
-# notified nobody, and the pull waits for the next one, or for the next look at all queues.
+# A message that arrives between the search and the hold has notified no pull. The pull waits for the next message or
+# for the next round over all queues.
 @bug("hold-without-second-look", PullRequestHoldService, "hold", found_by=("LIVE",))
 @needs(
     _LIVELY,
@@ -251,7 +241,7 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     queues_per_topic=(2,),
     lives=(1,),
     pauses={"chance": (0.5,), "ms_max": (2000,)},
-    broker={"suspend_ms": (5000,), "work_ms": (0,), "buffer_bytes": (65536,)},
+    broker={"suspend_ms": (5000,), "work_ms": (0,), "buffer_bytes": (65_536,)},
     disturbances={"paused_task_chance": (1.0,), "paused_task_ms_max": (30,), "paused_machine_chance": (0.0,)},
     network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
 )
@@ -273,7 +263,6 @@ def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
     return True
 
 
-# What has arrived ends the waits for what is in front of it.
 @bug("arrival-one-short", ArrivalNotifier, "notify", found_by=("LIVE",))
 @needs(_LIVELY, broker={"suspend_ms": (5000,)})
 def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
@@ -282,7 +271,7 @@ def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
     notify_one_short.original(self, record._replace(queue_offset=record.queue_offset - 1))
 
 
-# A message is for one consumer. It is for one of each group, and several groups wait.
+# A message goes to one consumer of each group, and several groups can wait.
 @bug("arrival-ends-one-wait", PullRequestHoldService, "on_arriving", found_by=("LIVE",))
 @needs(_LIVELY, consumers=(1, 2), broker={"suspend_ms": (5000,), "tailing_consumers": (2,)})
 def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
@@ -296,7 +285,7 @@ def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -
     self._end_waits(ended[:1])
 
 
-# A table is read and changed before its lock is taken, so that readers wait for no disk.
+# A table is read and changed before its lock is taken, so that readers never wait for the disk.
 @bug("topic-lost-beside-another", VersionedTable, "change", found_by=("META",))
 @needs(_LIVELY, producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)})
 def change_what_was_read(
@@ -315,7 +304,7 @@ def change_what_was_read(
     return table
 
 
-# A table is written every other time that it changes, for each write has all of it.
+# Each write rewrites the whole table, so every other write is skipped.
 @bug("every-second-topic-in-memory", VersionedTable, "_store", found_by=("META",))
 @needs(_LIVELY)
 def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]

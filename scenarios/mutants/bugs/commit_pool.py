@@ -14,8 +14,7 @@ from ....store.running_flags import Refusal
 from ..mutant import bit, bug, needs
 
 
-# A commit moves its position and writes nothing; the bytes stay in the buffer. Readers find zeros where messages should
-# be, and nothing is left after a restart.
+# The bytes stay in the buffer. Readers find zeros, and a restart finds no messages.
 @bug("transient-fake-commit", BufferedSegment, "_write", found_by=("POS", "LIVE", "QUIET", "DUR"))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)})
 def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
@@ -23,8 +22,8 @@ def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
     bit()
 
 
-# Readers go by the written position although a buffer is in front of the file. What is not committed yet is zeros to
-# them, or a part of a record.
+# Readers use the write position although the file ends at the committed position. The rest reads as zeros or as a part
+# of a record.
 @bug(
     "transient-read-wrote-position",
     BufferedSegment,
@@ -58,13 +57,13 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
     return 0 if last is None else last.base_offset + last.wrote.get()
 
 
-# A commit that meets a full disk ends all puts until a restart, though it is done again once there is room. Found in
-# this store, under ASYNC_FLUSH with the pool on a sparse disk: a block is first asked for when a commit writes.
+# Found in this store, under ASYNC_FLUSH with the pool on a sparse disk, where a commit is the first to ask for a block.
+# The commit would succeed once there is room.
 @bug("full-disk-ends-commits", CommitRealTimeService, "commit", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(
     sync_flush=(False,),
     memory={"transient_pool": (True,)},
-    capacity_bytes=(10000, 16000),
+    capacity_bytes=(10_000, 16_000),
     faults={"sparse": (True,)},
     disk=("ext4-ordered", "process-kill"),
     endings=("stop",),
@@ -85,8 +84,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
     return True
 
 
-# A stop commits what is there and ends the committer before puts are refused. A put that is answered between the two
-# has its bytes in the buffer only; the exit is not clean, or the put is lost.
+# A stop ends the committer before it refuses puts. A put between the two is in the buffer only.
 @bug("final-drain-stops-early", MessageStore, "shutdown", found_by=("DUR", "LIVE", "QUIET"))
 @needs(
     sync_flush=(False,),

@@ -11,8 +11,7 @@ from ....store.services.transaction_queues import OpQueue
 from ..mutant import bit, bug, needs
 
 
-# Ops are kept although all half messages they decided are settled. Each life of the broker reads them again from the
-# first on.
+# Ops are kept although all half messages that they decided are settled.
 @bug("op-progress-stays", OpQueue, "forget", found_by=("QUIET",))
 @needs(transactions={"chance": (0.5,)}, messages_each=(5,), heals=(True,))
 def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
@@ -20,8 +19,6 @@ def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
     bit(any(all(map(is_settled, halves)) for halves in self._ops.values()))
 
 
-# The thorough flush of queues notes what is durable, and writes the checkpoint only if a full index file has something
-# new to say.
 @bug("checkpoint-in-memory", FlushConsumeQueueService, "flush_thoroughly", found_by=("QUIET",))
 @needs(heals=(True,))
 def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
@@ -38,7 +35,7 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
         bit()
 
 
-# Each time progress is persisted, one delivery that has become durable is counted, and not all of them.
+# Each persist counts one durable delivery instead of all.
 @bug("delay-progress-one-at-a-time", ScheduleMessageService, "persist", found_by=("QUIET", "REDEL"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,))
 def persist_one(self: ScheduleMessageService) -> bool:
@@ -50,7 +47,7 @@ def persist_one(self: ScheduleMessageService) -> bool:
     return self.file.store(encoded_offsets(self._durable))
 
 
-# The search for the newest segment that the checkpoint vouches for goes from the front, and ends at the first.
+# The search for the newest vouched segment starts at the oldest one and ends at the first match.
 @bug("recovery-from-oldest-segment", Recovery, "trusted_segments", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),
@@ -73,7 +70,7 @@ def oldest_trusted_segment(self: Recovery) -> int:
     return 0
 
 
-# A clean exit is believed where the log's end is judged, and not where the scan begins.
+# Recovery trusts a clean exit for the end of the log, but not for the start of the scan.
 @bug("clean-exit-scans-all", Recovery, "_scan", found_by=("SCAN",))
 @needs(recover_whole_log=(False,), commit_log_bytes=(1024,), messages_each=(16,), endings=("stop",))
 def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> object:
@@ -81,8 +78,7 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     return scan_all_after_clean_exit.original(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
-# The index takes every start for one after a crash. A file that is not full is dropped after a clean stop as well, and
-# built again from the log.
+# The index takes every start for a start after a crash and drops the file that is not full.
 @bug("index-rebuilt-after-clean-stop", IndexRecovery, "begin", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),
@@ -98,8 +94,7 @@ def begin_as_after_a_crash(self: IndexRecovery) -> object:
     return begin_as_after_a_crash.original(self)
 
 
-# A table of topics or groups is written before it is changed, so that the file has what was true before the newest
-# change.
+# A table is written to disk before it is changed.
 @bug("table-one-change-behind", VersionedTable, "_store", found_by=("META",))
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
@@ -109,7 +104,7 @@ def store_before_change(self: VersionedTable[Entry], version: DataVersion, table
     self._state = version, dict(table)
 
 
-# What was dispatched while the queues were synced is taken for synced, too.
+# The dispatch position is read after the sync instead of before it.
 @bug(
     "queue-position-read-after-flush",
     FlushConsumeQueueService,

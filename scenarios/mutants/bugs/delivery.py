@@ -29,8 +29,8 @@ from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
-# Progress of delayed delivery is used as it was persisted, even beyond its queue's end. After the queue lost its tail
-# nothing of that level is delivered until as many messages were put as were lost, and those are passed over.
+# After the queue lost its tail, no message of that level is delivered until the queue has grown past the old offset.
+# The messages before that offset are skipped.
 @bug("delay-offset-not-clamped", ScheduleMessageService, "_within_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
 @needs(
     delay={"chance": (1.0,)},
@@ -46,7 +46,7 @@ def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
     return offset
 
 
-# After a delivery that failed, the next attempt begins behind the message.
+# After a failed delivery the next attempt starts at the next message.
 @bug("delay-retry-skips-message", ScheduleMessageService, "_deliver_entry", found_by=("SCHED",))
 @needs(
     delay={"chance": (0.8,)},
@@ -63,9 +63,8 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
     return wait_ms
 
 
-# A pass of the check reads on to where an answer ends, behind the end of the queue as the pass has found it. Numbers
-# that the queue skips make answers longer. Found in this store: a decision that was made meanwhile is forgotten with
-# that pass, and another one counts.
+# A pass reads to the end of a pull, which can exceed the end of the queue at the start of the pass, because skipped
+# numbers make pulls longer. Found in this store: a decision made during the pass is forgotten, and a later one counts.
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-transaction"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
@@ -78,11 +77,11 @@ def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end:
         yield from pull_from(store, topic, end, pulled.next_begin_offset)
 
 
-# A copy that no record can hold, for the disk has changed what it was meant for, is put
-# again and again. Found in this store: one flipped bit of REAL_TOPIC keeps all that is behind it.
 _RETRY_MS = 100
 
 
+# The disk changed a message so that no record can hold its copy, and the put is retried forever. Found in this store:
+# one flipped bit of REAL_TOPIC blocks the level.
 @bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_after_refusal", found_by=("QUIET", "SCHED"))
 @needs(
     delay={"chance": (0.8,)},
@@ -102,7 +101,7 @@ def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
     return _RETRY_MS
 
 
-# An operator has a half message that was given up asked about again, and it still counts as often asked as it was.
+# The resumed half message keeps its number of checks.
 @bug("resumed-is-given-up-again", transaction_service, "resumed", found_by=("TX",))
 @needs(SCENARIOS["what-was-given-up-can-be-decided-after-all"].ranges)
 def as_often_as_it_was(given_up: MessageRecord) -> Message:
@@ -111,8 +110,8 @@ def as_often_as_it_was(given_up: MessageRecord) -> Message:
     return again(HalfMessage.of(given_up), HALF_TOPIC, {})
 
 
-# A place of zeros in a delay queue counts as an entry that a failed sync took back, which a restart is to find again.
-# Found in this store: where a dying disk has lost the entry no restart does.
+# A zero entry counts as an entry that a failed sync took back and that a restart restores. Found in this store: a
+# restart does not restore an entry that a dying disk lost.
 @bug("delay-hole-blocks-level", ScheduleMessageService, "_pass_over_hole", found_by=("QUIET", "SCHED", "LIVE"))
 @needs(SCENARIOS["what-rots-while-it-waits-holds-up-nothing-else"].ranges)
 def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
@@ -121,8 +120,8 @@ def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) ->
     return _RETRY_MS
 
 
-# Progress that could not be written is tried again only when there is more of it. Found in this store: after the last
-# delivery nobody comes back to a disk that was full for a moment, and a crash then has all of it delivered again.
+# Failed progress is written again only when there is more. Found in this store: if the disk is full at the last
+# delivery, a crash delivers all of it again.
 @bug("delay-persist-failure-forgotten", ScheduleMessageService, "persist", found_by=("QUIET",))
 @needs(
     delay={"chance": (0.5,)},
@@ -142,7 +141,6 @@ def persist_once(self: ScheduleMessageService) -> bool:
         self._is_persisted = True
 
 
-# A delayed message is delivered as if the store itself had sent it just now.
 @bug("delayed-copy-born-anew", schedule, "delivered", found_by=("PREFIX",))
 @needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
 def delivered_from_store(record: MessageRecord) -> Message | None:
@@ -154,13 +152,12 @@ def delivered_from_store(record: MessageRecord) -> Message | None:
     return replace(message, born_host=message.store_host)
 
 
-# The age of a half message is compared with its immunity twice. The clock is read
-# each time. Who is young enough at first, and not when the helper looks again, is reported as dealt with although it
-# was neither put back nor asked about. Virtual time stands still while a task runs, so the mutant is held up between
-# the two readings, as any thread can be by a collection or another's turn on the processor.
 _HELD_UP_MS = 20
 
 
+# The age is compared with the immunity twice, with a new clock reading each time. If the immunity ends in between, the
+# message counts as dealt with although it was neither put back nor checked. Virtual time stands still while a task
+# runs, so the mutant sleeps between the two readings, as garbage collection can stop any thread.
 @bug("half-msg-immunity-double-clock", TransactionalMessageCheckService, "_deal_with", found_by=("TX", "QUIET"))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16))
 def deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
@@ -196,8 +193,8 @@ _EVERYBODY_PAUSED = Ranges(
 )
 
 
-# A pass has read a half message and stands still while retention takes it out of the log, and the op behind it: nobody
-# finds that op any more, and the message seems undecided. It is put back and asked about again.
+# A pass has read a half message and pauses while retention removes it from the log together with its op. The message
+# then seems undecided.
 @bug("expired-half-put-back", TransactionalMessageCheckService, "_has_expired", found_by=("TX", "CLEAN"))
 @needs(_EVERYBODY_PAUSED)
 def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
@@ -206,9 +203,9 @@ def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> 
     return False
 
 
-# A producer was answered and decides while dispatch has not come to its half message yet. The check takes the half
-# queue's end for the end of what was put, and the decision for one about a queue that was removed: it forgets it, and
-# another decision counts. What it has not passed yet would be kept without that.
+# A producer decides before dispatch has reached its half message. The check takes the end of the half queue for the end
+# of the puts, and the decision for one about a removed queue. A decision that the check has not passed would be kept,
+# so `forget` changes as well.
 @bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX", "ONCE"))
 @needs(_EVERYBODY_PAUSED)
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
@@ -223,8 +220,8 @@ def _forget_settled(self: Decisions, is_settled: Callable[[int], bool], passed: 
     self._decided = {first for first in self._decided if not is_settled(first)}
 
 
-# A half message was put back into a buffer of the pool, and its producer group is asked at once. An answer that is back
-# before the buffer is committed finds no record, and is turned away: the same fifteen times, and then it is given up.
+# A half message is put back into a buffer of the pool, and its producer group is asked at once. An answer that arrives
+# before the commit finds no record. After fifteen such answers the message is given up.
 @bug("question-before-commit", TransactionalMessageCheckService, "_is_in_file", found_by=("TX",))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)})
 def is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
@@ -233,9 +230,8 @@ def is_asked_about_at_once(self: TransactionalMessageCheckService, record: Messa
     return True
 
 
-# To find nothing new at the end of the op queue is taken for an offset that is wrong. The check then begins anew at the
-# place the answer points to, which is that same end, and what it had read of decisions that its half messages still
-# need is forgotten.
+# Finding no new op at the end of the op queue is taken for a wrong offset. The check restarts from that same end and
+# forgets the decisions that half messages still need.
 @bug("op-queue-overflow-one", OpQueue, "read", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)})
 def read_or_forget(self: OpQueue) -> None:
@@ -248,9 +244,8 @@ def read_or_forget(self: OpQueue) -> None:
     read_or_forget.original(self)
 
 
-# A half message that is put again after a question has lost a field on the way.
 @bug("put-back-forgets-reconsume-times", half_message, "again", found_by=("PREFIX",))
-@needs(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16384), sync_flush=(True,))
+@needs(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16_384), sync_flush=(True,))
 def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
     """A half message that is put back says that it was never consumed in vain."""
     message = again(half, topic, added)
@@ -258,8 +253,8 @@ def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str])
     return replace(message, reconsume_times=0)
 
 
-# The progress of the check is kept as soon as a pass is over. A crash may take what that pass has put back, and the
-# half messages that were behind it are in front of where the next life begins.
+# Progress is kept at the end of a pass. A crash can take the messages that the pass put back, and the next life starts
+# after their originals.
 @bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
@@ -274,7 +269,6 @@ def publish_at_once(self: TransactionalMessageCheckService) -> None:
             self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
 
-# The limit of questions is one that may be reached.
 @bug("asked-once-too-often", transaction_check, "verdict", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def verdict_beyond_limit(
@@ -291,7 +285,7 @@ def _one_more(config: TransactionConfig) -> int:
     return config.transaction_check_max + 1
 
 
-# What the check has passed is forgotten, whichever life has put it.
+# The check forgets decisions that it has passed, whichever life made them.
 @bug("decided-again-once-passed", Decisions, "forget", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8,))
 def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
@@ -301,7 +295,7 @@ def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], pas
     bit(len(self._decided) < len(before))
 
 
-# Progress of delivery is persisted as it is, whether or not what it has put is durable.
+# Progress is persisted before the delivered copies are durable.
 @bug("delay-progress-outlives-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)})
 def persist_undurable(self: ScheduleMessageService) -> bool:
@@ -315,7 +309,7 @@ def persist_undurable(self: ScheduleMessageService) -> bool:
     return stored
 
 
-# What has waited was dispatched once already, when it was put to wait.
+# A delayed message counts as dispatched when it is put into its delay queue.
 @bug("delayed-skips-light-queues", LightQueueDispatcher, "dispatch", found_by=("CQ-COMPLETE", "SCAN", "VIS", "READ"))
 @needs(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,))
 def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> None:
@@ -325,8 +319,8 @@ def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> No
     dispatch_light_once.original(self, record)
 
 
-# In its last step the check keeps only progress that happens to be durable. A clean stop makes the rest durable later,
-# when the offsets of the check are persisted already.
+# The last step keeps only progress that is already durable. The stop makes the rest durable after the offsets were
+# persisted.
 @bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3))
 def finish_without_flush(self: TransactionalMessageCheckService) -> None:

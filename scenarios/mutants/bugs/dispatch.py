@@ -7,8 +7,7 @@ from ....store.service import Service
 from ..mutant import bit, bug, needs
 
 
-# Under SYNC_FLUSH dispatch follows the append position instead of the flushed one. Consumers are given messages whose
-# producers have no answer yet, and which a power cut takes back.
+# Dispatch follows the append position instead of the flushed one. A power cut takes messages that consumers have seen.
 @bug("reput-past-flushed", DispatchService, "readable_limit", found_by=("VIS",))
 @needs(
     sync_flush=(True,),
@@ -23,7 +22,7 @@ def appended_limit(self: DispatchService) -> int:
     return self._commit_log.queue.max_offset
 
 
-# One class of errors ends the dispatcher for good, while puts go on being acknowledged.
+# One class of errors ends the dispatcher for good, while puts are still acknowledged.
 @bug("reput-dies-on-error", DispatchService, "step", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_creation_chance": (0.2,)})
 def step_without_os_errors(self: DispatchService) -> None:
@@ -45,9 +44,8 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
         self.signal.wait(None)
 
 
-# Dispatch never tries again after one error of the disk. What is put from then on is seen by nobody, nothing says so,
-# and puts go on being acknowledged. Its sibling, reput-dies-on-error, ends at what cannot be made; this one at any
-# error but want of space, which the disk need not ever show again.
+# Any disk error except lack of space ends dispatch, while puts are still acknowledged. reput-dies-on-error ends at
+# failed file creation only.
 @bug("reput-never-retries", DispatchService, "step", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_map_chance": (0.1,)})
 def step_until_error(self: DispatchService) -> None:
@@ -58,16 +56,15 @@ def step_until_error(self: DispatchService) -> None:
         _dispatch(self, StoreError, OSError)
 
 
-# What dispatch has failed at counts for the whole life, however often it got on meanwhile. It was this store's bug as
-# long as it had not finished a segment: with what passes in the end, it gave up for good.
+# The retry count is not reset after progress. Found in this store: the count was reset only at the end of a segment.
 @bug("dispatch-adds-failures-up", DispatchService, "step", found_by=("STATUS",))
 @needs(
     faults={"failed_map_chance": (0.5,)},
-    commit_log_bytes=(16384,),
+    commit_log_bytes=(16_384,),
     consume_queue_bytes=(20,),
     producers=(3,),
     messages_each=(24,),
-    pauses={"chance": (1.0,), "ms_max": (10000,)},
+    pauses={"chance": (1.0,), "ms_max": (10_000,)},
     endings=("crash at rest",),
 )
 def step_adding_up(self: DispatchService) -> None:
@@ -80,7 +77,6 @@ def step_adding_up(self: DispatchService) -> None:
         self._failures = before + 1
 
 
-# A service ends of what it did not foresee, without a word. Puts go on, its work is not done.
 @bug("service-dies-silently", Service, "_run", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(memory={"error_chance": (0.5,)})
 def run_unguarded(self: Service) -> None:

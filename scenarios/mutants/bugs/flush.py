@@ -9,7 +9,6 @@ from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
-# A put is answered when its request is queued, not when the sync has covered it.
 @bug("ack-before-flush", GroupCommitService, "submit", found_by=("STATUS", "DUR"))
 @needs(sync_flush=(True,))
 def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> None:
@@ -21,8 +20,8 @@ def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> 
     request.complete(True)
 
 
-# The answer is computed before each of two flush rounds, never after the last. A record at the front of a new segment
-# needs both rounds, one per segment, and is answered that the time was up.
+# The result is computed before each of two flushes, never after the last. A record at the start of a new segment needs
+# both flushes, one for each segment.
 @bug("group-commit-stale-result", GroupCommitService, "commit", found_by=("STATUS",))
 @needs(sync_flush=(True,), commit_log_bytes=(2048, 4096))
 def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
@@ -40,8 +39,8 @@ def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommi
     self.flush_to(self.queue.max_offset)
 
 
-# Both sides lock a list, but one lays hold of it before that, and the other swaps it. A producer that is overtaken by
-# the swap waits until the walk is over and adds to a list that nobody looks at again.
+# The producer takes a reference to the list before it waits for the lock. Meanwhile the service swaps and walks the
+# list, and the producer adds to a list that is no longer read.
 @bug("group-commit-swap-race", GroupCommitService, "submit", found_by=("LIVE", "QUIET"))
 @needs(sync_flush=(True,), producers=(3,))
 def submit_to_swapped_list(self: GroupCommitService, request: GroupCommitRequest) -> None:
@@ -71,8 +70,8 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
         requests.clear()
 
 
-# The service clears its notice after it has taken the requests, not before. A request that comes between the two is
-# noticed with the next put, or never. RocketMQ's poll of 10 ms would hide it.
+# The service clears its signal after it has taken the requests. A request in between waits for the next put. RocketMQ's
+# poll every 10 ms would hide that.
 @bug("group-commit-lost-wakeup", GroupCommitService, "step", found_by=("LIVE", "QUIET"))
 @needs(
     sync_flush=(True,),
@@ -90,12 +89,11 @@ def step_clearing_notice_late(self: GroupCommitService) -> None:
     self.commit(requests)
 
 
-# After a failed sync the flusher tries again and takes the next success as proof. The
-# kernel has reported the error once and marked the pages clean, so the second sync writes nothing.
 _WITH_FAILED_SYNCS = Ranges(faults={"failed_sync_chance": (0.1,)})
 _SYNC_TRIES = 1_000
 
 
+# The kernel reports a write-back error once and marks the pages clean, so the second sync writes nothing.
 @bug("fsync-retry-acks", FlushCommitLogService, "_flush_once", found_by=("POS", "STATUS", "DUR"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bool:
@@ -113,8 +111,7 @@ def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bo
     return False
 
 
-# The file's flush catches the sync's error and moves its position all the same. Group commit compares positions only,
-# so a failed sync looks to it like a good one.
+# Group commit compares positions only, so a failed sync looks like a good one.
 @bug("flush-advance-on-io-error", Segment, "flush", found_by=("POS", "STATUS", "DUR", "CKPT"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_despite_error(self: Segment, least_pages: int) -> int:
@@ -128,8 +125,7 @@ def flush_despite_error(self: Segment, least_pages: int) -> int:
         return wrote
 
 
-# After a rollover the flusher goes on in the newest segment; the one before is done. The bytes at the end of that were
-# never synced, and lie in front of acknowledged ones.
+# After a rollover the flush continues in the newest segment. The unsynced bytes lie before acknowledged ones.
 @bug("flush-jumps-to-new-file", SegmentQueue, "flush", found_by=("POS", "STATUS", "DUR", "PREFIX"))
 @needs(commit_log_bytes=(2048,))
 def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
@@ -145,11 +141,6 @@ def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
     return True
 
 
-# Retention marks a segment as going whose bytes are not durable yet, and a flush
-# that may not use it any more moves its position all the same. The store counts no references, so what marks a
-# segment is a class of its own, and that a reader holds it is a removal that waits for the next pass.
-
-
 class _GoingSegment(Segment):
     """A segment that is marked for removal and still there."""
 
@@ -163,6 +154,8 @@ class _GoingSegment(Segment):
         return readable
 
 
+# In RocketMQ a flush that cannot hold its segment moves the position all the same. This store counts no references: a
+# class of its own marks the segment, and the removal that waits for the next pass stands for a reader.
 @bug("flush-hold-failed-fakes-progress", CleanCommitLog, "_remove_first", found_by=("POS", "CLEAN", "CKPT", "DUR"))
 @needs(
     retention={"deletes_segments": (True,)},
@@ -183,9 +176,8 @@ def mark_first(self: CleanCommitLog) -> bool:
     return False
 
 
-# The flush position is 0 after a start, whatever the first segment is. Once retention has removed that of offset 0, no
-# segment holds the position, and it never moves again. The flush of this store takes the next segment then, so that is
-# left out, too.
+# The flushed position is 0 after a start. Once retention has removed the first segment, no segment holds that position.
+# The flush of this store falls back to the next segment, so the mutant removes the fallback as well.
 @bug("flush-stuck-nonzero-base", Recovery, "_set_log_positions", found_by=("LIVE", "QUIET", "DUR", "STATUS"))
 @needs(
     retention={"deletes_segments": (True,)},

@@ -17,7 +17,6 @@ from ....store.recovery.recovery import Recovery
 from ..mutant import bit, bug, needs
 
 
-# A message is indexed by the first of its keys, and found by no other.
 @bug("index-first-key-only", (index_key, index_recovery), "keys_of", found_by=("IDX",))
 @needs(index={"slots": (5, 40)}, messages={"equal_sizes": (False,)})
 def first_key_of(properties: bytes) -> list[bytes]:
@@ -27,8 +26,7 @@ def first_key_of(properties: bytes) -> list[bytes]:
     return keys[:1]
 
 
-# Index files that are not known to be durable go, and are not made again as a whole. The log is scanned from where
-# queues need it, whatever the index has lost in front of that.
+# Recovery scans the log from where the queues need it, although the dropped index file began earlier.
 @bug("index-file-dropped-on-crash", Recovery, "_scan_enough", found_by=("IDX",))
 @needs(
     recover_whole_log=(False,),
@@ -54,12 +52,11 @@ def scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | Non
     return stopped_by
 
 
-# After a crash the header of an index file is believed, entries unseen.
-# Header and entries are in different sectors, so one may be durable without the other; what the header counts
-# is not indexed again.
 _ALL_KEYS = 1 << 31
 
 
+# Header and entries are in different sectors, so one can be durable without the other. Entries that the header counts
+# are not indexed again.
 @bug("index-header-ahead-of-entries", IndexRecovery, "_end_of", found_by=("IDX",))
 @needs(
     index={"slots": (40,), "entries": (60, 200)},
@@ -77,8 +74,7 @@ def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[P
     return (file.end_physical_offset, _ALL_KEYS), None
 
 
-# A full index file has the checkpoint written as it is in memory just then. That says that queues are durable as far as
-# they are dispatched, which only a thorough flush makes true.
+# The checkpoint in memory covers queues up to the dispatch position. Only a thorough flush makes that true.
 @bug(
     "index-roll-publishes-cq-checkpoint",
     FlushConsumeQueueService,
@@ -89,7 +85,7 @@ def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[P
     recover_whole_log=(False,),
     index={"slots": (5,), "entries": (5, 12)},
     pauses={"chance": (0.5,), "ms_max": (3000,)},
-    flush={"thorough_interval_ms": (10000,)},
+    flush={"thorough_interval_ms": (10_000,)},
     endings=("crash in traffic", "crash at rest"),
 )
 def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
@@ -100,11 +96,11 @@ def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
     return is_new
 
 
-# A look-up follows so many entries of a hash at most, so that no damaged file keeps it for ever.
-# Behind as many messages of one key, an older one is not found.
 _WALK_ENTRIES_MAX = 32
 
 
+# The limit protects look-ups from a damaged chain. With more messages of one key than the limit, older ones are not
+# found.
 @bug("index-walk-bounded", IndexFile, "select", found_by=("IDX",))
 @needs(
     index={"slots": (3,), "entries": (200,), "keys_chance": (1.0,), "seekers": (1,)},
@@ -130,7 +126,6 @@ def select_in_few_steps(
     bit(len(found) == room < max_num)
 
 
-# A look-up by time ends at the file that begins in the same second as it.
 @bug("look-up-ends-a-file-early", IndexService, "query_offset", found_by=("IDX",))
 @needs(index={"slots": (5,), "entries": (4, 9), "seekers": (1,)}, messages_each=(16,))
 def query_to_the_second(
@@ -154,11 +149,10 @@ def query_to_the_second(
     return found
 
 
-# The time in the name of a file that is no index file counts, too. After the last time that a
-# name of 17 digits can say no later one is left, and the attempt to make one ends dispatch.
 _YEAR_10000_MS = 253_402_300_800_000
 
 
+# The time in the name of a stray file counts. No name of 17 digits can hold a later time than the last one.
 @bug("stray-name-ends-dispatch", IndexFiles, "load", found_by=("LIVE", "STATUS"))
 @needs(index={"slots": (5, 40)}, endings=("stop and strays",), lives=(2,))
 def load_and_count_odd_names(self: IndexFiles) -> list[CorruptFileError]:

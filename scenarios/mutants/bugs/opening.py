@@ -15,8 +15,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# The marker of an unclean exit is created without a directory sync. A power cut can take its name and leave the log's
-# pages; the next start believes in a clean stop and trusts the log.
+# The marker is created without a sync of its directory.
 @bug(
     "abort-marker-unsynced",
     MessageStore,
@@ -41,9 +40,8 @@ def mark_without_sync(self: MessageStore) -> None:
     bit()
 
 
-# The directory is locked after recovery instead of before it. The second instance finds the marker of the first, takes
-# the tail it reads for a crash's, and removes the segments that were made ahead, before the lock shows that another
-# process is at work here.
+# The second instance takes the growing end of the log for the result of a crash and removes the segments that were made
+# ahead. The lock comes too late.
 @bug(
     "second-instance-recovers-before-lock",
     MessageStore,
@@ -67,8 +65,8 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
     return report
 
 
-# What is not the store's, among its queues, keeps it from opening. Found in this store: a file of somebody's notes in
-# `consumequeue`, a directory without a number below a topic, a copy beside a queue's files.
+# Found in this store: a text file in `consumequeue`, a directory below a topic that is not a number, a copy among the
+# files of a queue.
 @bug("strays-refused", ConsumeQueueTable, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_refusing_strays(
@@ -81,9 +79,7 @@ def load_refusing_strays(
     return []
 
 
-# A queue file that a crash left with some of its length keeps the store from opening. Nothing is lost with it, for its
-# entries can be made from the log again. Found in this store. An allocation that is cut short leaves such a file, empty
-# or with entries in it.
+# Found in this store: a crash inside an allocation leaves such a file. Its entries can be made again from the log.
 @bug("partial-queue-file-refused", QueueSegments, "is_expendable", found_by=("START",))
 @needs(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
 def is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
@@ -99,8 +95,8 @@ def _never_extend(self: QueueSegments, base_offset: int) -> bool:
     return False
 
 
-# Of a new path of several levels only the last name is synced, and that of a relative path in `/` instead of the
-# working directory. A power cut takes the first level, and with it the whole store. Found in this store.
+# Of a new path with several levels only the last name is synced; of a relative path, `/` instead of the working
+# directory. Found in this store.
 @bug(
     "last-parent-synced-only",
     message_store,
@@ -118,8 +114,8 @@ def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Cal
         bit(parent != directory_of(path) or parent != "/")
 
 
-# Only the levels that did not exist are synced. A process that died between creation and sync leaves levels that exist
-# and are not durable.
+# Only new levels are synced. A process that died between creation and sync leaves levels that exist and are not
+# durable.
 @bug(
     "existing-levels-trusted",
     message_store,
@@ -145,8 +141,8 @@ def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Call
         files.sync_directory(parent)
 
 
-# A queue file that is too short for the settings goes, with all after it, and is made again from the log. The number
-# that its queue has counted to goes with it, if all messages of the queue have left the log.
+# A queue file that is too short for the settings is removed with all after it and made again from the log. If all
+# messages of the queue have left the log, its count is lost.
 @bug(
     "short-queue-file-removed",
     QueueSegments,
@@ -169,8 +165,7 @@ def remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
     return False
 
 
-# A load that finds no room for a queue's file fails. The store then stays closed, and retention, which could make room,
-# never runs. Found in this store.
+# The store stays closed, so retention, which could make room, never runs. Found in this store.
 @bug("full-disk-ends-load", QueueReplay, "_place", found_by=("START",))
 @needs(SCENARIOS["a-full-disk-recovers-when-space-returns"].ranges)
 def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
@@ -181,8 +176,7 @@ def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) 
         raise self.lacks_room
 
 
-# After a load without room a queue goes on counting after the last entry that has a file, so new messages get the
-# numbers of those that have no entry yet.
+# The queue counts on from its last entry that has a file, although later messages have their numbers already.
 @bug(
     "counts-by-short-queue",
     Recovery,

@@ -11,7 +11,7 @@ from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ..mutant import bit, bug, needs
 
 
-# A request that is done with is taken out of the table without the lock: deleting is one step.
+# The finished request is deleted without the lock, because a deletion is atomic.
 @bug("allocate-table-without-lock", AllocateMappedFileService, "take", found_by=("LIVE",))
 @needs(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,))
 def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
@@ -29,7 +29,7 @@ def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> 
     return request.segment
 
 
-# The row is looked at four times: a local name for it looked like clutter.
+# The row of segments is read four times instead of once into a local name.
 @bug("row-read-by-index", SegmentQueue, "find", found_by=("LIVE", "STATUS", "CLEAN", "POS"))
 @needs(
     attribute_points=(True,),
@@ -60,7 +60,7 @@ def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-# The requests of a round are copied and the list is cleared, each in one step, and the lock was for the swap.
+# Copying and clearing the list are atomic each, but not together.
 @bug("group-commit-copies-then-clears", GroupCommitService, "submit", found_by=("LIVE", "STATUS"))
 @needs(attribute_points=(True,), sync_flush=(True,), producers=(3,))
 def submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
@@ -83,7 +83,7 @@ def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
     return taken
 
 
-# What a group has committed goes into a new table, so that whoever persists the old one needs no lock.
+# Offsets are committed to a new table, so that persisting the old one needs no lock.
 @bug("commit-to-stale-table", ConsumerOffsetManager, "commit_offset", found_by=("REDEL", "META", "QUIET"))
 @needs(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",))
 def commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:

@@ -34,8 +34,8 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import Mutant, bit, bug, needs
 
 
-# A put takes its queue offset before it is known whether its record can be stored. One that is refused keeps it, and
-# from then on the queue's slots and the offsets in the records disagree.
+# A put takes its queue offset before the record is stored. After a refused put, queue entries and the offsets in
+# records disagree.
 @bug("failed-put-burns-queue-offset", CommitLog, "begin_put", found_by=("CQ-VALID", "CQ-COMPLETE", "QOFF"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)})
 def put_burning_offset(
@@ -51,8 +51,8 @@ def put_burning_offset(
     return result
 
 
-# Places in light queues are taken under a lock of the message's own queue. Two producers with different queues of their
-# own and one light queue in common both take the place they find there.
+# Places in light queues are taken under the lock of the message's own queue. Two producers with different queues and
+# one light queue read the same place.
 @bug("lmq-offset-lock-split", CommitLog, "append", found_by=("QOFF", "CQ-COMPLETE", "READ", "VIS"))
 @needs(
     light_queues={"chance": (0.9,)},
@@ -82,8 +82,8 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
     return self.encode(self._properties_with(self.offsets))
 
 
-# Dispatch replays the log from where recovery began, and queues take what they have. Its mark of the highest indexed
-# log offset restarts from nothing, and the exact test, whether the slot of this queue offset is filled, is not there.
+# Dispatch replays the log from where recovery began. The highest indexed log offset restarts at nothing, and entries
+# are not compared with the slot of their queue offset.
 @bug("cq-redispatch-duplicates", MessageStore, "recover", found_by=("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"))
 def recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     """Records that are replayed after a crash are in their queues twice."""
@@ -112,8 +112,8 @@ def _put_beyond_mark(
     self.max_physical_offset = physical_offset + size_bytes
 
 
-# The first slot of a queue's newest segment is taken for an entry whatever is in it. A power cut can leave that segment
-# with a size and no content: its zeros become an entry, and the segment before it is not looked at.
+# A power cut can leave the newest file with a size and no content. Its zeros become an entry, and the file before it is
+# not searched.
 @bug("cq-empty-tail-file", recovery, "keep_trusted_entries", found_by=("CQ-VALID",))
 @needs(
     disk=("ext4-ordered", "strict-posix"),
@@ -134,9 +134,8 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     return changed
 
 
-# The removal of a queue gives the put lock back before it has forgotten the queue. A put in between begins the queue at
-# 0 again and is dispatched into the one that is about to be forgotten: answered OK, it is in no queue that anybody can
-# ask until a restart.
+# The put lock is released before the queue is forgotten. A put in between starts the queue again at 0 and is dispatched
+# into the queue that is about to be forgotten.
 @bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
 @needs(
     sync_flush=(False,),
@@ -170,8 +169,8 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
             self._queues.remove_directories(queue)
 
 
-# A pull takes any entry without a record for one that retention removed, as 4.9.8 does. It passes over all that lies in
-# the rest of the same log segment, which is the first one for a blank entry.
+# A pull takes an entry without a record for one that retention removed, as RocketMQ 4.9.8 does. For a blank entry it
+# skips the first segment.
 @bug("hole-hides-segment", Puller, "_scan", found_by=("READ",))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
 def scan_over_holes(
@@ -239,8 +238,7 @@ def hash_of_trimmed(tag: str) -> int:
     return java_hash(tag.strip())
 
 
-# Recovery sets the positions of those queues whose records it meets. One that has none in what is scanned keeps what
-# loading gave it: every file counts as full, and new messages come behind the zeros.
+# Such a queue keeps the positions from the load, where every file counts as full. New entries come after the zeros.
 @bug(
     "silent-queue-not-recovered", recovery, "keep_trusted_entries", found_by=("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS")
 )
@@ -261,8 +259,7 @@ def leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     return False
 
 
-# A flush of a queue moves as far as the end of one file. What a queue gets between two thorough flushes is in one, but
-# for a queue that gets most of all messages; the checkpoint speaks for all of it.
+# One flush covers one file. Between two thorough flushes most queues fill less than a file, and the busiest one more.
 @bug("hot-queue-flushed-in-part", ConsumeQueue, "flush", found_by=("CKPT", "QUIET", "CQ-COMPLETE", "CQ-VALID"))
 @needs(
     recover_whole_log=(False,),
@@ -277,8 +274,7 @@ def flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
     bit(not least_pages and self.queue.flushed_where.get() < self.queue.max_offset)
 
 
-# Spaces outside of ASCII at the ends of a tag that is subscribed to do not count, though Java's trim keeps them: a
-# consumer is given messages of another tag, and not those of its own.
+# Java's trim keeps such spaces. The consumer gets messages of another tag instead of its own.
 @bug("tags-trimmed-like-python", message_filter, "java_trim", found_by=("READ",))
 @needs(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,))
 def strip(text: str) -> str:
@@ -290,8 +286,7 @@ def strip(text: str) -> str:
     return stripped
 
 
-# A queue looks for its minimum in its first file only, as in RocketMQ. If all entries of that file have expired, the
-# queue begins with messages that are gone, until a pass of retention removes the file.
+# A queue searches only its first file for its minimum, as in RocketMQ, until a pass of retention removes the file.
 @bug("queue-begins-in-first-file", ConsumeQueue, "correct_min_offset", found_by=("CLEAN",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:

@@ -17,7 +17,6 @@ from ...claims.ranges import Ranges
 from ..mutant import Mutant, bit, bug, needs
 
 
-# The records of a batch all have the flag of its first message.
 @bug("batch-shares-first-flag", put_encoder, "encode_batch_records", found_by=("DUR", "PREFIX"))
 @needs(messages={"batch_chance": (0.2,)})
 def encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
@@ -81,7 +80,6 @@ def encode_without_flag(head: Message, sys_flag: int, flag: int, body: bytes, pr
     return _encode_one(head, sys_flag, 0, body, properties)
 
 
-# The longest body that the settings admit is taken for one that is too long.
 @bug("longest-body-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)})
 def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
@@ -91,7 +89,6 @@ def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessag
     return encode_shorter.original(self, message)
 
 
-# The longest topic that a record can hold is taken for one that is too long.
 @bug("longest-topic-refused", put_encoder, "_topic_bytes", found_by=("STATUS",))
 @needs(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)})
 def bytes_of_shorter_topic(topic: str) -> bytes | None:
@@ -100,8 +97,6 @@ def bytes_of_shorter_topic(topic: str) -> bytes | None:
     return None if bit(raw is not None and len(raw) == MAX_TOPIC_BYTES) else raw
 
 
-# A number that has no room in its field of the record ends the put with an exception of the encoder, which no caller of
-# a put expects.
 @bug("number-that-does-not-fit-raises", PutEncoder, "encode", found_by=("LIVE",))
 @needs(messages={"illegal_chance": (0.1,)})
 def encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
@@ -126,7 +121,6 @@ _WITH_LONGEST = Ranges(
 )
 
 
-# The longest properties that a record can hold are taken for some that are too long.
 @bug("longest-properties-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
@@ -136,8 +130,7 @@ def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut 
     return encode_shorter_properties.original(self, message)
 
 
-# Only characters are counted, and a length of too many bytes is written into its two bytes as it comes, where whoever
-# reads it takes it for less than nothing.
+# Only characters are counted. A reader takes the overflowed length for a negative one.
 @bug("properties-length-overflows", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
@@ -158,7 +151,6 @@ def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMess
     return encoded
 
 
-# A batch's own properties are left out of records that have no room for them beside their own.
 @bug("unit-too-long-taken", put_encoder, "encode_batch_records", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_batch_as_it_fits(

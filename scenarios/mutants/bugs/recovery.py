@@ -12,8 +12,8 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# Cutting the log resets positions and leaves the bytes behind the cut in place. When a later record ends exactly where
-# an old one begins, the next recovery walks onto the old ones.
+# Truncation sets positions only. If a later record ends where an old one begins, the next recovery continues into the
+# old ones.
 @bug("stale-tail-after-truncate", Recovery, "cut_log", found_by=("PREFIX", "QOFF"))
 @needs(
     sync_flush=(False,),
@@ -54,6 +54,8 @@ def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
     queue.recovered(end, 0)
 
 
+# Recovery keeps the entries that it finds. Dispatch starts at the end of the log, so records between the end of the
+# queues and the end of the log stay without entries.
 @bug("reput-starts-at-log-end", Recovery, "finish_queues", found_by=("CQ-COMPLETE", "CQ-VALID"))
 def finish_with_entries_found(self: Recovery) -> None:
     """After a restart, records that were stored and not dispatched are never dispatched."""
@@ -64,8 +66,7 @@ def finish_with_entries_found(self: Recovery) -> None:
         queue.correct_min_offset(max(self._log.min_offset, 0))
 
 
-# After a clean stop, recovery cuts the log at a bad record and leaves the queues. Entries for what was cut stay, and
-# later records take the place that they point at.
+# The log is truncated at a bad record, the queues are not. Later records take the places that the old entries point at.
 @bug("normal-recovery-keeps-dirty-cq", Recovery, "finish_queues", found_by=("CQ-VALID", "CQ-COMPLETE"))
 @needs(endings=("stop and damage",))
 def finish_without_cutting(self: Recovery) -> None:
@@ -79,8 +80,7 @@ def finish_without_cutting(self: Recovery) -> None:
         finish_without_cutting.original(self)
 
 
-# A stop does not wait for the dispatcher, and removes the marker with a backlog left. A start without the marker takes
-# the queues as they are, so the backlog is in no queue for ever.
+# The stop does not wait for dispatch and removes the marker. A start without the marker takes the queues as they are.
 @bug("clean-exit-with-backlog", DispatchService, "finish", found_by=("CQ-COMPLETE",))
 @needs(sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",))
 def end_at_once(self: DispatchService) -> None:
@@ -107,8 +107,7 @@ def _finish_without_backlog(self: Recovery) -> None:
         _finish_without_backlog.original(self)
 
 
-# The next queue offsets are taken from the queues before recovery has completed these. A queue that lags behind the log
-# gives offsets out again that records in the log have already.
+# The next queue offsets are read from the queues before recovery has completed them.
 @bug("offset-table-rebuilt-early", MessageStore, "recover", found_by=("CQ-COMPLETE", "QOFF", "READ"))
 def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     """After a restart, new messages get queue offsets that others in the log have."""
@@ -124,8 +123,8 @@ def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Recov
 _WITH_SKIPPED_NUMBERS = SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
 
 
-# Recovery refuses records behind a gap in a queue's numbers, unless the log has room for it. A restart of 4.9.8 skips
-# numbers without a byte of the log; who counts bytes takes all records behind it for damaged.
+# Recovery refuses records after a gap in the numbers, unless the log has room for the missing ones. A restart of
+# RocketMQ 4.9.8 skips numbers without writing to the log.
 @bug("numbering-gap-refused", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
@@ -139,8 +138,8 @@ def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | No
     return place
 
 
-# Recovery believes a record's queueOffset, which no checksum covers, rather than all others. A flipped bit of it makes
-# a blank of an entry that was right, and may hold back those that follow.
+# Recovery believes one record's queueOffset, which no checksum covers, over all others. A right entry becomes blank,
+# and later ones can wait for it.
 @bug("wrong-number-blanks-entry", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
@@ -153,8 +152,7 @@ def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | N
     return own
 
 
-# A record is in its place if its number is the one that comes next, wherever its entry is. One bit makes it that where
-# a gap is in front of the record. Found in this store.
+# A record counts as in place if its number is the next one, wherever its entry is. Found in this store.
 @bug("next-number-believed", QueueReplay, "_move_last", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def leave_last(self: QueueReplay) -> None:
@@ -165,8 +163,8 @@ def leave_last(self: QueueReplay) -> None:
         bit(place is not None and place >= self.next)
 
 
-# A record behind a gap is taken for wrong if the next one's number is what it would be without, though its entry is
-# where it says. Then it is the next one's that is wrong. Found in this store.
+# A record after a gap counts as wrong if the next record's number continues from before the gap, although its own entry
+# is in place. Found in this store.
 @bug("next-number-denies-gap", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
@@ -177,8 +175,8 @@ def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | 
     return place
 
 
-# A start leaves the checkpoint's times where they are, though the log has lost the records that they are of. What is
-# put next, by a clock that was set back, is vouched for before any sync.
+# A start keeps the checkpoint's times although the log lost the records of those times. If the clock was set back, new
+# records are covered before any sync.
 @bug("checkpoint-ahead-of-log", StoreCheckpoint, "log_ends_at", found_by=("CKPT",))
 @needs(
     endings=("stop and damage",),
@@ -191,8 +189,8 @@ def leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
     bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
 
 
-# A clean exit is taken to vouch for the queues, whatever the checkpoint says. A load that dies after it, and before its
-# own marker, has written entries that no sync has reached. Found in this store.
+# A clean exit vouches for the queues whatever the checkpoint says. A load that dies before its own marker has written
+# entries without a sync. Found in this store.
 @bug("dead-load-vouches-for-queues", Recovery, "_scan_enough", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
     recover_whole_log=(False,),

@@ -14,9 +14,8 @@ from ...claims.catalogue.clusters import CLUSTER, TROUBLED
 from ..mutant import bit, bug, needs
 
 
-# How far slaves are is the greatest report of any, the first and the longest slave's too. A master that has lost its
-# tail takes the report of a slave that still has it for an answer to the puts that come in its place: they are answered
-# that a slave has them before any has been sent them.
+# The position of the slaves is the greatest report, including the first report of a longer slave. New puts are
+# acknowledged before they were sent.
 @bug("ha-ack-beyond-master", HAConnection, "_take_first_report", found_by=("REP", "DUR"))
 @needs(
     CLUSTER,
@@ -47,8 +46,8 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
     return end_offset <= self._reported.get()
 
 
-# Dispatch believes any queueOffset that is ahead, and fills all in front of it with blank entries. On a slave that is a
-# number it was sent, and no checksum covers it: one flipped bit, and there is no memory or no disk for the blanks.
+# Dispatch believes any larger queueOffset and fills the gap with blank entries. No checksum covers the number, and the
+# blanks exhaust memory or disk.
 @bug("slave-dispatch-unbounded", ConsumeQueue, "_check_place", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
 @needs(CLUSTER, cluster={"flipped_bit_chance": (0.5,)})
 def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
@@ -58,8 +57,8 @@ def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
 
 
-# A master sends its log as far as it is written. What a power cut then takes from it, a slave has: the two logs part,
-# and that slave follows nobody any more.
+# A master sends its log up to the write position. After a power cut the slave's log differs from the master's, and the
+# slave stops following.
 @bug("slave-gets-what-is-not-durable", HAConnection, "_send_next", found_by=("REP",))
 @needs(CLUSTER, sync_flush=(True,))
 def send_what_is_written(self: HAConnection) -> bool:
@@ -81,7 +80,6 @@ def send_what_is_written(self: HAConnection) -> bool:
     return True
 
 
-# A slave that flushes reports how far its log is written.
 @bug("slave-reports-undurable", HAClient, "_kept_offset", found_by=("REP", "DUR"))
 @needs(CLUSTER, cluster={"slave_sync_flush": (True,)})
 def written_offset(self: HAClient) -> int:
@@ -92,8 +90,8 @@ def written_offset(self: HAClient) -> int:
     return end_offset
 
 
-# A slave that flushes asks for its last record, durable or not, as after a failed sync. Masters of RocketMQ take that
-# for a report of all in front of it. Found by the swarm of clusters, in this store.
+# It asks for its last record, durable or not, as after a failed sync. Masters of RocketMQ take that for a report of all
+# before it. Found by the swarm of clusters, in this store.
 @bug("slave-begins-at-undurable", ReplicaLog, "begin", found_by=("REP",))
 @needs(TROUBLED, cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)})
 def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
@@ -103,7 +101,7 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
     return begin
 
 
-# When a slave goes, those that puts count on begin anew, with those that connect from then on.
+# The list of slaves is emptied when one of them goes.
 @bug("gone-slave-takes-others", GroupTransfer, "gone", found_by=("QUIET",))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
@@ -113,16 +111,15 @@ def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
         self.replicas = ()
 
 
-# A slave's first beginning came to nothing, and what it had ordered for that is made all the same. Where its log then
-# begins further on, an empty file stays in front of it, which is the log's end at the next load: queues lead behind it.
-# Found by the swarm of clusters, in this store.
+# A slave's first attempt fails after it ordered segments. If its log then begins further on, an empty file stays before
+# it. The next load takes that file for the end of the log. Found by the swarm of clusters, in this store.
 @bug("early-segments-left", AllocateMappedFileService, "begin_at", found_by=("CQ-VALID", "REP", "START"))
 @needs(
     TROUBLED,
     commit_log_bytes=(1024,),
     messages_each=(16,),
     lives=(1, 2),
-    faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12000,)},
+    faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12_000,)},
 )
 def leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
     """A slave that begins further on than it first tried leaves the segments that it had ordered for that."""
@@ -136,6 +133,7 @@ def _say_nothing(master: str, error: DivergedError) -> None:
     bit()
 
 
+# Only a request for its state shows that the slave has stopped.
 @bug("slave-diverges-in-silence", HAClient, "_follow", found_by=("REP",))
 @needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
 def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:

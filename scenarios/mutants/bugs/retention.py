@@ -19,7 +19,8 @@ _DELETING = Ranges(
 )
 
 
-# A segment goes as soon as what its first record added to queues is durable.
+# A segment is removed as soon as the queue entry of its first record is durable. The bug needs the variety of that
+# scenario.
 @bug(
     "segment-removed-half-dispatched",
     CleanCommitLog,
@@ -38,7 +39,6 @@ def remove_when_begun(self: CleanCommitLog) -> bool:
     return removed
 
 
-# A pass over queues and index counts as done whatever it has met.
 @bug("clean-pass-never-repeated", CleanConsumeQueue, "run", found_by=("CLEAN",))
 @needs(SCENARIOS["retention-takes-only-the-oldest"].ranges, heals=(True,), faults={"failed_removal_chance": (0.1,)})
 def run_once(self: CleanConsumeQueue) -> None:
@@ -52,11 +52,10 @@ def run_once(self: CleanConsumeQueue) -> None:
         raise
 
 
-# Puts that were refused for want of room return when the disk is as empty as retention wants to have it, and not when
-# there is room again.
+# Puts return at the level at which retention stops deleting, instead of when there is room again.
 @bug("puts-return-late-after-full", DiskWatermark, "measure", found_by=("STATUS",))
 @needs(
-    capacity_bytes=(10000, 16000, 24000),
+    capacity_bytes=(10_000, 16_000, 24_000),
     commit_log_bytes=(1024, 2048),
     consume_queue_bytes=(100, 200),
     messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
@@ -75,8 +74,8 @@ def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
     return pressure
 
 
-# Command 306 removes the queue of half messages as any other, as in RocketMQ. It begins again at 0, and ops of those
-# that had these numbers before are still there: what is prepared next seems decided.
+# Command 306 removes the queue of half messages like any other, as in RocketMQ. The new queue starts at 0, and the ops
+# of the old numbers are still there.
 @bug("transaction-queues-removed", cleaning, "is_numbered_elsewhere", found_by=("TX", "CLEAN"))
 @needs(
     transactions={"chance": (0.35,)},

@@ -13,8 +13,8 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# Recovery does not compare a record's physicalOffset with where it lies. Behind the end of the log a disk may show what
-# its sectors held for an older segment: whole records, from elsewhere.
+# Recovery does not compare physicalOffset with the place of a record. After the end of the log a disk can show whole
+# records of an older segment.
 @bug("foreign-offset-record-accepted", recovery, "scan_records", found_by=("PREFIX", "CQ-VALID", "QOFF", "DUR"))
 @needs(
     endings=("crash on old blocks",),
@@ -43,8 +43,7 @@ def scan_foreign_records(
             return
 
 
-# Recovery wants a physical offset inside the file from blank records, too. They have none: where other records have it,
-# behind the eight bytes of a blank one, there are zeros. So the end of a full file passes for the end of the log.
+# Blank records have zeros at the place of physicalOffset.
 @bug("blank-marker-offset-check", recovery, "scan_records", found_by=("DUR", "PREFIX"))
 @needs(commit_log_bytes=(2048, 4096))
 def scan_checking_blanks(
@@ -61,12 +60,11 @@ def scan_checking_blanks(
             raise CorruptFileError(file, at + PHYSICAL_OFFSET_AT, "physicalOffset", "one in this file", there)
 
 
-# Recovery goes by a record's length without looking whether it can be one. Zero,
-# which is behind the end of every log, leads nowhere for ever: a thousand turns, here, and an error in place
-# of the hang. A length beyond the file is memory that is not to be had.
 _TURNS_MAX = 1000
 
 
+# A length of 0 comes after the end of every log and never advances the scan, so the mutant raises an error after a
+# thousand turns. A huge length exhausts the memory.
 @bug("bad-length-trusted", recovery, "scan_records", found_by=("START", "LIVE"))
 def scan_trusting_lengths(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
@@ -90,13 +88,12 @@ def scan_trusting_lengths(
         raise RuntimeError(f"{file} @ {at}: the scan does not get past a length of 0")
 
 
-# Recovery believes lengths and magic, and never compares a body with its checksum.
 @bug("crc-skipped-on-recovery", Recovery, "_records", found_by=("PREFIX", "CQ-VALID"))
 @needs(
     sync_flush=(False,),
     disk=("ext4-ordered", "strict-posix"),
     messages={"body_bytes_max": (1800,), "property_bytes_max": (0,), "equal_sizes": (True,)},
-    commit_log_bytes=(8192, 16384),
+    commit_log_bytes=(8192, 16_384),
     pauses={"chance": (0.0,)},
     lives=(2, 3),
     endings=("crash in traffic", "crash at rest"),
@@ -118,14 +115,14 @@ def _is_whole(view: memoryview, at: int, file: str, base_offset: int) -> bool:
     return True
 
 
-# The checksum covers the body, and nothing looks at topic and properties behind it. A record whose last sectors were
-# lost passes if its lengths are on the sectors that were not.
+# The checksum covers the body only. A record that lost its last sectors passes if its lengths are on the sectors
+# before.
 @bug("props-outside-crc", scan, "torn_properties", found_by=("PREFIX", "CQ-VALID"))
 @needs(
     sync_flush=(False,),
     disk=("ext4-ordered", "strict-posix"),
     messages={"property_bytes_max": (700, 1500)},
-    commit_log_bytes=(8192, 16384),
+    commit_log_bytes=(8192, 16_384),
     endings=("crash in traffic", "crash at rest"),
 )
 def no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
@@ -134,7 +131,6 @@ def no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> s
     return None
 
 
-# A scan takes a record without a body for damage, though its CRC is right.
 @bug("scan-ends-at-empty-body", recovery, "scan_records", found_by=("DUR", "PREFIX", "START", "VIS"))
 @needs(messages={"body_bytes_max": (0, 40), "equal_sizes": (False,)})
 def scan_up_to_empty_body(
@@ -147,8 +143,8 @@ def scan_up_to_empty_body(
         yield record
 
 
-# Recovery gives up a segment at the first damage, although it vouches for what lies behind. Entries that are there
-# stay; where queues are made anew, all behind the damage is hidden.
+# Recovery gives up a segment at the first damage, although the checkpoint covers the rest. Existing entries stay; new
+# queues get no entries after the damage.
 @bug("damage-ends-segment", Recovery, "_pass_damage", found_by=("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"))
 @needs(SCENARIOS["damage-hides-nothing-behind-it"].ranges)
 def give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | None:

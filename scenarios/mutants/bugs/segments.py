@@ -9,8 +9,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# The write position moves first, the bytes come second. A flush between the two syncs what is not there yet and counts
-# it as durable.
+# A flush between the two syncs bytes that are not written yet and counts them as durable.
 @bug("append-advances-before-write", Segment, "append", found_by=("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"))
 @needs(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)})
 def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
@@ -20,7 +19,7 @@ def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -
     self.file.store(position, data)
 
 
-# A new segment's data and size are synced, its name is not.
+# The data and size of a new segment are synced, its name is not.
 @bug(
     "no-dir-fsync-on-rollover",
     AllocateMappedFileService,
@@ -34,8 +33,8 @@ def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
     bit()
 
 
-# Loading refuses a segment of another size, the empty one at the end included. A crash between the creation of a file
-# and its extension leaves just that.
+# The load refuses a last segment of another size. A crash between the creation of a file and its extension leaves an
+# empty one.
 @bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
 @needs(commit_log_bytes=(2048,), endings=("crash in traffic",))
 def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
@@ -50,8 +49,6 @@ def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
     return expendable
 
 
-# A segment of a wrong size ends the loading without an error. It and all behind it are left out, and the log seems to
-# end in front of it.
 @bug("load-stops-on-odd-file", SegmentQueue, "load", found_by=("DUR", "START", "CLEAN"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",))
 def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
@@ -68,11 +65,10 @@ def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] |
     self.segments = tuple(segments)
 
 
-# A load removes the segments before a gap if all of them are older than fileReservedTime. A restored
-# backup that lacks one segment loses all before it, without a finding. Found in this store.
 _RESERVED_MS = 72 * 3_600_000
 
 
+# A restored backup that lacks one segment loses all segments before it. Found in this store.
 @bug("old-front-removed", SegmentQueue, "load", found_by=("DUR",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
@@ -89,8 +85,7 @@ def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None
                 self.remove_file(segment.base_offset)
 
 
-# A segment is found by division, as if no segment were missing before it. After a gap that is the wrong segment, or
-# none. RocketMQ falls back to a search of the row.
+# A segment is found by division, as if none were missing before it. RocketMQ falls back to a search.
 @bug("gap-not-looked-for", SegmentQueue, "find", found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
@@ -104,9 +99,8 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-# Cutting the log forgets the segments behind the cut, not their files. When the log has grown to where such a file
-# begins, it is opened with its old bytes. A reader that holds the segment is what keeps RocketMQ from removing it; here
-# nobody reads while a log is cut, so no file is removed at all.
+# Truncation forgets the segments, not their files. When the log grows again, such a file is opened with its old bytes.
+# In RocketMQ a reader that holds the segment prevents the removal; here no file is removed at all.
 @bug(
     "truncate-forgets-undeleted-file",
     SegmentQueue,
@@ -139,8 +133,8 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     return self._segment(file, base_offset)
 
 
-# A recovery that was killed while it cut has left zeros in the page cache only. The next one finds nothing to cut, and
-# syncs nothing: a power cut brings back what was there.
+# A recovery killed during truncation leaves zeros in the page cache only. The next one finds nothing to truncate and
+# syncs nothing. A power cut then restores the old entries.
 @bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
 def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:

@@ -20,7 +20,6 @@ _PROGRESS = Ranges(
 )
 
 
-# The checkpoint says that the queues are durable before they are flushed.
 @bug("checkpoint-before-data", FlushConsumeQueueService, "flush_thoroughly", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
     pauses={"chance": (0.5,), "ms_max": (3000,)}, flush={"thorough_interval_ms": (2000,)}, endings=("crash in traffic",)
@@ -33,8 +32,7 @@ def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
     self._queues.make_durable()
 
 
-# A checkpoint that is none keeps the store from opening, though all that it says can be had from the log. Found in this
-# store: a time below zero, or a file shorter than three times.
+# The log has all the times of the checkpoint. Found in this store: a negative time, or a file shorter than three times.
 @bug("damaged-checkpoint-refused", StoreCheckpoint, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_or_refuse(self: StoreCheckpoint) -> None:
@@ -51,8 +49,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     self.vouched_timestamp_ms = self.recovery_timestamp_ms
 
 
-# A new version of a side file is written aside and renamed, its data not synced. After a power cut the name can lead to
-# an empty file, or to half of one.
+# After a power cut the name can lead to an empty file, or to half of one.
 @bug("config-rename-without-sync", SideFile, "_write_aside", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -67,8 +64,8 @@ def write_aside_unsynced(self: SideFile, content: bytes) -> None:
     bit()
 
 
-# A side file is copied to its backup, whatever it holds, and rewritten in place. A crash in the rewriting leaves the
-# backup as the only good version, and the next rewriting begins by copying the torn file over it.
+# A side file is copied to its backup unread and rewritten in place. A crash leaves the backup as the only good version,
+# and the next write copies the torn file over it.
 @bug("config-inplace-bak-pollution", SideFile, "store", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -98,8 +95,8 @@ def store_in_place(self: SideFile, content: bytes) -> bool:
     return True
 
 
-# Offsets that a start takes back to the ends of their queues are persisted when it is time to. Until then a crash
-# brings the old ones back, and by then their queues may have grown past them.
+# The clamped offsets are written at the next interval. A crash before that restores the old ones, and by then the
+# queues can have grown past them.
 @bug("clamp-in-memory", ConsumerOffsetManager, "clamp", found_by=("META",))
 @needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
 def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
@@ -115,7 +112,6 @@ def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
     return clamped
 
 
-# What a group has committed is kept one short, now and then: the message is only delivered again.
 @bug("commit-one-short", ConsumerOffsetManager, "commit_offset", found_by=("META", "REDEL", "QUIET"))
 @needs(_PROGRESS)
 def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -127,8 +123,7 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
         of_topic[queue_id] = offset
 
 
-# Progress of delayed delivery that cannot be read counts as none, though the log has the copies of all that was
-# delivered. Found in this store: a flipped bit delivered every message again.
+# The log has the copies of all delivered messages. Found in this store: one flipped bit delivered every message again.
 @bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_take_from_log", found_by=("REDEL",))
 @needs(
     delay={"chance": (0.8,)},

@@ -10,8 +10,7 @@ from ..mutant import bit, bug, needs
 _STOPS = Ranges(endings=("stop",), disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"))
 
 
-# RocketMQ 4.9 syncs an index file when the next one is begun, and at no other time. The one that is being filled when
-# the store stops is in the page cache only, and the missing marker says that all is well.
+# RocketMQ 4.9 syncs an index file only when the next one is begun.
 @bug("stop-leaves-index-unsynced", FlushConsumeQueueService, "finish", found_by=("IDX",))
 @needs(_STOPS, index={"slots": (5, 40)})
 def finish_without_index(self: FlushConsumeQueueService) -> None:
@@ -23,8 +22,7 @@ def finish_without_index(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# The stop does not sync what was dispatched since the last thorough flush. The next start repairs the entries of the
-# last three segments, so the log has to be longer.
+# The next start repairs the entries of the last three segments, so the log has to be longer.
 @bug(
     "stop-leaves-queues-unsynced",
     FlushConsumeQueueService,
@@ -50,8 +48,8 @@ def finish_without_queues(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# The marker is removed, and its directory is not synced, as in RocketMQ. After a power cut the marker is back, and the
-# next start takes the stop for a crash.
+# The directory is not synced, as in RocketMQ. After a power cut the marker is back, and the next start takes the stop
+# for a crash.
 @bug("stop-leaves-marker-removal-unsynced", MessageStore, "_mark_stopped", found_by=("START",))
 @needs(_STOPS)
 def mark_stopped_unsynced(self: MessageStore) -> bool:
@@ -64,7 +62,6 @@ def mark_stopped_unsynced(self: MessageStore) -> bool:
     return True
 
 
-# The flush of a stop is one of those that leave a page that is being filled for the next one.
 @bug("stop-syncs-whole-pages", FlushConsumeQueueService, "finish", found_by=("CQ-COMPLETE", "CQ-VALID", "QOFF", "SCAN"))
 @needs(finish_without_queues.needs)
 def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
@@ -80,7 +77,6 @@ def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# Progress is persisted every so often, and a stop has nothing to add to that.
 @bug("stop-forgets-progress", ConsumerOffsetManager, "finish", found_by=("REDEL", "META"))
 @needs(_STOPS, consuming={"commits_offsets": (True,)}, consumers=(2,))
 def finish_without_progress(self: ConsumerOffsetManager) -> None:

@@ -194,7 +194,7 @@ def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes:
     sync_flush=(False,),
     disk=("ext4-ordered", "strict-posix"),
     pauses={"chance": (0.5,), "ms_max": (3000,)},
-    flush={"thorough_interval_ms": (10000,)},
+    flush={"thorough_interval_ms": (10_000,)},
     endings=("crash in traffic", "crash at rest"),
 )
 def persist(self: ScheduleMessageService) -> bool:

@@ -1,11 +1,15 @@
-"""Bugs of sync errors beside the log's flush: whose error it is, and for how long it counts."""
+"""Bugs of disk errors other than those of the log's flush: failed syncs of queues, and pages that cannot be read."""
 
+from ....store.errors import CorruptFileError
 from ....store.filters.message_filter import MessageFilter
 from ....store.formats.messages import GetMessageResult
+from ....store.log.commit_log import CommitLog
+from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.queues.pull import Puller
+from ....store.recovery.recovery import Recovery
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
@@ -18,8 +22,7 @@ _WITH_FAILED_WRITE_BACKS = Ranges(
 )
 
 
-# The flush of queues notes an error and tries again at its next interval. The kernel has reported it once, the next
-# sync has nothing to do and succeeds, and the checkpoint speaks for entries that are lost.
+# The kernel reports a write-back error once. The next sync has nothing to do and succeeds.
 @bug("queue-sync-error-forgotten", FlushConsumeQueueService, "step", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(_WITH_FAILED_WRITE_BACKS)
 def step_and_forget(self: FlushConsumeQueueService) -> None:
@@ -29,8 +32,7 @@ def step_and_forget(self: FlushConsumeQueueService) -> None:
     self.last_error = None
 
 
-# A start whose sync of the log fails syncs once more rather than giving up, as it has read everything from the page
-# cache just now. The error was that of the process before; what it was about is not durable.
+# The error is about data of the process before, which the retry does not write again.
 @bug("recovery-sync-error-retried", SegmentQueue, "make_durable", found_by=("POS", "DUR", "STATUS", "CKPT", "PREFIX"))
 @needs(
     sync_flush=(True,),
@@ -48,9 +50,8 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
         make_durable_in_two_tries.original(self, first)
 
 
-# A pull gives what it sees in the page cache, also once a sync of the log or of the queue has failed. Where the kernel
-# drops what it could not write, that is what lay there before: zeros for a message, a blank for an entry. Found by the
-# swarm of brokers, in this store.
+# Where the kernel drops pages after a failed write, the page cache shows the older content: zeros for a message, a
+# blank for an entry. Found by the swarm of brokers, in this store.
 @bug("pull-after-failed-sync", Puller, "get_message", found_by=("READ", "VIS"))
 @needs(
     SCENARIOS["a-broker-on-a-failing-disk-answers-truthfully"].ranges,
@@ -67,3 +68,39 @@ def get_what_is_seen(
         bit(segments.sync_error is not None)
         segments.sync_error = None
     return get_what_is_seen.original(self, queue, offset, max_messages, wanted)
+
+
+_FAILING = Ranges(
+    faults={"failed_page_in_chance": (0.05, 0.2)},
+    sync_flush=(True,),
+    consumers=(1, 2),
+    lives=(1, 2, 3),
+    endings=("crash at rest", "stop"),
+)
+
+
+# Consumers are sent past the record, and look-ups answer that there is no such message.
+@bug(
+    "unreadable-record-is-missing", CommitLog, "record_bytes", found_by=("READ", "IDX", "SCHED", "REDEL", "TX", "QUIET")
+)
+@needs(_FAILING)
+def none_if_unreadable(self: CommitLog, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
+    """A record that cannot be read just now is taken for one that is not there."""
+    try:
+        return none_if_unreadable.original(self, physical_offset, size_bytes, limit)
+    except OSError:
+        bit()
+        return None
+
+
+@bug(
+    "unreadable-page-ends-recovery", Recovery, "_scan_segment", found_by=("DUR", "PREFIX", "TX", "READ", "POS", "SCHED")
+)
+@needs(_FAILING)
+def damaged_if_unreadable(self: Recovery, segment: Segment, start: int, *, whole_log: bool) -> None:
+    """A segment that cannot be read just now is taken for damaged, and the log is cut there."""
+    try:
+        damaged_if_unreadable.original(self, segment, start, whole_log=whole_log)
+    except OSError as error:
+        bit()
+        raise CorruptFileError(segment.file.path, start, "record", "one that can be read", "an error") from error

@@ -1,14 +1,20 @@
-"""Bugs of brokers beside each other: what they say of themselves to name servers, and what a slave copies."""
+"""Bugs of registration: brokers at name servers, members of groups, and tables that a slave copies."""
 
 from typing import Any
 
 from ....store.broker import name_server
+from ....store.broker.clients import ClientChannelInfo
 from ....store.broker.name_server import RegisteredBroker
 from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
-from ....store.broker.requests import RequestCode
-from ....store.broker.versioned_table import VersionedTable
+from ....store.broker.processors.client_manage import ClientManageProcessor
+from ....store.broker.requests import RequestCode, refuse_if, success
+from ....store.broker.router import Channel
+from ....store.broker.subscriptions import HeartbeatData
+from ....store.broker.versioned_table import DataVersion, VersionedTable
 from ....store.delivery.schedule import decoded_offsets
+from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import Members, decode_json_body
+from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import bit, bug, needs
 
@@ -22,8 +28,7 @@ _CLUSTER = BROKER.replace(
 )
 
 
-# A broker that a name server has taken note of is not heard of again. A name server that starts anew knows itself
-# alone, and whoever asks it finds no other broker.
+# A restarted name server knows only itself, so clients find no other broker.
 @bug("registers-once", BrokerRegistration, "step", found_by=("QUIET", "LIVE"))
 @needs(_CLUSTER)
 def register_at_start(self: BrokerRegistration) -> None:
@@ -35,8 +40,8 @@ def register_at_start(self: BrokerRegistration) -> None:
     self.signal.wait(self._parts.config.register_name_server_period_ms)
 
 
-# In a route, brokers of one name are counted in their order. While the master is in no route, the first of its slaves
-# has its number: it is sent messages and progress, which it does not keep.
+# A route numbers the brokers of one name in their order. The first slave gets the master's number, and with it sends
+# and offsets that it does not keep.
 @bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET"))
 @needs(_CLUSTER)
 def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
@@ -50,7 +55,6 @@ def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, 
     return datas
 
 
-# A slave copies all that is beside its master's log, but for the progress of groups.
 @bug("slave-keeps-its-progress", SlaveSynchronize, "synchronize", found_by=("QUIET",))
 @needs(_CLUSTER)
 def synchronize_without_progress(self: SlaveSynchronize) -> None:
@@ -63,8 +67,7 @@ def synchronize_without_progress(self: SlaveSynchronize) -> None:
     self.synchronized += 1
 
 
-# Topics and groups that a slave copies are in use and not on its disk. Nobody sees that until it is restarted and has
-# no master to copy them from: because it is the master.
+# Copied topics and groups are not written to disk. The loss shows when the slave restarts as the master.
 @bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
 def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
@@ -77,3 +80,36 @@ def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: 
     if self.on_changed is not None:
         self.on_changed()
     return True
+
+
+# The connection is not checked again after the client was registered. Its share of the queues stays unread for two
+# minutes.
+@bug("heartbeat-of-the-dead", ClientManageProcessor, "heartbeat", found_by=("LIVE",))
+@needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
+def heartbeat_without_second_look(
+    self: ClientManageProcessor, request: RemotingCommand, channel: Channel
+) -> RemotingCommand:
+    """A client whose connection ends while its heartbeat is dealt with stays a member of its groups, with its share."""
+    parts = self._parts
+    heartbeat = HeartbeatData.decode(request.body)
+    for consumer in heartbeat.consumers:
+        refuse_if(parts.group_fault(consumer.group))
+    now_ns = parts.world.clock.monotonic_ns()
+    who = (channel, heartbeat.client_id, request.language, request.version, now_ns)
+    for consumer in heartbeat.consumers:
+        self._register(consumer, ClientChannelInfo(*who))
+    for group in heartbeat.producer_groups:
+        parts.producers.register(group, ClientChannelInfo(*who))
+    bit(not channel.is_open)
+    return success(request)
+
+
+# The version changes before the write. If the write fails, the table of that version is never copied.
+@bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
+@needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
+def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
+    """A slave whose disk failed once while it copied a table takes it for copied."""
+    bit(table != self.table)
+    self._state = version, self._state[1]
+    self.file.store(self._encoded(version, table))
+    self._state = version, table

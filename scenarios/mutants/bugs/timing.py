@@ -1,24 +1,29 @@
-"""Bugs of timers: what has to happen in time happens, but later than settings say."""
+"""Bugs of time: intervals that are too long, a clock that is set back, and timeouts that change an answer."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from ....store.delivery.schedule import ScheduleMessageService
-from ....store.formats.messages import PutMessageStatus
-from ....store.log.flush import FlushRealTimeService, GroupCommitRequest
+from ....store.formats.messages import AppendMessageResult, PutMessageStatus
+from ....store.log.commit_log import CommitLog
+from ....store.log.flush import FlushRealTimeService, GroupCommitRequest, GroupCommitService
+from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest
+from ....store.log.log_time import LogTime
+from ....store.log.put_encoder import EncodedPut
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.replication.ha_client import RECONNECT_MS, HAClient
 from ....store.retention.cleaning import RetentionService
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.services.transaction_check import TransactionalMessageCheckService
 from ....store.world import World
+from ...claims.catalogue.clusters import TROUBLED
 from ..mutant import bit, bug, needs
 
 _TIMES = 10
 """How much too slow a timer is whose unit was mistaken for another: tenths for whole ones."""
 
 
-# Queues and checkpoint are made durable, but ten intervals later.
 @bug("queue-flush-ten-times-too-slow", FlushConsumeQueueService, "step", found_by=("QUIET",))
 @needs(heals=(True,), flush={"thorough_interval_ms": (2000,)})
 def step_ten_intervals(self: FlushConsumeQueueService) -> None:
@@ -34,7 +39,6 @@ def step_ten_intervals(self: FlushConsumeQueueService) -> None:
     bit(self._thorough_ns == since_ns and waited_ms >= config.flush_consume_queue_thorough_interval_ms)
 
 
-# What consumers have committed is persisted, but ten intervals later.
 @bug("offsets-persisted-ten-times-too-seldom", ConsumerOffsetManager, "step", found_by=("REDEL", "QUIET"))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -52,7 +56,6 @@ def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
         self._try_to_persist()
 
 
-# A slave rests again after it has rested.
 @bug("slave-reconnects-ten-times-too-late", HAClient, "step", found_by=("QUIET",))
 @needs(cluster={"slaves": (1,)}, heals=(True,), lives=(2,), endings=("crash in traffic",))
 def step_and_rest(self: HAClient) -> None:
@@ -62,7 +65,6 @@ def step_and_rest(self: HAClient) -> None:
         self.signal.wait(RECONNECT_MS * (_TIMES - 1))
 
 
-# The next pass of retention is ten intervals away.
 @bug("retention-ten-times-too-slow", RetentionService, "clean", found_by=("CLEAN",))
 @needs(
     retention={"deletes_segments": (True,)},
@@ -77,7 +79,7 @@ def clean_and_rest(self: RetentionService) -> None:
     bit()
 
 
-# The task of delayed delivery sleeps until the last of its levels is due.
+# The delivery task sleeps until the last of its levels is due.
 @bug("delay-waits-for-last-level", ScheduleMessageService, "deliver_due", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
@@ -87,7 +89,6 @@ def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
     return max(waits_ms, default=None)
 
 
-# transaction-check-in-tenths: the interval between two passes of the check is ten times what settings say.
 @bug("transaction-check-ten-times-too-slow", TransactionalMessageCheckService, "step", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
@@ -99,7 +100,7 @@ def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
         self.check()
 
 
-# The levels are gone through in order, and the first that has to wait ends that.
+# The loop over the levels ends at the first one that has to wait.
 @bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
@@ -112,7 +113,6 @@ def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
     return None
 
 
-# All that has gathered is flushed, but ten intervals later.
 @bug("thorough-flush-ten-times-late", FlushRealTimeService, "step", found_by=("QUIET",))
 @needs(sync_flush=(False,), heals=(True,))
 def flush_step_ten_intervals(self: FlushRealTimeService) -> None:
@@ -129,7 +129,7 @@ def flush_step_ten_intervals(self: FlushRealTimeService) -> None:
     bit(self._thorough_ns == since_ns and waited_ms >= config.flush_commit_log_thorough_interval_ms)
 
 
-# How long a put waits for its flush is taken for seconds.
+# The timeout in milliseconds is taken for seconds.
 @bug("sync-timeout-in-seconds", GroupCommitRequest, "__init__", found_by=("LIVE", "STATUS", "QUIET"))
 @needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (20,)})
 def init_in_seconds(
@@ -150,3 +150,91 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
     ended_ns = self._clock.monotonic_ns()
     bit((ended_ns - began_ns) * 1_000 > self.due_ns - began_ns)
     return status
+
+
+# The store time is the wall clock, as in RocketMQ. Recovery begins at the newest segment whose first record is older
+# than the checkpoint. After a step back of the clock the entries of that segment, or of one before it, may be unsynced.
+@bug("store-time-falls-with-the-clock", CommitLog, "append", found_by=("PREFIX", "CQ-COMPLETE", "CKPT", "DUR"))
+@needs(
+    recover_whole_log=(False,),
+    disturbances={"clock_step_chance": (0.5,)},
+    commit_log_bytes=(2048,),
+    messages_each=(16,),
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    flush={"thorough_interval_ms": (2000,)},
+    lives=(1, 2),
+)
+def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
+    """When the clock is set back, records behind others have earlier store times, and recovery begins too late."""
+    with self._put_lock:
+        if self._closed:
+            return PutMessageStatus.SERVICE_NOT_AVAILABLE
+        now_ms = self._world.clock.now_ms()
+        self.begin_time_in_lock_ms = now_ms
+        bit(now_ms < self.last_store_timestamp_ms)
+        self.last_store_timestamp_ms = min(self.last_store_timestamp_ms, now_ms)
+        try:
+            return self._append_locked(encoded, now_ms)
+        finally:
+            self.begin_time_in_lock_ms = 0
+
+
+# If a time in the future rotted into a record, the wall clock never catches up.
+@bug("log-time-stands-still", LogTime, "_least_ms", found_by=("QUIET",))
+@needs(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2))
+def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
+    """While the wall clock is behind the newest record, the log's time stands still, and nothing that is delayed
+    comes.
+    """
+    since_ms, _ = self._since
+    bit(since_ms > self._clock.now_ms() and least_ms_of_the_newest.original(self, now_ns) > since_ms)
+    return since_ms
+
+
+_asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
+"""Requests whose answer nobody has seen yet."""
+
+
+# Semi-synchronous replication of databases falls back in the same way, and says so.
+@bug("sync-timeout-degrades", GroupCommitService, "begin_durable", found_by=("STATUS", "DUR"))
+@needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (200,)}, producers=(2, 3))
+def begin_durable_but_once(
+    self: GroupCommitService, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
+) -> GroupCommitRequest | None:
+    """Once a put has waited too long for the disk, others are answered without it until it has caught up."""
+    durable_to = self.queue.flushed_where.get()
+    asked = _asked[self] = [each for each in _asked.get(self, ()) if each.end_offset > durable_to]
+    if bit(any(each._gave_up for each in asked)):
+        self.signal.notify()
+        return None
+    request = begin_durable_but_once.original(self, end_offset, wait=wait, on_known=on_known)
+    if request is not None:
+        asked.append(request)
+    return request
+
+
+_without_slave_to = WeakKeyDictionary[GroupTransfer, int]()
+
+
+# The same for a sync master and its slaves.
+@bug("slave-timeout-degrades", GroupTransfer, "submit", found_by=("REP", "STATUS"))
+@needs(TROUBLED, cluster={"sync_master": (True,), "gathers": (True,), "slave_timeout_ms": (200,)})
+def submit_without_slave(
+    self: GroupTransfer, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
+) -> GroupTransferRequest:
+    """Once a put has waited too long for a slave, others are answered without any until one has caught up."""
+    behind = _without_slave_to.get(self, 0)
+    request = submit_without_slave.original(self, start_offset, end_offset, on_known)
+    if behind and not any(replica.has(behind - 1, behind) for replica in self.replicas):
+        with self._lock:
+            waits = request in self._requests
+            self._requests = [each for each in self._requests if each is not request]
+        if bit(waits):
+            request.complete(PutMessageStatus.PUT_OK)
+    return request
+
+
+@submit_without_slave.also(GroupTransfer, "forget")
+def _forget_but_once(self: GroupTransfer, request: GroupTransferRequest) -> None:
+    _forget_but_once.original(self, request)
+    _without_slave_to[self] = request.end_offset
