@@ -1,15 +1,15 @@
-"""Fuzzing of the store's formats and of recovery: valid inputs, broken where it hurts, and what must never come of it.
+"""Fuzzing of the store's formats and of recovery: valid inputs are mutated, and each result is judged.
 
-targets/, target     a class a format: makes valid inputs, and says what may come of any bytes at all; what they share
-material             what valid inputs are made of
-shape                what is where in an input, by kind of file
-mutation             chance, from one seed; how an input is broken, by its shape
-container, stores,   store directories as inputs: as bytes, made by the store itself, broken by files and names
+targets/, target     one class for each format: makes valid inputs, and judges any bytes
+material             parts of valid inputs
+shape                fields and parts of an input, by kind of file
+mutation             draws of one seed; mutation of an input by its shape
+container, stores,   store directories as inputs: packed, made by the store, mutated by file and by name
 directory_changes
-engine               the loop: which inputs are broken next, which are kept, what was found; a smaller input
-judging              time and memory of one input; what came of it, as a file too
+engine               the loop: selection, corpus, findings, minimisation
+judging              limits of time and memory; violations, and their files
 campaign             one format from its corpus to its findings
-coverage,            the same driven by atheris, which has a process of its own
+coverage,            the same driven by atheris in a process of its own
 covered_process
-mutants              bugs of parsers, to be put in on purpose
+mutants              planted parser bugs
 """

@@ -29,13 +29,13 @@ _HEAD_BYTES = len(MAGIC) + 1
 
 @dataclass(frozen=True, slots=True)
 class DirectoryContent:
-    """What is in a store's directory: by path below it content, None for a directory."""
+    """The contents of a store directory by path below the root. None stands for a directory."""
 
     settings: int
     entries: Mapping[str, bytes | None]
 
     def image(self, root: str, mtime_ms: int) -> Image:
-        """Return it as a disk has it at root."""
+        """Return the disk image that has the directory at root."""
         directories, files = {root}, {}
         for path, content in self.entries.items():
             names = path.split("/")
@@ -47,7 +47,7 @@ class DirectoryContent:
 
 
 def directory_of_image(image: Image, root: str, settings: int) -> DirectoryContent:
-    """Return what an image has below root."""
+    """Return the contents of an image below root."""
     below = f"{root}/"
     entries: dict[str, bytes | None] = dict.fromkeys(image.directories)
     entries |= {path: file.content for path, file in image.files.items()}
@@ -56,7 +56,7 @@ def directory_of_image(image: Image, root: str, settings: int) -> DirectoryConte
 
 
 def pack(directory: DirectoryContent) -> bytes:
-    """Return a directory's bytes."""
+    """Return a directory as bytes."""
     parts = [MAGIC, bytes([directory.settings])]
     for path, content in directory.entries.items():
         name = path.encode()
@@ -67,7 +67,7 @@ def pack(directory: DirectoryContent) -> bytes:
 
 
 def unpack(raw: bytes) -> DirectoryContent | None:
-    """Return the directory that bytes are, None if they are none that a disk could have."""
+    """Return the directory that was packed. None: no disk can have such a directory."""
     if len(raw) < _HEAD_BYTES or not raw.startswith(MAGIC):
         return None
     entries: dict[str, bytes | None] = {}
@@ -85,7 +85,7 @@ def unpack(raw: bytes) -> DirectoryContent | None:
 
 
 def entry_parts(raw: bytes) -> Iterator[ShapePart]:
-    """Yield where the entries of a packed directory lie, as far as their lengths lead."""
+    """Yield the places of the entries of a packed directory, up to the first bad length."""
     at = _HEAD_BYTES
     while at + _PATH.size <= len(raw):
         kind, name_bytes = _PATH.unpack_from(raw, at)
@@ -110,7 +110,7 @@ def _is_path(name: bytes) -> bool:
 
 
 def _has_file_above(entries: Mapping[str, bytes | None]) -> bool:
-    """Return whether something lies below what is a file."""
+    """Return whether a path lies below a file."""
     for path in entries:
         while path := path.rpartition("/")[0]:
             if entries.get(path) is not None:

@@ -1,7 +1,7 @@
-"""Coverage-guided fuzzing by atheris, which looks at the branches that inputs take: `tornlog fuzz --engine atheris`.
+"""Coverage-guided fuzzing by atheris: `tornlog fuzz --engine atheris`.
 
-atheris instruments modules as they are imported and ends its process when it is done, so it has one of its own: see
-`covered_process`. What that finds is made small and reported here, as what our own engine finds is.
+atheris instruments modules at import and ends its process when it is done, so it has a process of its own, see
+`covered_process`. Its findings are minimised and reported here.
 """
 
 import json
@@ -24,13 +24,13 @@ _LAST_WORDS = 4_000
 
 
 def is_installed() -> bool:
-    """Return whether atheris is there."""
+    """Return whether atheris is installed."""
     return find_spec("atheris") is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CoveredRun:
-    """What the process of atheris came to, as it leaves it."""
+    """The result of the atheris process."""
 
     counts: dict[str, Any]
     """Fields of FuzzReport."""
@@ -38,7 +38,7 @@ class CoveredRun:
 
 
 def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
-    """Fuzz one format in a process of atheris. Raises RuntimeError with its last words if that does not end well."""
+    """Fuzz one format in an atheris process. Raises RuntimeError with the end of its stderr if the process fails."""
     with tempfile.TemporaryDirectory(prefix="tornlog-fuzz-") as scratch:
         run = _run_process(settings, Path(scratch))
     with applied_fuzzed(settings.mutant), address_space_limited():

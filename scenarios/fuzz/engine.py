@@ -1,8 +1,7 @@
-"""The fuzzing loop: an input that is valid, or took a way of its own, is broken a few times, and each copy judged.
+"""The fuzzing loop: an input is mutated a few times, and each copy is judged. Inputs with a new outcome are kept.
 
-What guides it is the outcome alone, which is cheap: an input whose outcome nobody has seen is kept, and broken further.
-All is drawn from the seed, and nothing depends on the clock but where it ends: the same seed over the same corpus makes
-the same inputs.
+All draws come from the seed, and only the end depends on the clock: the same seed over the same corpus makes the same
+inputs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,19 +18,19 @@ from .target import InputOutcome, Target
 
 INPUTS_MAX = 512
 FRESH_CHANCE = 0.25
-"""Of rounds, how many begin with a new valid input."""
+"""Of rounds that begin with a new valid input."""
 HANGS_MAX = 3
-"""Inputs that come to no end until a run ends: each takes seconds."""
+"""Hanging inputs after which a run ends: each takes seconds."""
 MEASURED_EVERY = 1024
-"""Of inputs on known ways, the memory of one in so many is measured."""
+"""Number of inputs with known outcomes between two memory measurements."""
 TRIES_MAX = 1500
 _BYTEWISE_MAX = 4096
-"""Up to this length an input is cut and zeroed byte by byte, a longer one by pieces."""
+"""Up to this length an input is reduced byte by byte, a longer one in pieces."""
 _PIECES = 64
 
 
 class Corpus:
-    """The inputs of one format, in order of their finding."""
+    """The kept inputs of one format, in the order of their discovery."""
 
     def __init__(self) -> None:
         self.inputs: list[bytes] = []
@@ -39,11 +38,11 @@ class Corpus:
 
     @property
     def outcomes(self) -> int:
-        """Return how many different outcomes there were."""
+        """Return the number of different outcomes."""
         return len(self._seen)
 
     def note(self, outcome: InputOutcome, raw: bytes) -> bool:
-        """Return whether an outcome is new, and keep its input then as long as there is room."""
+        """Return whether an outcome is new. If so, keep its input while there is room."""
         if outcome in self._seen:
             return False
         self._seen.add(outcome)
@@ -54,7 +53,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class FirstFailure:
-    """The first input that broke a promise in some way."""
+    """The first input with a certain violation."""
 
     breach: FuzzViolation
     raw: bytes
@@ -64,7 +63,7 @@ class FirstFailure:
 
 @dataclass(slots=True)
 class FuzzTally:
-    """What one format's inputs came to."""
+    """Counts and findings of one format."""
 
     inputs: int = 0
     accepted: int = 0
@@ -75,11 +74,11 @@ class FuzzTally:
 
     @property
     def refused(self) -> int:
-        """Return how many inputs were refused, as they should be."""
+        """Return the number of inputs that were refused with a documented error."""
         return self.inputs - self.accepted - self.broken
 
     def note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
-        """Count a breach; the first of each kind is kept."""
+        """Count a violation. The first of each kind is kept."""
         self.broken += 1
         self.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
 
@@ -92,18 +91,18 @@ class Fuzzer:
         self._target = target
         self._draw = Draw(f"fuzz/{target.name}/{seed}")
         self._current = b""
-        """The input that is being judged."""
+        """The input under judgement."""
         self._hangs = 0
         self._measured = 0
-        """Number of the last input whose memory was, or is to be, measured."""
+        """Number of the last input that was selected for a memory measurement."""
         self._to_measure: list[tuple[int, bytes]] = []
 
     def take(self, inputs: Iterable[bytes]) -> None:
-        """Judge inputs as they are, such as those of an earlier run."""
+        """Judge inputs unchanged, such as those of an earlier run."""
         self._judge_all(inputs)
 
     def run(self, inputs_max: int | None, stop: Callable[[], bool] = lambda: False) -> None:
-        """Judge inputs until there have been inputs_max, or stop says so between two rounds, or too many hang."""
+        """Judge up to inputs_max inputs. Ends early after too many hangs, or when stop() is true between two rounds."""
         tally, children = self.tally, self._target.children
         while self._hangs < HANGS_MAX and not stop():
             left = children if inputs_max is None else min(children, inputs_max - tally.inputs)
@@ -112,7 +111,7 @@ class Fuzzer:
             self._judge_all(self._round(left))
 
     def _round(self, count: int) -> Iterator[bytes]:
-        """Yield so many inputs: broken copies of one, and that itself first if it is new."""
+        """Yield count inputs: mutated copies of one, after that one itself if it is new."""
         target, draw, others = self._target, self._draw, self.tally.corpus.inputs
         if not others or draw.chance(FRESH_CHANCE):
             parent = target.valid(draw)
@@ -125,7 +124,7 @@ class Fuzzer:
             yield mutate(parent, shape, draw, others)
 
     def _judge_all(self, inputs: Iterable[bytes]) -> None:
-        """Judge inputs, one after the other; behind one that comes to no end, go on with the next."""
+        """Judge inputs one after the other. After a hanging one, continue with the next."""
         left = iter(inputs)
         has_left = True
         while has_left and self._hangs < HANGS_MAX:
@@ -165,13 +164,13 @@ class Fuzzer:
 
 
 def read_inputs(directory: Path) -> Iterator[bytes]:
-    """Yield the inputs in a directory in order of their names; none if there is no such directory."""
+    """Yield the inputs in a directory by name. A missing directory has none."""
     for path in sorted(directory.glob("*.bin")):
         yield path.read_bytes()
 
 
 def write_inputs(corpus: Corpus, directory: Path) -> None:
-    """Write the inputs of a corpus that are not there yet."""
+    """Write the inputs of a corpus that the directory lacks."""
     directory.mkdir(parents=True, exist_ok=True)
     for raw in corpus.inputs:
         path = directory / f"{blake2b(raw, digest_size=8).hexdigest()}.bin"
@@ -187,7 +186,7 @@ def minimised(
     tries_max: int = TRIES_MAX,
     stop: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Return the smallest input found that still has the breach's signature, raw itself if none has."""
+    """Return the smallest input found with the same signature, else raw itself."""
 
     def still_breaks(candidate: bytes) -> bytes | None:
         judged = judge_in_full(target, candidate)
@@ -207,7 +206,7 @@ def minimised(
 
 
 def _keeping(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
-    """Return how a candidate becomes one with some of its parts only; what lies between parts stays."""
+    """Return a function that keeps some parts of a candidate, and all bytes between parts."""
 
     def keep(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
         wanted, pieces, at = set(kept), [], 0
@@ -221,7 +220,7 @@ def _keeping(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
 
 
 def _pieces(candidate: bytes) -> list[ShapePart]:
-    """Return the bytes of a candidate one by one, or as some pieces of equal length."""
+    """Return the single bytes of a candidate, or pieces of equal length if it is long."""
     length = len(candidate)
     step = 1 if length <= _BYTEWISE_MAX else -(-length // _PIECES)
     return [ShapePart(at, min(at + step, length)) for at in range(0, length, step)]

@@ -1,7 +1,6 @@
-"""Shapes of inputs: fields with a meaning and parts that repeat, by file format, as far as an input's own numbers lead.
+"""Shapes of inputs: fields with a meaning and repeated parts, by file format, as far as the lengths in an input lead.
 
-What is broken further need not be valid: nothing here needs a valid file. Records that were broken get a checksum that
-is right again, so that what is behind the first check is reached.
+An input need not be valid. Mutated records get a correct checksum, so that the code after that check is reached.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,16 +8,16 @@ from typing import NamedTuple
 from zlib import crc32
 
 LENGTH = "length"
-"""Of something that follows, or of the whole."""
+"""Of the following bytes, or of the whole."""
 OFFSET = "offset"
-"""A place, in this file or in another one."""
+"""A position in this file or another one."""
 CONSTANT = "constant"
 """A magic number, a version, a kind."""
 CHECKSUM = "checksum"
 NUMBER = "number"
 """A count, a time, a flag."""
 TEXT = "text"
-"""Bytes of no fixed meaning."""
+"""Bytes without a fixed meaning."""
 
 
 class Field(NamedTuple):
@@ -30,21 +29,21 @@ class Field(NamedTuple):
 
 
 class ShapePart(NamedTuple):
-    """A record, an entry, a line: what can be left out, repeated or moved as a whole."""
+    """A record, an entry, a line: it can be removed, repeated or moved as a whole."""
 
     start: int
     end: int
 
 
 class Shape(NamedTuple):
-    """The fields and parts of one input, as it was before anything was broken."""
+    """The fields and parts of one input before its mutation."""
 
     fields: tuple[Field, ...]
     parts: tuple[ShapePart, ...]
 
 
 PLAIN = Shape((), ())
-"""Of bytes of which nothing is known."""
+"""Of bytes without a known format."""
 
 
 _FIXED = (
@@ -61,7 +60,7 @@ _V2 = 0xDAA320AB
 
 
 def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
-    """Yield where records lie, as far as their lengths lead from one to the next."""
+    """Yield the places of records, up to the first bad length."""
     at = 0
     while at + _RECORD_BYTES_MIN <= len(raw):
         size_bytes = int.from_bytes(raw[at : at + 4], "big", signed=True)
@@ -72,7 +71,7 @@ def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
 
 
 def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
-    """Yield the fields of one record, of those with a variable place as far as they lie in it."""
+    """Yield the fields of one record, up to the first one beyond its end."""
     start, end = part
     for at, size_bytes, kind in _FIXED:
         yield Field(start + at, size_bytes, kind)
@@ -98,7 +97,7 @@ def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
 
 
 def mend_records(data: bytearray, base_offset: int) -> None:
-    """Give each record its place and its body's checksum, as far as lengths lead from one to the next."""
+    """Write the place and the body checksum of each record, up to the first bad length."""
     for start, end in record_parts(data):
         data[start + 28 : start + 36] = (base_offset + start).to_bytes(8, "big")
         sys_flag = data[start + 39]
@@ -123,7 +122,7 @@ _INDEX_HEADER = (
 
 
 def log_shape(raw: bytes) -> Shape:
-    """Return the records of a segment, and the blank one behind them."""
+    """Return the records of a segment, and the blank record after them."""
     parts = tuple(record_parts(raw))
     end = parts[-1].end if parts else 0
     blank = (Field(end, 4, LENGTH), Field(end + 4, 4, CONSTANT))

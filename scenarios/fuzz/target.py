@@ -1,8 +1,7 @@
-"""Fuzz targets: a format, or recovery. A target makes valid inputs, breaks them, and judges any bytes at all.
+"""Fuzz targets: a format, or recovery. A target makes valid inputs, mutates them, and judges any bytes.
 
-Judging ends in an outcome, a short text that is the same for inputs that took the same way: inputs with a new one are
-worth breaking further. What must never come of an input is `TargetViolation`; so is every error that no docstring
-names.
+The outcome of an input is a short text, the same for inputs on the same code path. Inputs with a new outcome are
+mutated further. `TargetViolation`, or an error that no docstring names, is a finding.
 """
 
 from abc import ABC, abstractmethod
@@ -14,20 +13,20 @@ from .mutation import Draw, mutated
 from .shape import Shape, shape_of_file
 
 MENDED_CHANCE = 0.5
-"""Of broken inputs, how many have their checksums made right again."""
+"""Of mutated inputs that get correct checksums."""
 _TEXT_CHARACTERS_MAX = 200_000
 
 
 class InputOutcome(NamedTuple):
-    """What came of an input."""
+    """The result of an input."""
 
     accepted: bool
     way: str
-    """What was met on the way: the refused field, how many records were read before."""
+    """The code path: the refused field, the number of records before it."""
 
 
 class TargetViolation(Exception):
-    """An input for which the code under test does not keep what it promises."""
+    """An input for which the code under test breaks a promise."""
 
     def __init__(self, kind: str, expected: object, found: object) -> None:
         super().__init__(f"{kind}: expected {expected}, found {found}")
@@ -41,19 +40,19 @@ class Target(ABC):
 
     name: ClassVar[str]
     file: ClassVar[str] = ""
-    """The path in a store's directory of what the input is taken for."""
+    """The path of such a file in a store directory."""
     children: ClassVar[int] = 32
-    """How many broken copies of one input are made in a row."""
+    """Number of mutated copies of one input in a row."""
     size_bytes_max: ClassVar[int] = 4096
     """Longer inputs are cut."""
     cpu_seconds_max: ClassVar[float] = 2.0
-    """Of one input: a thousand times what honest ones take, or more."""
+    """For one input: at least a thousand times the time of a valid one."""
     memory_bytes_max: ClassVar[int] = 1 << 20
-    """What judging one input may have allocated at once, however short it is."""
+    """Most memory allocated at once while one input is judged."""
     measured_apart: ClassVar[int] = 1
-    """How many inputs there are at least from one whose memory is measured to the next."""
+    """Least number of inputs between two memory measurements."""
     keeps_length: ClassVar[bool] = False
-    """Whether an input with bytes taken out of it, other than whole parts, is none."""
+    """Whether only whole parts can be removed from an input."""
 
     @abstractmethod
     def valid(self, draw: Draw) -> bytes:
@@ -61,17 +60,17 @@ class Target(ABC):
 
     @abstractmethod
     def check(self, raw: bytes) -> InputOutcome:
-        """Judge an input. Raises Broken, or whatever the code under test should not have raised."""
+        """Judge an input. Raises TargetViolation, or an undocumented error of the code under test."""
 
     def shape(self, raw: bytes) -> Shape:
-        """Return what is where in an input, as far as it can be read."""
+        """Return the shape of an input."""
         return shape_of_file(self.file, raw)
 
-    def mend(self, data: bytearray) -> None:  # noqa: B027 - most formats have nothing to mend
-        """Make checksums, and what else nobody gets past, right again in a broken input, in place."""
+    def mend(self, data: bytearray) -> None:  # noqa: B027 - most formats need no correction
+        """Correct checksums and similar fields of a mutated input in place, so that later code is reached."""
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Return a broken copy of an input of that shape."""
+        """Return a mutated copy of an input of that shape."""
         data = mutated(raw, shape, draw, others, self.size_bytes_max)
         if draw.chance(MENDED_CHANCE):
             self.mend(data)
@@ -79,7 +78,7 @@ class Target(ABC):
 
 
 def field_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
-    """Return the field that an error names. Broken: it lacks a place in the file, or what was expected or found."""
+    """Return the field that an error names. Raises TargetViolation if the error is incomplete."""
     if error.file != file:
         raise TargetViolation("error-file", file, error.file)
     if not 0 <= error.offset <= size_bytes:
