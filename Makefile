@@ -52,7 +52,7 @@ coverage: $(DEV)  ## the tests of store/ and faults/ with the line coverage of b
 lint: $(DEV)  ## style, then types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p tornlog
+	$(BIN)/mypy -p tornlog -p tests.bench -p tests.conformance
 
 # Python allocates by malloc here, so that a byte beside any object is one that the sanitizer knows.
 SANITIZED := build/sanitized
@@ -72,10 +72,10 @@ sanitize: $(DEV)  ## the cores in C under the sanitizers for addresses and undef
 		tests/faults/probe/tracing/test_core.py
 
 bench: $(DEV)  ## what one second buys on this machine
-	$(BIN)/tornlog bench
+	$(BIN)/python -m tests.bench
 
 compare: $(DEV)  ## every check against the real store, which Maven fetches: 480 directories of each side
-	$(BIN)/tornlog compare --against rocketmq-4.9.8 --seeds 480 --jobs $(JOBS) --out out
+	$(BIN)/python -m tests.conformance --against rocketmq-4.9.8 --seeds 480 --jobs $(JOBS) --out out
 
 peers: $(DEV)  ## the mini workload with the nearest tools; `pip install '.[bench]'` has them
 	$(BIN)/python -m tests.peers

@@ -7,6 +7,8 @@ from . import __version__
 from .reports.cli.termination import end_at_once_on_stop_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import typer
 
 
@@ -70,6 +72,11 @@ def application() -> "typer.Typer":
 
 def main() -> None:
     """Run the command line."""
+    run(application)
+
+
+def run(make: "Callable[[], typer.Typer]") -> None:
+    """Make an application and run it. An error that it does not handle ends with exit code 3."""
     end_at_once_on_stop_signals()
     if not __debug__:
         sys.exit("tornlog: python -O drops the asserts that its results rest on; start it without -O")
@@ -77,7 +84,7 @@ def main() -> None:
     import traceback
 
     try:
-        application()()
+        make()()
     except Exception as error:
         # What a place that is read or written may answer. Any other error is tornlog's own, and shows where.
         refusals = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)

@@ -62,12 +62,6 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
         "probe",
         "Record a program, pull the plug at each of its file operations, and check what may be left.",
     ),
-    "compare": Entry(
-        "reports.cli.compare",
-        "compare",
-        "Have the real RocketMQ store open what stores of ours left, and ours what the real one left.",
-    ),
-    "bench": Entry("reports.bench.command", "bench", "Measure what the harness and the store do in a second."),
     "sweep": Entry(
         "reports.pipeline.sweep.command",
         "sweep",
@@ -138,7 +132,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
 
 _PIPE_CLOSED = 141
 """What a shell says of a program that SIGPIPE has ended."""
-DEVELOPERS = ("mutants", "compare", "bench")
+DEVELOPERS = ("mutants",)
 """Commands for who works on tornlog itself, which help lists apart."""
 
 GROUP_SUMMARIES = {"plot": "Draw pictures, and leave their data beside them."}
@@ -217,9 +211,14 @@ class Commands(TyperGroup):
 def load(name: str, entry: Entry) -> Any:
     """Return a command that is ready to be used."""
     function: Callable[..., None] = getattr(import_module(f".{entry.module}", __package__), entry.function)
+    return get_command(application_of(name, function))
+
+
+def application_of(name: str, function: Callable[..., None]) -> typer.Typer:
+    """Return an application whose only command is a function."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name, cls=Command)(function)
-    return get_command(app)
+    return app
 
 
 def _group(name: str, entries: dict[str, Entry]) -> Commands:

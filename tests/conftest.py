@@ -17,7 +17,7 @@ from hypothesis import settings
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tornlog.scenarios.conformance.maven import JavaMissing, JavaProgram
+from tests.conformance.maven import JavaMissing, JavaProgram
 
 pytest_plugins = ("tests.fixtures",)
 settings.register_profile("unhurried", deadline=None)  # on a busy machine any example may take long

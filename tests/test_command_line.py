@@ -18,7 +18,6 @@ from tornlog.scenarios.campaigns.explore import WHOLE_LIMIT
 from tornlog.scenarios.campaigns.failures.shrink import TRIES_MAX
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
-from tornlog.scenarios.conformance.cases import WRITTEN_HERE, WRITTEN_THERE
 from tornlog.scenarios.fuzz.mutants import FUZZED
 from tornlog.scenarios.fuzz.targets import TARGETS
 
@@ -158,7 +157,6 @@ def test_a_summary_is_how_the_docstring_begins(name: str) -> None:
         ("shrink", f"{TRIES_MAX} unless given"),
         ("fuzz", f"Of {', '.join(TARGETS)}; all"),
         ("fuzz", f"With a bug put in: {', '.join(FUZZED)}, or"),
-        ("compare", f"of one writer: {WRITTEN_HERE} or {WRITTEN_THERE}."),
     ],
 )
 def test_help_says_what_holds_where_it_imports_nothing_of_that(name: str, said: str) -> None:

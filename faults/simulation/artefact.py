@@ -37,7 +37,7 @@ REPLAYED_BY: Mapping[str, str] = {
     OWN_CODE: "tornlog.faults.simulation.trials.replay, or pytest --tornlog-replay FILE",
     FUZZ: "tornlog fuzz --replay FILE",
     PROBE: "tornlog probe --replay FILE",
-    COMPARE: "tornlog compare --replay DIRECTORY",
+    COMPARE: "python -m tests.conformance --replay FILE",
 }
 _OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compare-failure)/[12]")
 _FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')

@@ -17,13 +17,13 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from tests.bench.broker import LoadProcess, LoadResult
+from tests.bench.exchanges import QUEUES
+from tests.bench.load_client import LoadKind
 from tests.broker_clients.conftest import REAL_BROKER_JARS, BrokerProcess, RealBrokerProcess
 from tests.broker_clients.mqadmin.test_side_by_side import OF_A_NETWORK, REAL
-from tornlog.reports.bench.broker import LoadProcess, LoadResult
-from tornlog.reports.bench.exchanges import QUEUES
-from tornlog.reports.bench.load_client import LoadKind
+from tests.conformance.maven import fetched_jars
 from tornlog.reports.cli.console import OUT, plain_table, progress_shown
-from tornlog.scenarios.conformance.maven import fetched_jars
 from tornlog.store.config import FlushDiskType
 
 WARM_UP_S = 4.0

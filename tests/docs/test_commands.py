@@ -64,8 +64,6 @@ ELSEWHERE = {
     ".ci/run": ".github/workflows/ci.yml",
     "tornlog mutants": ".ci/run",
     "tornlog serve": "tests/docs/test_broker_page.py",
-    "tornlog bench": "tests/reports/bench/test_suite.py",
-    "tornlog compare": "tests/scenarios/conformance",
     "spark://head:7077": "tests/reports/pipeline/spark/test_cluster.py",
     "--engine atheris": "tests/scenarios/fuzz/test_command.py",
     "s3://": "tests/reports/pipeline/test_other_places.py",

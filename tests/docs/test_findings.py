@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.conformance.campaign import run_campaign
-from tornlog.scenarios.conformance.cases import WRITTEN_HERE
-from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
-from tornlog.scenarios.conformance.real_store import config_of_settings
+from tests.conformance.campaign import run_campaign
+from tests.conformance.cases import WRITTEN_HERE
+from tests.conformance.maven import JavaProgram, real_store_program
+from tests.conformance.real_store import config_of_settings
 from tornlog.scenarios.oracle.invariants import CHECKERS
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import StoreError
@@ -138,7 +138,7 @@ SEEN_AS = {
     "lost-tag": "torn-entry",
     "hole-in-queue": "queue-shifted",
 }
-"""The deviation as which `tornlog compare` explains what a finding's seed leaves."""
+"""The deviation as which `python -m tests.conformance` explains what a finding's seed leaves."""
 
 
 @pytest.mark.parametrize("name", sorted(SEEN_AS))

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tornlog.scenarios.conformance.maven import VERSIONS, JavaMissing, java_program, real_store_sources
+from tests.conformance.maven import VERSIONS, JavaMissing, java_program, real_store_sources
 
 from .rows import COMMON, Row
 

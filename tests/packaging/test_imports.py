@@ -63,7 +63,7 @@ ALLOWED = {
 }
 """What the modules below a name may import of ours; the longest name that fits a module counts."""
 
-SCENARIOS = ("claims", "oracle", "workload", "runs", "mutants", "campaigns", "fuzz", "conformance", "testing")
+SCENARIOS = ("claims", "oracle", "workload", "runs", "mutants", "campaigns", "fuzz", "testing")
 """The rooms of scenarios, from the ground up: each knows those before it."""
 
 STORE = (

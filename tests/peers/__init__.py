@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
 
-from tornlog.reports.bench.figure import Sample
+from tornlog.reports.studies.closed_loop import Sample
 
 from . import frontrun_peer, hypothesis_peer, ours, simloom_peer, simpy_peer
 

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tornlog.reports.bench.command import BenchSettings, Measurement, measured
-from tornlog.reports.bench.figure import Figure
-from tornlog.reports.bench.tables import bench_table, rate_text
+from tests.bench.command import BenchSettings, Measurement, measured
+from tests.bench.figure import Figure
+from tests.bench.tables import bench_table, rate_text
 from tornlog.reports.cli.console import OUT, plain_table, progress_shown
 
 from . import PEERS, Peer

@@ -7,11 +7,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from tests.bench.figure import Figure
 from tests.peers import PEERS, Peer, ours, peer_of
 from tests.peers import __main__ as peers_main
 from tests.peers.workload import APPENDS_EACH, PRODUCERS, BrokenPromiseError, Log, ToyDisk, body_of, scan
 from tornlog import __version__
-from tornlog.reports.bench.figure import Figure
 from tornlog.sim.errors import TaskFailedError
 
 INSTALLED = [peer for peer in PEERS if peer.version is not None]

@@ -9,7 +9,7 @@ import click
 import typer
 from rich.text import Text
 
-from tornlog.reports.bench.broker import ProcessError
+from tests.bench.broker import ProcessError
 from tornlog.reports.cli.console import ERR, OUT, plain_table, progress_shown
 from tornlog.reports.cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
 from tornlog.scenarios.campaigns.amounts import seconds_in

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from math import inf
 
-from tornlog.reports.bench.exchanges import Sends, pull_frame
+from tests.bench.exchanges import Sends, pull_frame
 from tornlog.store.broker.requests import RequestCode
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX, encode_frame

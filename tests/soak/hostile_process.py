@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from tornlog.reports.bench.broker import ProcessError, end_process
+from tests.bench.broker import ProcessError, end_process
 
 from .hostile_kinds import Tally
 

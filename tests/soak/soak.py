@@ -17,7 +17,7 @@ from statistics import mean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tornlog.reports.bench.broker import BrokerProcess, LoadProcess, LoadResult, ProcessError
+from tests.bench.broker import BrokerProcess, LoadProcess, LoadResult, ProcessError
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import RequestCode
 from tornlog.store.formats.remoting.command import RemotingCommand

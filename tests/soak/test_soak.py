@@ -8,11 +8,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.bench.broker import LoadResult
 from tests.soak import command
 from tests.soak.hostile import KIND_NAMES
 from tests.soak.hostile_kinds import Crowd, HugeSettings, JsonBombs, Tally
 from tests.soak.soak import Soak, run_soak
-from tornlog.reports.bench.broker import LoadResult
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from statistics import median
 
 from ....store.message_store import MessageStore
 from ....store.real.world import real_world
-from ...bench.figure import ClosedLoop
 from ...quantities import percentiles_us
+from ..closed_loop import ClosedLoop
 from ..latency.here import measure
 from ..latency.traffic import Setup
 from .layouts import FLUSHES, LAYOUTS, SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.scenarios.conformance.maven import JavaProgram, java_program
+from tests.conformance.maven import JavaProgram, java_program
 
 DRIVER = Path(__file__).with_name("driver")
 ARTIFACTS = [f"org.apache.rocketmq:rocketmq-{name}:4.9.8" for name in ("client", "acl", "tools")]

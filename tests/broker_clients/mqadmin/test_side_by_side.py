@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.broker_clients.mqadmin.command_lines import ACCESS_LINES, ENDLESS, LINES, Agreement, Line, names_of, words_of
-from tornlog.scenarios.conformance.maven import JavaProgram, fetched_jars, java_program
+from tests.conformance.maven import JavaProgram, fetched_jars, java_program
 
 pytestmark = pytest.mark.slow
 

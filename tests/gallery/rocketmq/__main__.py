@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from tests.conformance.maven import JavaMissing
 from tornlog.faults.probe.probe import ViolationGroup
 from tornlog.faults.probe.story import step_text
 from tornlog.reports.cli.console import OUT, plain_table, print_error
-from tornlog.scenarios.conformance.maven import JavaMissing
 
 from .plans import FINDINGS, PLANS
 from .recorded import RecordedPlan, recorded_store, run_plan

@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tornlog.scenarios.conformance.maven import real_store_program
-from tornlog.scenarios.conformance.real_store import START_MS_MAX, RealStore
+from tests.conformance.maven import real_store_program
+from tests.conformance.real_store import START_MS_MAX, RealStore
 
 from .plans import (
     DELAY_MS,

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from tests.conformance import maven
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.content import PAGE_BYTES
 from tornlog.faults.disk.export import export
@@ -24,7 +25,6 @@ from tornlog.faults.probe.programs import CALLS, RecorderChoice
 from tornlog.faults.probe.record import FILES, ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import Replayer
-from tornlog.scenarios.conformance import maven
 from tornlog.sim.choices import Choices
 
 from .plans import Plan

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.conformance.maven import JavaProgram, real_store_program
 from tornlog.faults.probe.record import STORE
-from tornlog.scenarios.conformance.maven import JavaProgram, real_store_program
 
 from .plans import FINDINGS, OF_4, PLANS
 from .recorded import recorded_store, run_plan

@@ -11,9 +11,6 @@ from typer.testing import Result
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.kinds import FAULTS, FaultKind
-from tornlog.reports.bench import command as bench_command
-from tornlog.reports.bench.figure import Figure
-from tornlog.reports.bench.workplace import BenchSettings
 from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutation as mutants_command
 from tornlog.reports.cli.listing import SECTIONS
@@ -299,8 +296,6 @@ def test_an_error_of_the_harness_is_worse_than_a_broken_promise(tornlog: Tornlog
         (("mutants", "no-such-bug"), "no mutant no-such-bug"),
         (("mutants", "--seeds", "0"), "--seeds"),
         (("replay", "/no/such/file.json"), "No such file or directory"),
-        (("bench", "--rounds", "0"), "--rounds"),
-        (("bench", "--only", "sheep"), "--only"),
     ],
 )
 def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
@@ -602,35 +597,6 @@ def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
     assert result.exit_code == 1
     assert result.stderr == ""
     assert told in result.stdout
-
-
-# bench
-
-
-def test_bench_prints_medians_beside_floors(tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    figures = [Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))]
-    asked: list[tuple[int, BenchSettings, tuple[str, ...]]] = []
-
-    def run_bench(
-        rounds: int, on_begin: Callable[[str], None], settings: BenchSettings, only: tuple[str, ...]
-    ) -> list[Figure]:
-        on_begin("round 1: sheep counted")
-        asked.append((rounds, settings, only))
-        return figures
-
-    monkeypatch.setattr(bench_command, "run_bench", run_bench)
-    result = tornlog("bench", "--rounds", 3)
-    assert result.exit_code == 0
-    (line,) = [line for line in result.stdout.splitlines() if "sheep counted" in line]
-    assert line.split() == ["sheep", "counted", "120", "90", "1,250", "100", "sheep/s"]
-    document = document_of(tornlog("bench", "--json", "-"))
-    assert document == {"format": "tornlog-bench/1", "figures": [figure.to_json() for figure in figures]}
-    tornlog("bench", "--quick", "--only", "query", "--only", "get", "--dir", tmp_path, "--log-bytes", 5000)
-    assert asked == [
-        (3, BenchSettings(), ()),
-        (5, BenchSettings(), ()),
-        (1, BenchSettings(str(tmp_path), log_bytes=5000).quick(), ("query", "get")),
-    ]
 
 
 def test_what_a_time_budget_leaves_out_is_named_wherever_results_are(

@@ -16,6 +16,7 @@ import pytest
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
+from tests.conformance.maven import JavaProgram, java_program
 from tornlog.reports.pipeline.analysis.analysis import analysed, rows_of, sweep_at
 from tornlog.reports.pipeline.audit.audit import audit
 from tornlog.reports.pipeline.place import is_aside, make_directory, open_place, whole_file
@@ -25,7 +26,6 @@ from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
-from tornlog.scenarios.conformance.maven import JavaProgram, java_program
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from tornlog.scenarios.conformance.maven import JavaProgram, java_program
+from tests.conformance.maven import JavaProgram, java_program
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.messages import PutMessageStatus
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.spark.engine import OnSpark
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
 
 
 @pytest.fixture(scope="module")

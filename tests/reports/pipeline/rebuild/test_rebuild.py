@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
 from tornlog.reports.pipeline.spark.engine import Engine, InProcess, OnSpark
 from tornlog.reports.pipeline.spark.session import session
@@ -22,7 +21,7 @@ from tornlog.store.formats.messages import Message
 from tornlog.store.formats.scan import scan_records
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.native import PURE_PYTHON
-from tornlog.store.real.world import overlay_world
+from tornlog.store.real.world import overlay_world, real_world
 from tornlog.store.tools.geometry import Geometry, config_of_directory
 from tornlog.store.tools.rebuild import Rebuilt, rebuild_directory
 

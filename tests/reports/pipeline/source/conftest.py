@@ -8,12 +8,12 @@ import pytest
 from pyarrow import NativeFile, fs
 from pyspark.sql import SparkSession
 
-from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
 
 SEGMENT_BYTES = 16 << 10
 HASH_SLOTS, INDEX_ENTRIES = 50, 40

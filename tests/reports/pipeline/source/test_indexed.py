@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.source import index_lookup, indexed
 from tornlog.reports.pipeline.source.columns import Condition, RowConditions, is_in
 from tornlog.reports.pipeline.source.directory import StoreDirectory
@@ -29,6 +28,7 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
 
 SEGMENT_BYTES = 16 << 10
 SLOTS, ENTRIES = 50, 40

@@ -21,7 +21,7 @@ LOOKS = 15
 WRITER = """
     import sys
 
-    from tornlog.reports.bench.workplace import real_world
+    from tornlog.store.real.world import real_world
     from tornlog.store.config import StoreConfig
     from tornlog.store.formats.messages import Message
     from tornlog.store.message_store import MessageStore

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.source.columns import Condition, RowConditions
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
@@ -19,6 +18,7 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import MESSAGE_MAGIC
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
 
 SEGMENT_BYTES = 64 << 10
 MESSAGES = 1500

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from tornlog.reports.bench.workplace import real_world
 from tornlog.reports.pipeline.source.columns import RowConditions
 from tornlog.reports.pipeline.source.queue_entries import QueueEntries
 from tornlog.reports.pipeline.source.source_options import SourceOptions
@@ -21,6 +20,7 @@ from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLL
 from tornlog.store.formats.messages import Message
 from tornlog.store.formats.properties import encode_properties
 from tornlog.store.message_store import MessageStore
+from tornlog.store.real.world import real_world
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 ARCHIVES = sorted(path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*.tar.gz"))

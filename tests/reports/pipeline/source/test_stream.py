@@ -22,7 +22,7 @@ SEGMENT_BYTES = 16 << 10
 _WRITER = """
 import runpy, time
 from pathlib import Path
-from tornlog.reports.bench.workplace import real_world
+from tornlog.store.real.world import real_world
 from tornlog.store.message_store import MessageStore
 here = runpy.run_path({conftest!r})
 store = MessageStore(real_world(), here["config_at"](Path({root!r})))

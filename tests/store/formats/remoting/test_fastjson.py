@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.maven import JavaProgram
 from tests.store.formats.remoting.fastjson.answers import asked, kept, program
 from tests.store.formats.remoting.fastjson.corpus import CASES, READ, REFUSED
-from tornlog.scenarios.conformance.maven import JavaProgram
 from tornlog.store.broker.processors.client_manage import LockRequest
 from tornlog.store.broker.subscriptions import HeartbeatData
 from tornlog.store.broker.topics import SubscriptionGroupConfig, TopicConfig

@@ -10,8 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.maven import JavaProgram, java_program
 from tests.store.formats.remoting.fastjson.corpus import CASES
-from tornlog.scenarios.conformance.maven import JavaProgram, java_program
 
 _ANSWERS = Path(__file__).with_name("answers.json")
 _SOURCE = Path(__file__).with_name("Fastjson.java")

@@ -1,0 +1,89 @@
+"""Closed loops: workers that call, wait for the answer, and call again.
+
+As many calls are in flight as there are workers, never more. A slow call keeps its worker from making calls that would
+have met the same delay, so the latencies omit the queue that independent arrivals would have formed behind a stall
+(coordinated omission). They compare one build with another and promise nothing to a user.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from threading import Barrier, Thread
+from time import perf_counter_ns
+from typing import NamedTuple
+
+
+class Latency(NamedTuple):
+    """How long calls took, in µs."""
+
+    p50_us: float
+    p99_us: float
+    max_us: float
+
+    @classmethod
+    def of(cls, series_ns: Iterable[Iterable[int]]) -> "Latency":
+        """Summarise at least one call; each series is one worker's."""
+        ordered = sorted(chain.from_iterable(series_ns))
+        last = len(ordered) - 1
+        return cls(*(ordered[round(last * share)] / 1_000 for share in (0.5, 0.99, 1.0)))
+
+
+class Sample(NamedTuple):
+    """One round: a rate, and its calls if they were timed one by one."""
+
+    rate: float
+    latency: Latency | None = None
+    per_second: Mapping[str, float] = {}
+    """What else there was of in a second, by its name."""
+
+
+class ClosedLoop:
+    """One run of some workers, each a thread around one call."""
+
+    def __init__(self, calls: Sequence[Callable[[], object]], seconds: float) -> None:
+        self._duration_ns = int(seconds * 1e9)
+        self._stopped = False
+        self._together = Barrier(len(calls))
+        self._series = [array("q") for _ in calls]
+        self._failures: list[BaseException] = []
+        self._threads = [
+            Thread(target=self._work, args=(call, series), daemon=True)
+            for call, series in zip(calls, self._series, strict=True)
+        ]
+
+    def run(self, per_call: int = 1) -> Sample:
+        """Work until the time is up; each call counts per_call times. Raises what a call raised.
+
+        However it ends, no worker calls anything any more.
+        """
+        began_ns = perf_counter_ns()
+        for thread in self._threads:
+            thread.start()
+        try:
+            for thread in self._threads:
+                thread.join()
+        finally:
+            self._stopped = True
+            for thread in self._threads:
+                thread.join()
+        took_ns = perf_counter_ns() - began_ns
+        if self._failures:
+            raise self._failures[0]
+        return Sample(sum(map(len, self._series)) * per_call / took_ns * 1e9, Latency.of(self._series))
+
+    def _work(self, call: Callable[[], object], series: "array[int]") -> None:
+        now_ns, note = perf_counter_ns, series.append
+        try:
+            self._together.wait()
+            begin_ns = now_ns()
+            end_ns = begin_ns + self._duration_ns
+            while True:
+                call()
+                done_ns = now_ns()
+                note(done_ns - begin_ns)
+                if done_ns >= end_ns or self._stopped:
+                    return
+                begin_ns = done_ns
+        except BaseException as failure:
+            self._failures.append(failure)
+            self._stopped = True

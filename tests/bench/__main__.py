@@ -1,0 +1,9 @@
+"""`python -m tests.bench`: what the harness and the store do in a second."""
+
+from tornlog.__main__ import run
+from tornlog.command_line import application_of
+
+from .command import bench
+
+if __name__ == "__main__":
+    run(lambda: application_of("bench", bench))

@@ -1,0 +1,178 @@
+"""A load client of brokers, one task with many connections: `python -m tests.bench.load_client send ADDRESS`.
+
+Closed-loop: each connection sends again as soon as it has its answer; what `reports/studies/closed_loop.py` says of
+such figures holds here, too. Paced: each connection is due again after a fixed time, and an answer's latency counts
+from when its request was due, so a stall is seen by all who would have met it.
+"""
+
+import json
+import socket
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from select import EPOLLIN, epoll
+from time import perf_counter_ns
+from typing import Annotated
+
+import typer
+
+from tornlog.reports.studies.closed_loop import Latency
+from tornlog.store.formats.remoting.command import HeaderForm
+from tornlog.store.real.sockets import split_address
+
+from .exchanges import Exchange, Pulls, ResponseError, ResponseReader, Sends
+
+_RECEIVE_BYTES = 1 << 18
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS_MAX = 30.0
+
+
+@dataclass
+class Load:
+    """What came of it."""
+
+    messages: int = 0
+    busy: int = 0
+    """Answers that the broker was too busy."""
+    took_ns: int = 0
+    latencies_ns: "array[int]" = field(default_factory=lambda: array("q"))
+
+    @property
+    def per_second(self) -> float:
+        """Return the rate of messages."""
+        return self.messages / self.took_ns * 1e9
+
+
+class _Client:
+    def __init__(self, address: str, exchange: Exchange) -> None:
+        self.socket = socket.create_connection(split_address(address), timeout=_CONNECT_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.exchange = exchange
+        self.reader = ResponseReader()
+        self.due_ns = 0
+        self.is_waiting = False
+
+    def send(self, due_ns: int) -> None:
+        self.due_ns = due_ns
+        self.is_waiting = True
+        self.socket.sendall(self.exchange.request())
+
+    def receive(self, load: Load) -> bool:
+        """Take in what came, and add it to a load if it is a whole answer; return whether it is."""
+        data = self.socket.recv(_RECEIVE_BYTES)
+        if not data:
+            raise ResponseError("the broker has closed the connection")
+        frame = self.reader.add(data)
+        if frame is None:
+            return False
+        load.latencies_ns.append(perf_counter_ns() - self.due_ns)
+        self.is_waiting = False
+        messages = self.exchange.response(frame)
+        if messages is None:
+            load.busy += 1
+        else:
+            load.messages += messages
+        return True
+
+
+def run_load(
+    address: str, exchanges: Sequence[Exchange], seconds: float, interval_seconds: float | None = None
+) -> Load:
+    """Drive one connection for each exchange for a while; with an interval, each is due again after so long.
+
+    ResponseError for an answer that is none to hope for, or that does not come; OSError for a connection that breaks.
+    """
+    clients = [_Client(address, exchange) for exchange in exchanges]
+    try:
+        if interval_seconds is None:
+            return _closed(clients, int(seconds * 1e9))
+        return _paced(clients, int(seconds * 1e9), int(interval_seconds * 1e9))
+    finally:
+        for client in clients:
+            client.socket.close()
+
+
+def _closed(clients: Sequence[_Client], duration_ns: int) -> Load:
+    load = Load()
+    by_descriptor, poll = _watched(clients)
+    begin_ns = perf_counter_ns()
+    for client in clients:
+        client.send(perf_counter_ns())
+    waiting = len(clients)
+    while waiting:
+        ready = poll.poll(_ANSWER_SECONDS_MAX)
+        if not ready:
+            raise ResponseError(f"no answer in {_ANSWER_SECONDS_MAX:.0f} s")
+        for descriptor, _ in ready:
+            client = by_descriptor[descriptor]
+            if not client.receive(load):
+                continue
+            now_ns = perf_counter_ns()
+            if now_ns - begin_ns < duration_ns:
+                client.send(now_ns)
+            else:
+                waiting -= 1
+    load.took_ns = perf_counter_ns() - begin_ns
+    return load
+
+
+def _paced(clients: Sequence[_Client], duration_ns: int, interval_ns: int) -> Load:
+    """Every client is due once an interval, one after the other; one that still waits is late."""
+    load = Load()
+    by_descriptor, poll = _watched(clients)
+    begin_ns = perf_counter_ns()
+    due_ns = [begin_ns + interval_ns * number // len(clients) for number in range(len(clients))]
+    turn, end_ns = 0, begin_ns + duration_ns
+    while (now_ns := perf_counter_ns()) < end_ns or any(client.is_waiting for client in clients):
+        if now_ns > end_ns + int(_ANSWER_SECONDS_MAX * 1e9):
+            raise ResponseError(f"no answer in {_ANSWER_SECONDS_MAX:.0f} s")
+        while due_ns[turn] <= now_ns < end_ns and not clients[turn].is_waiting:
+            clients[turn].send(due_ns[turn])
+            due_ns[turn] += interval_ns
+            turn = (turn + 1) % len(clients)
+        left_ns = due_ns[turn] - perf_counter_ns() if not clients[turn].is_waiting else interval_ns
+        for descriptor, _ in poll.poll(max(left_ns, 0) / 1e9):
+            by_descriptor[descriptor].receive(load)
+    load.took_ns = perf_counter_ns() - begin_ns
+    return load
+
+
+def _watched(clients: Sequence[_Client]) -> tuple[dict[int, _Client], epoll]:
+    poll = epoll()
+    by_descriptor = {client.socket.fileno(): client for client in clients}
+    for descriptor in by_descriptor:
+        poll.register(descriptor, EPOLLIN)
+    return by_descriptor, poll
+
+
+class LoadKind(Enum):
+    """What clients do."""
+
+    SEND = "send"
+    PULL = "pull"
+
+
+def main(
+    kind: LoadKind,
+    address: str,
+    connections: Annotated[int, typer.Option(min=1)] = 8,
+    seconds: Annotated[float, typer.Option(min=0.01)] = 1.0,
+    body_bytes: Annotated[int, typer.Option(min=0)] = 1024,
+    interval_ms: Annotated[float, typer.Option(min=0.0, help="Between two requests of one; 0: none.")] = 0.0,
+    binary: Annotated[bool, typer.Option("--binary", help="Headers in binary form.")] = False,
+) -> None:
+    """Load a broker for a while and print what came of it as JSON."""
+    form = HeaderForm.ROCKETMQ if binary else HeaderForm.JSON
+    exchanges: list[Exchange] = [
+        Sends(body_bytes, number, number, form) if kind is LoadKind.SEND else Pulls(number)
+        for number in range(connections)
+    ]
+    load = run_load(address, exchanges, seconds, interval_ms / 1_000 or None)
+    answers, latency = len(load.latencies_ns), Latency.of([load.latencies_ns])
+    counts = {"messages": load.messages, "busy": load.busy, "answers": answers, "per_second": load.per_second}
+    typer.echo(json.dumps(counts | latency._asdict()))
+
+
+if __name__ == "__main__":
+    typer.run(main)

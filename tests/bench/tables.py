@@ -1,0 +1,122 @@
+"""Tables of figures: on a console, and as a dated page that says of which machine they are.
+
+Machines of one kind differ by a factor of two from day to day. So the page has the machine's own figures in front: what
+a step of the kernel, a copy in memory and a sync of its disk take that day. By these, pages of two days are compared.
+"""
+
+import os
+import platform
+import sysconfig
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tornlog.reports.cli.console import plain_table
+from tornlog.store.real.native import load_core
+
+from .figure import Figure
+from .real_store import why_missing
+from .recorder import why_no_strace
+
+CALIBRATION = ("kernel steps", "memory: copy", "disk: sequential write", "disk: fdatasync of 4 KiB")
+"""Figures of the machine, not of this code, but for the first, which is nothing but Python."""
+BEGIN, END = "<!-- figures of tests.bench -->", "<!-- end of figures -->"
+"""Around what a page keeps for figures; all else on it stays as it is."""
+_OPTIMISED = "--enable-optimizations"
+_HEADER = "| what | median | least | most | limit | unit |\n| --- | --: | --: | --: | --: | --- |\n"
+
+
+def print_bench(console: Console, figures: Sequence[Figure], rounds: int) -> None:
+    """Print the rates, and below them how long single calls took."""
+    console.print(bench_table(figures, rounds))
+    if why_missing():
+        console.print(f"the real store was not measured: {why_missing()}", soft_wrap=True)
+    if why_no_strace():
+        console.print(f"recording was not measured beside strace: {why_no_strace()}", soft_wrap=True)
+    if any(figure.latency for figure in figures):
+        console.print()
+        console.print(latency_table(figures))
+    console.print()
+    console.print(machine_text(), soft_wrap=True)
+
+
+def bench_table(figures: Sequence[Figure], rounds: int) -> Table:
+    """Return one row a figure, red if it misses its limit; the title says how busy the machine was."""
+    table = plain_table(_title(figures, rounds), ("what",), ("median", "least", "most", "limit", "unit"))
+    for figure in figures:
+        style = "red" if figure.is_missed else ""
+        table.add_row(*_row(figure), style=style)
+    return table
+
+
+def _title(figures: Sequence[Figure], rounds: int) -> str:
+    loads = [load for figure in figures for load in figure.loads]
+    busy = f", load average {min(loads):.1f} to {max(loads):.1f}" if loads else ""
+    return f"medians of {rounds}{busy}"
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    rates = (figure.median, min(figure.samples), max(figure.samples))
+    limit = "" if figure.floor is None else rate_text(figure.floor)
+    if figure.ceiling is not None:
+        limit = f"< {rate_text(figure.ceiling)}"
+    return figure.name, *map(rate_text, rates), limit, figure.unit
+
+
+def latency_table(figures: Sequence[Figure]) -> Table:
+    """Return one row for each figure whose calls were timed, in µs."""
+    title = "µs a call: medians of p50 and p99, the longest of all"
+    table = plain_table(title, ("what",), ("p50", "p99", "max"))
+    for figure in figures:
+        if figure.latency is not None:
+            table.add_row(figure.name, *(f"{one:,.0f}" for one in figure.latency))
+    return table
+
+
+def rate_text(rate: float) -> str:
+    """Return a rate with as many digits as say something."""
+    return f"{rate:,.0f}" if rate >= 100 or rate.is_integer() else f"{rate:,.2f}"
+
+
+def machine_text() -> str:
+    """Return what the figures are of: processors, Python and how that was built, and whether the core is in C.
+
+    Only an option of its build says for sure that a Python was optimised with a profile; some are without saying so.
+    """
+    options = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    built = f"built {'with' if _OPTIMISED in options else 'without'} {_OPTIMISED}"
+    core = "core in C" if load_core() is not None else "pure Python"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{os.cpu_count()} processors, {platform.machine()}; {python}, {built}; {core}"
+
+
+def page_text(figures: Sequence[Figure], rounds: int, day: date) -> str:
+    """Return the figures as a Markdown table of a day, the machine's own in front; a star is beside a missed limit."""
+    front = [figure for name in CALIBRATION for figure in figures if figure.name == name]
+    rest = [figure for figure in figures if figure not in front]
+    rows = []
+    for figure in (*front, *rest):
+        what, *values = _row(figure)
+        mark = " *" if figure.is_missed else ""
+        rows.append(f"| {' | '.join((what + mark, *values))} |\n")
+    return f"{day.isoformat()}: {machine_text()}; {_title(figures, rounds)}.\n\n{_HEADER}{''.join(rows)}"
+
+
+def fill_page(path: Path, text: str) -> None:
+    """Put a text between the two marks of a page; a page that has none, or is not there, is that text alone.
+
+    Raises ValueError if only one of the marks is there.
+    """
+    marked = f"{BEGIN}\n\n{text}\n{END}"
+    before = path.read_text() if path.exists() else ""
+    if BEGIN not in before and END not in before:
+        path.write_text(f"{marked}\n")
+        return
+    head, begin, left = before.partition(BEGIN)
+    _, end, tail = left.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path}: expected {BEGIN} and behind it {END}")
+    path.write_text(f"{head}{marked}{tail}")

@@ -1,0 +1,214 @@
+"""Cases: directories that stores of ours left in simulated crashes, and the real one in real kills."""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from tornlog.store.config import StoreConfig
+
+from .differences import differences
+from .images import CLEAN_STOP, PROCESS_KILL, left_by
+from .maven import JavaProgram
+from .observed import OpenedDirectory, StoreDifference, StoreObservation, observe, read_answer, times_of
+from .real_store import RealStore, RealStoreDied, RealStoreFailed, moved, settings_of
+from .workload import Workload, workload_of
+
+WRITTEN_HERE, WRITTEN_THERE = "ours", "real"
+_ENTRY_BYTES = 20
+KILLED_TOGETHER = 8
+"""Stores that live in one process of the real store when it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryCase:
+    """One directory as its writer left it. Where the real store wrote it: what it had answered before."""
+
+    writer: str
+    seed: int
+    kind: str
+    disk: str
+    scenario: str
+    directory: Path
+    config: StoreConfig
+    answers: Sequence[dict[str, Any]] = ()
+
+    @property
+    def name(self) -> str:
+        """Return what distinguishes it."""
+        return f"{self.writer}-{self.seed}"
+
+
+@dataclass(slots=True)
+class CaseResult:
+    """What became of one case."""
+
+    case: DirectoryCase
+    records: int
+    is_opened: bool
+    """Whether our store opened it: otherwise nothing was looked for."""
+    differences: list[StoreDifference] = field(default_factory=list)
+
+    @property
+    def unexplained(self) -> list[StoreDifference]:
+        """Return what nothing explains."""
+        return [one for one in self.differences if one.deviation is None]
+
+    @property
+    def outcome(self) -> str:
+        """Return `agreed`, `explained` or `unexplained`."""
+        if self.unexplained:
+            return "unexplained"
+        return "explained" if self.differences else "agreed"
+
+
+def case_written_here(seed: int, directory: Path, version: str | None = None) -> DirectoryCase | None:
+    """Run a seed in the simulator and write what it left into a directory that exists.
+
+    version: of RocketMQ, with whose bugs the store writes; None is returned where one of them ends the run before.
+    """
+    left = left_by(seed, version)
+    if left is None:
+        if version is not None:
+            return None
+        raise RuntimeError(f"seed {seed}: a run of the sound store did not come to its end")
+    config = left.export(directory)
+    return DirectoryCase(WRITTEN_HERE, seed, left.kind, left.disk, left.scenario, directory, config)
+
+
+def cases_written_there(
+    seeds: Sequence[int], files: JavaProgram, real: RealStore, work: Path
+) -> Iterator[DirectoryCase]:
+    """Have the real store write directories: those to be killed in a process that is killed, the others in `real`."""
+    workloads = [workload_of(seed) for seed in seeds]
+    answers: dict[int, list[dict[str, Any]]] = {}
+    for workload in workloads:
+        directory = work / f"real-{workload.seed}"
+        directory.mkdir()
+        if workload.before and real.version.startswith("rocketmq-4."):  # 5.x refuses to start beside such files
+            answers[workload.seed] = _put_all(real, workload, workload.before, directory, stop=True)
+            leave_empty_queue_files(directory, workload.config.mapped_file_size_consume_queue)
+    clean = [workload for workload in workloads if not workload.is_killed]
+    with ThreadPoolExecutor(max(1, len(clean))) as pool:
+        stopped = [pool.submit(_write, real, workload, work, answers) for workload in clean]
+        killed = [workload for workload in workloads if workload.is_killed]
+        for first in range(0, len(killed), KILLED_TOGETHER):
+            yield from _killed(killed[first : first + KILLED_TOGETHER], files, work, answers)
+        for one in stopped:
+            yield one.result()
+
+
+def leave_empty_queue_files(root: Path, file_bytes: int) -> None:
+    """Leave a store as a crash does behind the allocation of queue files: each that is full has an empty one behind it.
+
+    The real store takes the first entry of such a file for a real one when it is started again, and skips a number.
+    """
+    for queue in sorted(root.glob("consumequeue/*/*")):
+        last = max(queue.iterdir(), key=lambda file: file.name)
+        if any(last.read_bytes()[-_ENTRY_BYTES:]):
+            (queue / f"{int(last.name) + file_bytes:020d}").write_bytes(bytes(file_bytes))
+    (root / "abort").touch()
+
+
+def _killed(
+    workloads: Sequence[Workload], files: JavaProgram, work: Path, answers: Mapping[int, list[dict[str, Any]]]
+) -> Iterator[DirectoryCase]:
+    """Let stores live in one process until the longest of their lives is over, and kill it."""
+    home = work / f"killed-{workloads[0].seed}"
+    home.mkdir()
+    with RealStore(files, home, stores=len(workloads)) as victim, ThreadPoolExecutor(len(workloads)) as pool:
+        written = [pool.submit(_write, victim, workload, work, answers) for workload in workloads]
+        sleep(max(workload.life_ms for workload in workloads) / 1_000)
+        victim.kill()
+        yield from [one.result() for one in written]
+
+
+def _write(
+    real: RealStore, workload: Workload, work: Path, before: Mapping[int, list[dict[str, Any]]]
+) -> DirectoryCase:
+    directory = work / f"real-{workload.seed}"
+    answers = _put_all(real, workload, workload.producers, directory, stop=not workload.is_killed)
+    kind = PROCESS_KILL if workload.is_killed else CLEAN_STOP
+    config = moved(workload.config, directory)
+    answers = before.get(workload.seed, []) + answers
+    return DirectoryCase(WRITTEN_THERE, workload.seed, kind, "", "", directory, config, answers)
+
+
+def _put_all(
+    real: RealStore,
+    workload: Workload,
+    producers: Sequence[Sequence[dict[str, Any]]],
+    directory: Path,
+    *,
+    stop: bool,
+) -> list[dict[str, Any]]:
+    """Have the real store open a directory and put; return its answers, those before a kill if it may be killed."""
+    config = moved(workload.config, directory)
+    command = {
+        "do": "write",
+        "root": str(directory),
+        "config": settings_of(config) | {"flushDiskType": workload.config.flush_disk_type.value},
+        "producers": producers,
+        "stop": stop,
+    }
+    answers: list[dict[str, Any]] = []
+    try:
+        for answer in real.answers(command):
+            if "exception" in answer:
+                raise RealStoreFailed(f"seed {workload.seed}: the real store cannot write: {answer}")
+            answers.append(answer)
+    except RealStoreDied:
+        if stop:
+            raise
+    return answers
+
+
+def compare(case: DirectoryCase, real: RealStore) -> CaseResult:
+    """Open a case in both stores; the directory stays as it is."""
+    ours = observe(case.directory, case.config)
+    files = _files_of(case.directory)
+    copy = case.directory.with_name(f"{case.directory.name}-opened")
+    shutil.copytree(case.directory, copy)
+    try:
+        # 5.x looks up by the records' times, to a lower or an upper bound: another question than 4.9's.
+        times_ms = times_of(ours) if real.version.startswith("rocketmq-4.") else ()
+        seen = read_answer(real.open(copy, moved(case.config, copy), times_ms))
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    found = differences(OpenedDirectory(case.config, files, ours, seen, real.version))
+    return CaseResult(case, len(ours.records), not ours.refusal, found + list(_unkept(case, ours)))
+
+
+def _files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _unkept(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDifference]:
+    """Yield what the real store had answered with OK and is not found here: a kill takes nothing of that.
+
+    But for what lay in the buffers of its pool, which is the end of the log.
+    """
+    if ours.refusal:
+        return
+    may_lose_end = case.kind == PROCESS_KILL and case.config.is_transient_store_pool_effective
+    for answer in case.answers:
+        if answer.get("status") != "PUT_OK":
+            continue
+        if may_lose_end and answer["offset"] >= ours.max_offset:
+            continue
+        for number, message_id in enumerate(answer["msgId"].split(",")):
+            offset = int(message_id[-16:], 16)
+            record, queue_offset = ours.records.get(offset), answer["queueOffset"] + number
+            if record is None or (record.message_id, record.queue_offset) != (message_id, queue_offset):
+                place, there = (
+                    f"answered {answer['name']} {number}",
+                    f"{message_id} at queue offset {queue_offset}",
+                )
+                yield StoreDifference(place, str(record), there, None)

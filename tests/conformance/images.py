@@ -1,0 +1,111 @@
+"""Directories as stores of ours leave them: one seed is one run of the catalogue, up to what its last life left."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.faults.disk.export import export
+from tornlog.faults.disk.image import Image
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.scenarios.claims.disk_models import DISK_MODELS
+from tornlog.scenarios.claims.machine import ROOT, config_of
+from tornlog.scenarios.claims.plan import LifeEnding, Plan
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
+from tornlog.scenarios.mutants.known import applied_mutant
+from tornlog.scenarios.runs.run_of import simulation_of
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.sim.choices import Choices
+from tornlog.store.config import StoreConfig
+
+CLEAN_STOP, PROCESS_KILL, POWER_LOSS = "clean stop", "process kill", "power loss"
+_KINDS = (POWER_LOSS, PROCESS_KILL, POWER_LOSS, POWER_LOSS, PROCESS_KILL, CLEAN_STOP)
+_DISKS = {
+    POWER_LOSS: ("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"),
+    PROCESS_KILL: ("process-kill",),
+    CLEAN_STOP: ("nothing-lost", "process-kill"),
+}
+_CRASHES = (LifeEnding.CRASH_IN_TRAFFIC, LifeEnding.CRASH_AT_REST, LifeEnding.CRASH_IN_LOAD)
+_SCENARIOS = (
+    *("sync-flush-survives-power-loss", "async-flush-keeps-a-prefix", "process-kill-loses-nothing"),
+    *("rollover-at-a-crash", "crash-during-allocation", "crash-in-recovery", "clean-stop-loses-nothing"),
+    *("a-kill-takes-only-what-was-not-committed", "tag-filtered-reads-stay-exact"),
+    "cut-records-never-return",
+    *("checkpoint-never-leads", "torn-records-are-dropped", "retention-takes-only-the-oldest"),
+    *("every-key-is-found", "index-files-roll-over-at-a-power-cut", "light-queues-hold-every-message-once"),
+    *("transactions-are-decided-once-and-never-lost", "delayed-messages-arrive-and-never-early"),
+)
+"""What the real store can be asked about: whatever writes another kind of directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastLife:
+    """What one run's last life left."""
+
+    seed: int
+    scenario: str
+    kind: str
+    disk: str
+    plan: Plan
+    image: Image
+
+    def export(self, directory: Path) -> StoreConfig:
+        """Write the image into an existing directory; return the settings to open it with."""
+        export(self.image, ROOT, directory)
+        return replace(config_of(self.plan), store_path_root_dir=str(directory))
+
+
+def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
+    """Run a seed; None if its life ended otherwise than it was to, as when a bug of a mutant broke a promise before.
+
+    Raises RuntimeError where the sound store breaks a promise, be it when what was left is recovered; of a mutant
+    that is expected.
+    """
+    kind = _KINDS[seed % len(_KINDS)]
+    scenario = SCENARIOS[_SCENARIOS[seed // len(_KINDS) % len(_SCENARIOS)]]
+    choices = Choices(f"compare/{scenario.name}/{seed}")
+    with applied_mutant(mutant):
+        plan = _ending_in(kind, draw_plan(choices.stream("plan"), _narrowed(scenario.ranges, kind)))
+        run = _LeftRun(plan, choices)
+        violations = run.execute().violations
+    if violations and mutant is None:
+        raise RuntimeError(f"seed {seed}: the sound store broke a promise: {violations[0]}")
+    if run.left is None:
+        return None
+    disk = "" if kind == CLEAN_STOP else plan.lives[-1].profile
+    return LastLife(seed, scenario.name, kind, disk, plan, run.left)
+
+
+def _ending_in(kind: str, plan: Plan) -> Plan:
+    """Return a plan whose last life loses power, if it is to: on such a disk a process may be killed, too."""
+    last = plan.lives[-1]
+    if kind != POWER_LOSS or not PROFILES[last.profile].page_cache_survives:
+        return plan
+    power_loss = DISK_MODELS[plan.disk].crashes[0]
+    return replace(plan, lives=(*plan.lives[:-1], replace(last, profile=power_loss)))
+
+
+def _narrowed(ranges: Ranges, kind: str) -> Ranges:
+    """Return ranges whose runs end in this way, on disks that do what file systems do."""
+    endings: tuple[str, ...] = (LifeEnding.STOP,)
+    if kind != CLEAN_STOP:
+        endings = tuple(one for one in ranges["endings"] if one in _CRASHES)
+    disks = tuple(disk for disk in ranges["disk"] if disk in _DISKS[kind])
+    return ranges.replace(
+        endings=endings or (LifeEnding.CRASH_IN_TRAFFIC,),
+        disk=disks or _DISKS[kind],
+        heals=(False,),
+        faults=None,
+        rot=None,
+    )
+
+
+class _LeftRun(Run):
+    """A run that keeps what its last life left, before anybody recovers it and the judge looks at that."""
+
+    def __init__(self, plan: Plan, choices: Choices) -> None:
+        super().__init__(plan, simulation_of(plan, choices))
+        self.left: Image | None = None
+
+    def _heal(self) -> None:
+        self.left = self.lasting.settled()
+        super()._heal()

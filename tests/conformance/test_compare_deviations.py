@@ -1,0 +1,416 @@
+"""Deviations are lines of docs/deviations.md, and explain only what they speak of."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from tests.conformance.deviations import DEVIATIONS
+from tests.conformance.differences import differences
+from tests.conformance.observed import (
+    Entry,
+    OpenedDirectory,
+    SeenQueue,
+    SeenRecord,
+    StoreDifference,
+    StoreObservation,
+    times_of,
+    window_of,
+)
+from tests.conformance.truth import BLANK, faults_of
+from tornlog.store.config import StoreConfig
+from tornlog.store.formats import scan
+from tornlog.store.formats.consume_queue import tags_code
+
+ROOT = Path(__file__).parents[2]
+CONFIG = StoreConfig("/store", mapped_file_size_commit_log=1000, mapped_file_size_consume_queue=100, max_index_num=100)
+
+
+def record(number: int, topic: str = "T", **properties: str) -> SeenRecord:
+    """Return the record of that number, 100 bytes long."""
+    at = number * 100
+    hosts = ("7f000001:0", "7f000001:10911")
+    return SeenRecord(at, 100, f"id{at}", topic, 0, number, at, 0, 0, 0, 1000 + number, *hosts, 0, 0, "b", properties)
+
+
+def entry(number: int, tags: str = "") -> Entry:
+    return number * 100, 100, tags_code(tags)
+
+
+def seen(count: int, **changes: Any) -> StoreObservation:
+    """Return a store of so many messages in one queue, each with a key of its own."""
+    records = {number * 100: record(number, KEYS=f"k{number}") for number in range(count)}
+    entries = [entry(number) for number in range(count)]
+    queue = SeenQueue(0, count, entries, [each[0] for each in entries])
+    lookups = {("T", f"k{number}"): [number * 100] for number in range(count)}
+    found = StoreObservation("", 0, count * 100, records, [], {("T", 0): queue}, lookups)
+    return replace(found, **changes)
+
+
+def queue_of(*entries: Entry, begin: int = 0) -> dict[tuple[str, int], SeenQueue]:
+    return {("T", 0): SeenQueue(begin, begin + len(entries), list(entries), [each[0] for each in entries])}
+
+
+def names(
+    ours: StoreObservation,
+    real: StoreObservation,
+    files: dict[str, bytes] | None = None,
+    version: str = "rocketmq-4.9.8",
+) -> set[str]:
+    """Return what explains the differences, `nothing` where nothing does."""
+    found = differences_between(ours, real, files, version)
+    return {"nothing" if one.deviation is None else one.deviation.name for one in found}
+
+
+def differences_between(
+    ours: StoreObservation,
+    real: StoreObservation,
+    files: dict[str, bytes] | None = None,
+    version: str = "rocketmq-4.9.8",
+) -> list[StoreDifference]:
+    return differences(OpenedDirectory(CONFIG, {"abort": b""} | (files or {}), ours, real, version))
+
+
+def test_every_deviation_is_a_line_of_the_page() -> None:
+    text = (ROOT / "docs/deviations.md").read_text()
+
+    assert [each.name for each in DEVIATIONS.values() if f"| {each.line}" not in text] == []
+
+
+def test_what_is_equal_does_not_differ() -> None:
+    assert names(seen(3), seen(3)) == set()
+
+
+@pytest.mark.parametrize(
+    ("entries", "explained"),
+    [
+        ((entry(0), entry(1)), {"nothing"}),
+        ((BLANK, entry(1), entry(2)), {"queue-head-lost"}),
+        ((entry(0), (0, 0, 0), entry(2)), {"zero-entry"}),
+        ((entry(0), entry(2)), {"queue-shifted", "queue-tail-lost"}),
+        ((entry(0), entry(1), (250, 100, 0)), {"dangling-entry"}),
+        ((entry(0), entry(1), (200, 100, 7)), {"nothing"}),
+    ],
+)
+def test_a_queue_that_differs_is_explained_by_how_it_does(entries: tuple[Entry, ...], explained: set[str]) -> None:
+    assert names(seen(3), seen(3, queues=queue_of(*entries))) == explained
+
+
+def test_an_expired_entry_before_the_beginning_of_our_queue_is_explained() -> None:
+    records = {number * 100: record(number) for number in (1, 2)}
+    ours = seen(3, min_offset=100, records=records, lookups={}, queues=queue_of(entry(1), entry(2), begin=1))
+    real = replace(ours, queues=queue_of(entry(0), entry(1), entry(2)))
+    assert names(ours, real) == {"expired-entry"}
+
+
+def test_the_end_of_a_queue_is_lost_only_where_another_queue_has_come_further() -> None:
+    other = ("U", 0)
+    records = seen(3).records | {300: record(3, "U")._replace(queue_offset=0)}
+    further = {other: SeenQueue(0, 1, [entry(3)], [300])}
+    ours = seen(4, records=records, queues=seen(3).queues | further, lookups={})
+
+    short = queue_of(entry(0), entry(1))
+    assert names(ours, replace(ours, queues=short | further)) == {"queue-tail-lost"}
+    assert "nothing" in names(ours, replace(ours, queues=short))
+
+
+def test_an_entry_is_torn_only_if_it_was_so_before_it_was_opened() -> None:
+    torn = (200, 100, 7)
+    raw = (200).to_bytes(8, "big") + (100).to_bytes(4, "big") + (7).to_bytes(8, "big")
+    real = seen(3, queues=queue_of(entry(0), entry(1), torn))
+
+    assert names(seen(3), real, {"consumequeue/T/0/00000000000000000000": bytes(40) + raw}) == {"torn-entry"}
+    assert names(seen(3), real, {"consumequeue/T/1/00000000000000000000": bytes(40) + raw}) == {"nothing"}
+
+
+def faults(ours: StoreObservation) -> list[str]:
+    """Return the places where a store is not what its own log says."""
+    return [place for place, _, _ in faults_of(ours, CONFIG)]
+
+
+def test_an_entry_that_leads_in_front_of_our_log_is_a_fault_of_ours() -> None:
+    records = {number * 100: record(number) for number in (1, 2)}
+    ours = seen(3, min_offset=100, records=records, lookups={})
+    without = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
+    blank = replace(ours, queues={("T", 0): SeenQueue(0, 3, [BLANK, entry(1), entry(2)], [100, 200])})
+    ours.queues["T", 0].pulled = [100, 200]
+
+    assert faults(ours) == ["queue T/0 0"]
+    assert faults(without) == faults(blank) == []
+
+
+def test_a_blank_behind_the_last_entry_of_our_queue_is_a_fault_of_ours() -> None:
+    def ending_in(*more: Entry) -> StoreObservation:
+        return seen(2, queues={("T", 0): SeenQueue(0, 2 + len(more), [entry(0), entry(1), *more], [0, 100])})
+
+    assert faults(ending_in()) == []
+    assert faults(ending_in(BLANK)) == ["queue T/0 2"]
+    assert faults(seen(0, queues={("T", 0): SeenQueue(0, 1, [BLANK], [])})) == []
+
+
+def test_a_blank_that_the_real_store_lacks_goes_with_the_entry_behind_it() -> None:
+    ours = seen(4, lookups={})
+    del ours.records[100]
+    ours.records[300] = ours.records[300]._replace(topic="A", queue_offset=0)
+    ahead = SeenQueue(0, 1, [entry(3)], [300])
+    ours.queues[("T", 0)] = SeenQueue(0, 3, [entry(0), BLANK, entry(2)], [0, 200])
+    ours.queues[("A", 0)] = ahead
+
+    assert names(ours, replace(ours, queues={**queue_of(entry(0)), ("A", 0): ahead})) == {"queue-tail-lost"}
+    assert "nothing" in names(ours, replace(ours, queues=queue_of(entry(0))))
+
+
+def test_what_the_real_store_lacks_is_lost_only_if_our_entry_leads_to_a_record() -> None:
+    records = {number * 100: record(number) for number in (1, 2)}
+    ours = seen(3, records=records, lookups={})
+    real = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
+    ours.queues["T", 0] = SeenQueue(0, 3, [BLANK, entry(1), entry(2)], [100, 200])
+    assert names(ours, real) == {"nothing"}
+
+    dangling = replace(ours, queues=queue_of((50, 100, 0), entry(1), entry(2)))
+    found = differences(OpenedDirectory(CONFIG, {}, dangling, real, "rocketmq-4.9.8"))
+    assert [one.deviation for one in found if one.place == "queue T/0 0"] == [None]
+
+    whole = replace(seen(3), queues=queue_of(entry(1), entry(2), begin=1))
+    assert names(seen(3), whole) == {"queue-head-lost"}
+
+
+def test_nothing_explains_what_our_own_log_contradicts() -> None:
+    wrong = seen(3, queues=queue_of(entry(0), entry(1)))
+
+    assert names(wrong, seen(3)) >= {"nothing"}
+    assert names(seen(3, lookups={("T", "k1"): []}), seen(3)) >= {"nothing"}
+
+
+def written(
+    *,
+    physical_offset: int = 200,
+    magic: int = 0xDAA320A7,
+    is_v6: tuple[int, int] = (0, 0),
+    topic: bytes = b"T",
+    body: bytes = b"b",
+    properties: bytes = b"a\x01b\x02",
+    size_more: int = 0,
+    cut: int = 1000,
+) -> dict[str, bytes]:
+    """Return a file of the log with a record at 200, which is where the log of `seen(2)` ends."""
+    born, stored = (bytes(20 if v6 else 8) for v6 in is_v6)
+    sys_flag = is_v6[0] * 0x10 | is_v6[1] * 0x20
+    tail = born + bytes(8) + stored + bytes(12) + len(body).to_bytes(4, "big") + body
+    tail += bytes([len(topic)]) + topic + len(properties).to_bytes(2, "big") + properties
+    crc = (crc32(body) & 0x7FFFFFFF).to_bytes(4, "big")
+    rest = crc + bytes(16) + physical_offset.to_bytes(8, "big") + sys_flag.to_bytes(4, "big") + bytes(8) + tail
+    raw = (8 + len(rest) + size_more).to_bytes(4, "big") + magic.to_bytes(4, "big") + rest
+    return {"commitlog/00000000000000000000": (bytes(200) + raw).ljust(1000, b"\0")[:cut]}
+
+
+@pytest.mark.parametrize(
+    ("how", "explained"),
+    [
+        ({}, "nothing"),
+        ({"magic": 0}, "nothing"),
+        ({"physical_offset": 1200}, "foreign-record"),
+        ({"physical_offset": 1200, "magic": 0xCBD43194}, "nothing"),
+        ({"physical_offset": 1200, "cut": 239}, "nothing"),
+        ({"topic": b"T\0"}, "torn-record"),
+        ({"topic": b"T\0", "body": b"", "properties": b""}, "torn-record"),
+        ({"topic": b"T\0", "is_v6": (1, 0)}, "torn-record"),
+        ({"topic": b"T\0", "is_v6": (0, 1)}, "torn-record"),
+        ({"topic": b"T\0", "is_v6": (1, 1)}, "torn-record"),
+        ({"topic": b"T\0", "size_more": 1}, "nothing"),
+        ({"topic": b"T\0", "cut": 290}, "nothing"),
+        ({"body": b"\0\0"}, "nothing"),
+        ({"properties": b"a\x01b\0"}, "torn-record"),
+        ({"properties": b"a\0b\x02"}, "nothing"),
+        ({"properties": b"p" * 217 + b"\0" + b"p" * 5}, "nothing"),
+        ({"properties": b"p" * 218 + b"\0" + b"p" * 5}, "torn-record"),
+        ({"properties": b"p" * 219 + b"\0" + b"p" * 5}, "nothing"),
+    ],
+)
+def test_a_message_that_only_the_real_store_has_needs_torn_or_foreign_bytes_where_our_log_ends(
+    how: dict[str, Any], explained: str
+) -> None:
+    assert names(seen(2), seen(3), written(**how)) == {explained}
+
+
+def test_a_scanner_that_rejects_too_much_does_not_explain_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = written(topic=b"never-seen-before")
+    monkeypatch.setattr(scan, "torn_properties", lambda topic, properties, at: "properties")
+
+    assert names(seen(2), seen(3), sound) == {"nothing"}
+
+
+def test_a_message_that_the_real_store_lacks_is_explained_by_nothing() -> None:
+    assert "nothing" in names(seen(3), seen(2))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "explained"),
+    [([100, 100], "index-twice"), ([100, 200], "index-stale"), ([100, 900], "nothing"), ([], "nothing")],
+)
+def test_a_look_up_that_differs_is_explained_by_how_it_does(offsets: list[int], explained: str) -> None:
+    real = seen(3, lookups={("T", "k1"): offsets})
+
+    assert names(seen(3), real) == {explained}
+
+
+def test_a_key_is_forgotten_only_in_front_of_where_recovery_begins() -> None:
+    late_ms = 1_000_000
+    records = {number * 100: record(number, KEYS=f"k{number}") for number in range(10)}
+    records[1000] = record(10, KEYS="k10")._replace(store_timestamp=late_ms)
+    ours = seen(11, records=records)
+    lacks_first = seen(11, records=records, lookups=ours.lookups | {("T", "k1"): []})
+    lacks_last = seen(11, records=records, lookups=ours.lookups | {("T", "k10"): []})
+    checkpoint = {"checkpoint": (late_ms + 3_000).to_bytes(8, "big") * 2}
+
+    assert names(ours, lacks_first, checkpoint) == {"index-lost"}
+    assert names(ours, lacks_last, checkpoint) == {"nothing"}
+    assert names(ours, lacks_first) == {"nothing"}
+
+
+def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it_below_its_next_entry() -> None:
+    sizes = {"max_hash_slot_num": 5, "max_index_num": 100}
+
+    def index_of(next_entry: int) -> bytes:
+        entry_bytes = bytes(4) + (100).to_bytes(8, "big") + bytes(8)
+        return bytes(36) + next_entry.to_bytes(4, "big") + bytes(4 * 5 + 20) + entry_bytes
+
+    lacks = seen(3, lookups=seen(3).lookups | {("T", "k1"): []})
+
+    def explained(index: bytes) -> set[Any]:
+        config = replace(CONFIG, **sizes)  # type: ignore[arg-type]
+        found = differences(OpenedDirectory(config, {"index/1": index}, seen(3), lacks, "rocketmq-4.9.8"))
+        return {one.deviation and one.deviation.name for one in found}
+
+    assert explained(bytes(len(index_of(2)))) == {"index-lost"}
+    assert explained(index_of(1)) == {"index-lost"}  # the next entry is written over it
+    assert explained(index_of(2)) == {None}
+
+
+def timed(found: int, count: int = 3, *, blank_first: bool = False) -> StoreObservation:
+    """Return a store of some records, five to a queue file, and what it finds at the time of the third."""
+    store = seen(count)
+    if blank_first:
+        queue = store.queues["T", 0]
+        store = replace(store, queues={("T", 0): replace(queue, entries=[BLANK, *queue.entries[1:]])})
+    return replace(store, nearest={(("T", 0), 1_002): found})
+
+
+def test_a_time_leads_elsewhere_only_for_files_touched_or_entries_without_a_time() -> None:
+    assert names(timed(2), timed(2)) == set()
+    assert names(timed(2), timed(0)) == {"nothing"}
+    assert names(timed(2, 6), timed(0, 6)) == {"file-times"}
+    assert "time-of-nothing" in names(timed(2, blank_first=True), timed(0, blank_first=True))
+
+
+def empty_file(number: int) -> dict[str, bytes]:
+    return {f"consumequeue/T/0/{number * 20:020d}": bytes(100)}
+
+
+def test_a_time_leads_to_0_if_the_last_queue_file_is_empty() -> None:
+    assert names(timed(2, 5), timed(0, 5), empty_file(5)) == {"time-of-nothing"}
+    assert names(timed(2, 5), timed(1, 5), empty_file(5)) == {"nothing"}
+    assert names(timed(2, 5), timed(0, 5), empty_file(0)) == {"nothing"}
+
+
+@pytest.mark.parametrize(("first", "leads_to"), [(0, 0), (5, 4)])
+def test_a_time_leads_before_a_queue_file_whose_entries_have_all_expired(first: int, leads_to: int) -> None:
+    entries = timed(0).queues["T", 0].entries
+    ours, real, other = (replace(timed(found), queues=queue_of(*entries, begin=10)) for found in (12, leads_to, 11))
+    found, unknown = (
+        [one.deviation for one in differences_between(ours, there, empty_file(first)) if " at " in one.place]
+        for there in (real, other)
+    )
+    assert found == [DEVIATIONS["file-times"]]
+    assert unknown == [None]
+
+
+def test_in_queues_of_other_numbers_times_lead_to_other_numbers() -> None:
+    shifted = replace(timed(7), queues=queue_of(*timed(2).queues["T", 0].entries, begin=5))
+
+    assert {one.place for one in differences_between(timed(2), shifted) if " at " in one.place} == set()
+
+
+def test_a_time_that_does_not_lead_to_the_nearest_is_a_fault_of_ours() -> None:
+    records = {offset: one._replace(store_timestamp=offset) for offset, one in seen(3).records.items()}
+    store = seen(3, records=records)
+
+    assert faults(replace(store, nearest={(("T", 0), 149): 1})) == []
+    assert faults(replace(store, nearest={(("T", 0), 149): 2})) == ["queue T/0 at 149"]
+
+
+def test_a_window_of_times_holds_all_of_it_and_at_most_a_second_more() -> None:
+    at_ms = (1_000, 2_000, 3_000, 4_000, 5_000, 5_900, 6_100)
+    records = {
+        offset: one._replace(store_timestamp=at_ms[number])
+        for number, (offset, one) in enumerate(seen(7).records.items())
+    }
+    store = seen(7, records=records)
+    first, *_, late = store.lookups
+    begin_ms, end_ms = window_of(times_of(store))
+
+    assert (begin_ms, end_ms) == (1_000, 6_100)
+    assert faults(replace(store, windowed={late: store.lookups[late]})) == []
+    assert faults(replace(store, windowed={late: []})) != []
+    sound = replace(store, windowed={first: store.lookups[first]})
+    assert names(sound, replace(store, windowed={first: []})) == {"index-seconds"}
+
+
+def test_keys_of_one_hash_are_found_together() -> None:
+    records = {0: record(0, KEYS="Aa"), 100: record(1, KEYS="BB")}
+    exact = {("T", "Aa"): [0], ("T", "BB"): [100]}
+    both = {("T", "Aa"): [0, 100], ("T", "BB"): [0, 100]}
+    ours = seen(2, records=records, lookups=exact)
+
+    assert names(ours, replace(ours, lookups=both)) == {"index-hash-only"}
+
+
+def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
+    refused = StoreObservation(refusal="load() returned false")
+
+    assert names(seen(1), refused) == {"nothing"}
+    assert names(seen(1), refused, {"commitlog/00000000000000001000": b""}) == {"odd-file"}
+    assert names(refused, seen(1), {"commitlog/00000000000000001000": b""}) == {"nothing"}
+    assert names(seen(1), StoreObservation(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
+
+
+def test_nothing_explains_a_refusal_of_ours_not_even_a_gap_or_a_refusal_of_the_real_store() -> None:
+    refused = StoreObservation(refusal="load() returned false")
+    gap = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
+
+    assert names(refused, refused) == {"nothing"}
+    assert names(refused, refused, gap) == {"nothing"}
+    assert names(refused, seen(1), gap) == {"nothing"}
+
+
+def test_that_the_real_store_waits_for_ever_is_explained_by_a_hole_in_its_log_only() -> None:
+    waits = StoreObservation(refusal="start() does not end: dispatch is 265 bytes behind")
+    files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
+
+    assert names(seen(1), waits, files) == {"gap"}
+    assert names(seen(1), waits) == {"nothing"}
+
+
+def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
+    refused = StoreObservation(refusal="load() returned false")
+    queue = {f"consumequeue/T/0/{base:020}": bytes(100) for base in (0, 100)}
+    written = queue | {f"consumequeue/T/0/{100:020}": b"x" * 100}
+
+    assert names(seen(1), refused, queue, "rocketmq-5.3.3") == {"empty-queue-file"}
+    assert names(seen(1), refused, written, "rocketmq-5.3.3") == {"nothing"}
+    assert names(seen(1), refused, queue) == {"nothing"}
+
+
+def test_a_hole_in_the_log_explains_a_record_that_only_our_walk_comes_to() -> None:
+    files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
+    real = replace(seen(1), records={})
+
+    assert names(seen(1), real, files) == {"gap"}
+    assert names(seen(1), real) == {"nothing"}
+
+
+def test_progress_differs_only_where_the_queue_does() -> None:
+    assert names(seen(1, progress={1: 4}), seen(1, progress={1: 3})) == {"nothing"}
+    assert names(seen(1, progress={1: 4}), seen(1, progress=None)) == set()

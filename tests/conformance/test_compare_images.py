@@ -1,0 +1,101 @@
+"""What runs leave to be compared: the image of the last life, judged as any other run is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.conformance.campaign import ConformanceReport
+from tests.conformance.cases import WRITTEN_THERE, DirectoryCase, case_written_here, compare
+from tests.conformance.images import left_by
+from tests.conformance.real_store import RealStore
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.judge import Judge
+from tornlog.scenarios.runs.store_run import Run
+from tornlog.store.config import StoreConfig
+
+_VERSION = "rocketmq-4.9.8"
+_LOST = Violation("DUR", "what was promised is not there")
+
+
+class Refusing:
+    """A real store that loads nothing."""
+
+    version = _VERSION
+
+    def open(self, directory: Path, config: StoreConfig, times_ms: Sequence[int]) -> dict[str, Any]:
+        """Load nothing."""
+        return {"load": False}
+
+
+def judging(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let the judge find a violation in each store that the heal recovers; return where it looked, as it does."""
+    looked: list[str] = []
+
+    def recovery(judge: Judge, store: Any, disk: Any) -> None:
+        looked.append("looked")
+        judge.report([_LOST])
+
+    def heal(run: Any) -> None:
+        looked.append("left" if run.left is not None else "nothing left")
+        with monkeypatch.context() as patched:
+            patched.setattr(Judge, "recovery", recovery)
+            original(run)
+
+    original = Run._heal
+    monkeypatch.setattr(Run, "_heal", heal)
+    return looked
+
+
+def test_the_judge_looks_at_what_was_left_and_nothing_is_swallowed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    looked = judging(monkeypatch)
+
+    with pytest.raises(RuntimeError, match=r"seed 8: .*DUR: what was promised is not there"):
+        case_written_here(8, tmp_path)
+    assert looked == ["left", "looked"]
+
+
+def test_of_a_mutant_a_violation_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = judging(monkeypatch)
+
+    assert left_by(8, _VERSION) is not None
+    assert looked == ["left", "looked"]
+
+
+def test_what_was_left_is_as_it_was_before_the_judge_had_it_recovered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = left_by(8)
+    monkeypatch.setattr(Run, "_heal", lambda run: None)
+    unjudged = left_by(8)
+
+    assert left is not None
+    assert unjudged is not None
+    assert left.image.digest() == unjudged.image.digest()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_answers_count_only_where_our_store_opened(tmp_path: Path, *, refuses: bool) -> None:
+    directory = tmp_path / "case"
+    directory.mkdir()
+    config = replace(StoreConfig(str(directory)), mapped_file_size_commit_log=1000)
+    if refuses:
+        (directory / "commitlog").write_bytes(b"no directory")
+    answer = {
+        "name": "0.0",
+        "status": "PUT_OK",
+        "msgId": "7F00000100002A9F0000000000ABCDEF",
+        "queueOffset": 3,
+    }
+    case = DirectoryCase(WRITTEN_THERE, 1, "clean stop", "", "", directory, config, [answer])
+    compared = compare(case, cast(RealStore, Refusing()))
+    campaign = ConformanceReport()
+    campaign.add(compared)
+
+    assert compared.is_opened is not refuses
+    assert campaign.answers == (0 if refuses else 1)
+    assert compared.unexplained

@@ -1,0 +1,104 @@
+"""Workloads for the real store: settings and puts of several producers, drawn by seed."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tornlog.sim.choices import Choices, Stream
+from tornlog.store.config import FlushDiskType, StoreConfig
+
+_TOPICS = ("TA", "TB", "topic-三")
+_TAGS = ("", "TagA", "TagB", "polygenelubricants", "标签")
+_KEYS = ("k0", "k1", "Aa", "BB", "键", "a-long-key-that-nobody-shares")
+_HOSTS = ("127.0.0.1", "127.0.0.1", "2001:db8::7")
+_RESTART_CHANCE = 0.4
+_PREPARED, _COMMIT, _ROLLBACK = 4, 8, 12
+_HALF_TOPIC, _OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One life of a real store."""
+
+    seed: int
+    config: StoreConfig
+    producers: list[list[dict[str, Any]]]
+    """What each puts in turn, as Writer.java reads it."""
+    is_killed: bool
+    """Whether it ends in SIGKILL rather than a clean stop."""
+    life_ms: int
+    """How long after its beginning it is killed."""
+    before: list[list[dict[str, Any]]] = field(default_factory=list)
+    """What was put in a life before, after which queues have an allocated, empty file; without any there was none."""
+
+
+def workload_of(seed: int) -> Workload:
+    """Draw a life of a real store. Two of three are killed."""
+    stream = Choices(f"compare/real/{seed}").stream("workload")
+    config = StoreConfig(
+        "/store",
+        flush_disk_type=stream.pick(
+            (FlushDiskType.ASYNC_FLUSH, FlushDiskType.ASYNC_FLUSH, FlushDiskType.SYNC_FLUSH), "flush"
+        ),
+        mapped_file_size_commit_log=stream.pick((8_192, 16_384, 65_536), "log bytes"),
+        mapped_file_size_consume_queue=stream.pick((100, 200, 2_000), "queue bytes"),
+        message_index_enable=stream.pick((True, True, False), "index"),
+        max_hash_slot_num=stream.pick((3, 40), "slots"),
+        max_index_num=stream.pick((8, 50, 400), "index entries"),
+        message_delay_level="1s 2s 30m",
+        store_path_commit_log=stream.pick(("", "", "/store/commitlog,/store/commitlog-2"), "log directories"),
+        transient_store_pool_enable=stream.pick((False, False, True), "pool"),
+        transient_store_pool_size=2,
+        enable_consume_queue_ext=stream.pick((False, False, True), "extensions"),
+        mapped_file_size_consume_queue_ext=stream.pick((256, 4_096), "extension bytes"),
+    )
+    mean = stream.pick((10, 40, 120), "puts")
+    pause_ms_max = stream.pick((0, 3, 20), "pause")
+    producers = [
+        [_put(stream, f"{producer}.{number}", pause_ms_max) for number in range(1 + stream.below(2 * mean, "count"))]
+        for producer in range(stream.pick((1, 2, 4), "producers"))
+    ]
+    life_ms = 20 + stream.below(1_500, "life ms")
+    before: list[list[dict[str, Any]]] = []
+    if stream.chance(_RESTART_CHANCE, "restart"):
+        count = 10 + stream.below(60, "count before")
+        before = [[_put(stream, f"before.{number}", 0) for number in range(count)]]
+    return Workload(seed, config, producers, seed % 3 != 0, life_ms, before)
+
+
+def _put(stream: Stream, name: str, pause_ms_max: int) -> dict[str, Any]:
+    put: dict[str, Any] = {
+        "name": name,
+        "topic": stream.pick(_TOPICS, "topic"),
+        "queueId": stream.below(2, "queue"),
+        "flag": stream.below(3, "flag"),
+        "sysFlag": 0,
+        "prepared": 0,
+        "bornHost": stream.pick(_HOSTS, "host"),
+        "pauseMs": stream.below(pause_ms_max + 1, "pause ms"),
+    }
+    kind = stream.pick(("plain",) * 6 + ("batch", "delayed", "half", "decided"), "kind")
+    if kind == "batch":
+        put["batch"] = [_content(stream, f"{name}.{part}") for part in range(1 + stream.below(4, "units"))]
+        return put
+    put |= _content(stream, name)
+    if kind == "delayed":
+        put["properties"]["DELAY"] = str(1 + stream.below(4, "level"))
+    elif kind == "half":
+        put["topic"], put["queueId"] = stream.pick((_HALF_TOPIC, _OP_TOPIC), "half"), 0
+    elif kind == "decided":
+        put["sysFlag"] = stream.pick((_PREPARED, _COMMIT, _ROLLBACK), "type")
+        put["prepared"] = stream.below(1_000, "prepared")
+    return put
+
+
+def _content(stream: Stream, name: str) -> dict[str, Any]:
+    properties = {"UNIQ_KEY": f"uq-{name}"} if stream.below(2, "unique") else {}
+    keys = [stream.pick(_KEYS, "key") for _ in range(stream.below(3, "keys"))]
+    tags = stream.pick(_TAGS, "tags")
+    if keys:
+        properties["KEYS"] = " ".join(keys)
+    if tags:
+        properties["TAGS"] = tags
+    properties["mine"] = f"{name} " + "p" * stream.pick((0, 10, 300), "property")
+    body = f"{name} " + "b" * stream.pick((0, 20, 200, 1_500), "body")
+    return {"body": body, "properties": properties}
