@@ -32,8 +32,7 @@ from ...store.tools.inspect import as_finding, inspect_directory
 from ...store.tools.rebuild import Rebuilt, rebuild_directory
 from ...store.tools.verify import verify_directory
 from ...store.tools.violation import is_refusal, relative_to
-from ..pipeline.spark.options import IN_PROCESS, Conf, Ship, absolute, engine_for, place_of
-from .options import ResultFiles, open_lines, write_json
+from .options import IN_PROCESS, Conf, ResultFiles, Ship, absolute, open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
 from .spreading import spread_over
 
@@ -290,10 +289,11 @@ def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> Rebuilt:
     """Have the parts made by an engine; end with 1 if that is not for it to do, with 3 if a file fails."""
+    from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
+    from ..pipeline.spark.options import engine_for, place_of
+
     old, new = place_of(root, "DIR"), place_of(new, "--to")
     with engine_for(master, ship, conf) as engine:
-        from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
-
         try:
             return rebuild_with(engine, old, new, geometry)
         except FileExistsError as error:

@@ -41,10 +41,11 @@ def scenarios_named(
     for what, chosen, known in (("disk", disk, DISK_MODELS), ("policy", policy, POLICIES)):
         if chosen is not None and chosen not in known:
             raise unknown(what, chosen, known, f"--{what}")
-    wanted = list(dict.fromkeys(names or SCENARIOS))
+    able = [name for name, scenario in SCENARIOS.items() if scenario.can_run]
+    wanted = list(dict.fromkeys(names or able))
     if not names and disk in DISK_MODELS:
         wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
-        if left_out := len(SCENARIOS) - len(wanted):
+        if left_out := len(able) - len(wanted):
             text = f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}"
             ERR.print(text, soft_wrap=True)
     try:

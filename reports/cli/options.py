@@ -47,6 +47,22 @@ AttributePoints = Annotated[
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
 Mutant = Annotated[str | None, typer.Option(help="With a known bug put back: see `list`; or FILE.py.")]
+IN_PROCESS = "in-process"
+Master = Annotated[
+    str, typer.Option(help=f"Spark's master, as in local[2] or spark://host:7077; {IN_PROCESS}: no Spark.")
+]
+Ship = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="What a cluster's executors import: a wheel, .zip or .py, or an environment, as in "
+        "environment.tar.gz#environment; repeatable.",
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="A property of Spark, as in spark.executor.memory=2g; repeatable."),
+]
 _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
@@ -214,6 +230,14 @@ def command_line(context: typer.Context, behind: str = "") -> str:
 def options_text(**chosen: str | None) -> str:
     """Return the options that a seed needs to be the same run again."""
     return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
+
+
+def absolute(place: str) -> str:
+    """Return a path of this machine from its root on, and a URI as it is.
+
+    Spark's processes need not stand in the directory in which the program was called.
+    """
+    return place if "://" in place else os.path.abspath(place)
 
 
 # -- completion ------------------------------------------------------------------------------------

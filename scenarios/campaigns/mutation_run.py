@@ -56,7 +56,7 @@ class MutationSettings:
     """How mutants are run."""
 
     limits: Limits
-    scenarios: tuple[Scenario, ...] | None = tuple(SCENARIOS.values())
+    scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
     """In which; None: in one that is narrowed to what the mutant needs."""
     all_scenarios: bool = False
     """Whether to go on until each scenario has found it."""

@@ -5,8 +5,6 @@ Each is named where the store uses it. A run counts those that its plan puts to 
 
 from dataclasses import fields
 
-from ...store.broker.clients import LOCK_MS_MAX
-from ...store.broker.long_polling import SCAN_MS
 from ...store.config import StoreConfig
 from ...store.delivery.schedule import RETRY_AFTER_ERROR_MS
 from ...store.formats.checkpoint import SAFETY_MARGIN_MS
@@ -52,6 +50,9 @@ def landmarks_ms(plan: Plan) -> tuple[int, ...]:
         found |= {plan.cluster.slave_timeout_ms, RECONNECT_MS}
         settings += _REPLICATION
     if plan.broker.serves:
+        from ...store.broker.clients import LOCK_MS_MAX  # an extra
+        from ...store.broker.long_polling import SCAN_MS
+
         found |= {plan.broker.send_timeout_ms, plan.broker.suspend_ms, SCAN_MS, LOCK_MS_MAX}
     config = config_of(plan)
     found |= {getattr(config, name) for name in settings}

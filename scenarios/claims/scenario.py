@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 from .disk_models import DISK_MODELS
 from .ranges import Options, Ranges
+
+HAS_BROKER = find_spec("...store.broker", __package__) is not None
+"""Whether the broker is installed. It is an extra: without it, its scenarios are not run, and its mutants left out."""
 
 POLICIES = {
     "random-walk": "every runnable task is as likely as any other, for stretches of random length",
@@ -26,6 +30,11 @@ class Scenario:
     def of(cls, name: str, claim: str, **chosen: Options | Mapping[str, Options]) -> "Scenario":
         """Return a scenario of `Ranges(**chosen)`."""
         return cls(name, claim, Ranges(**chosen))
+
+    @property
+    def can_run(self) -> bool:
+        """Return whether all that its runs need is installed."""
+        return HAS_BROKER or not self.ranges.has_brokers
 
     def admits(self, disk: str) -> bool:
         """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""

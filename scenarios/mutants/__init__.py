@@ -3,15 +3,20 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
+from ..claims.scenario import HAS_BROKER
 from . import bugs
 from .mutant import Mutant
+
+_OF_BROKERS = ("brokers", "cursors", "members", "routes")
+"""Modules of bugs that patch the broker."""
 
 
 def _collect() -> dict[str, Mutant]:
     mutants = [
         mutant
-        for module in iter_modules(bugs.__path__, f"{bugs.__name__}.")
-        for mutant in vars(import_module(module.name)).values()
+        for module in iter_modules(bugs.__path__)
+        if HAS_BROKER or module.name not in _OF_BROKERS
+        for mutant in vars(import_module(f".{module.name}", bugs.__name__)).values()
         if isinstance(mutant, Mutant)
     ]
     by_id = {mutant.id: mutant for mutant in sorted(mutants, key=lambda mutant: mutant.id)}

@@ -6,7 +6,6 @@ from ...sim.policies import Policy
 from ...sim.trace import Trace
 from ..claims.plan import Plan
 from ..oracle.ledger import Ledger
-from .broker.run import BrokerRun
 from .cluster.run import ClusterRun
 from .execution import Execution
 from .policies import policy_of
@@ -17,6 +16,8 @@ def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) 
     """Return the run of a plan: of a store alone, of a cluster if it has slaves, of a broker if there is one."""
     kind: type[Execution] = Run
     if plan.broker.serves:
+        from .broker.run import BrokerRun  # an extra: runs of stores and clusters work without it
+
         kind = BrokerRun
     elif plan.cluster.slaves:
         kind = ClusterRun

@@ -113,12 +113,17 @@ def imported_names(text: str, package: str) -> list[tuple[int, str]]:
 
 def _imported_names(text: str, package: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
-            base = ".".join([*above, *(node.module or "").split(".")]).rstrip(".")
-            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((node.lineno, name) for name in absolute_names(node, package))
+
+
+def absolute_names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+    """Yield the absolute names that one import in a module of that package brings."""
+    base = ""
+    if isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+        base = ".".join([*above, *(node.module or "").split(".")]).rstrip(".") + "."
+    yield from (f"{base}{alias.name}" for alias in node.names)
 
 
 def is_within(name: str, package: str) -> bool:

@@ -15,7 +15,9 @@ from ...cli.console import ERR, OUT, plain_table, print_paths
 from ...cli.options import (
     EXIT_HARNESS,
     EXIT_HELD,
+    IN_PROCESS,
     ResultFiles,
+    absolute,
     command_line,
     results_written,
     write_json,
@@ -24,7 +26,7 @@ from ...cli.pages import write_page
 from ...cli.present import print_pairs
 from ...html.results import SweepResults
 from ...quantities import rate
-from ..spark.options import IN_PROCESS, absolute, session_for
+from ..spark.options import session_for
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,7 @@ from typing import Annotated
 
 import typer
 
-from ...cli.options import JsonFile
-from ..spark.options import Conf, Ship
+from ...cli.options import Conf, JsonFile, Ship
 
 
 def analyze(

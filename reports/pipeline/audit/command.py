@@ -11,8 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from ...cli.console import OUT, progress_shown
-from ...cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, ResultFiles, results_written, write_json
-from ..spark.options import Conf, Master, Ship, engine_for, place_of
+from ...cli.options import (
+    EXIT_BROKEN,
+    EXIT_HELD,
+    Conf,
+    JsonFile,
+    Master,
+    ResultFiles,
+    Ship,
+    results_written,
+    write_json,
+)
+from ..spark.options import engine_for, place_of
 
 _EXIT_UNREADABLE = 3
 

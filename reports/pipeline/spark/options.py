@@ -1,37 +1,19 @@
-"""Spark options: those of every command that works on Spark, and the session, engine and places that they ask for."""
+"""What the options of Spark ask for: a session, an engine, places."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ....store.errors import brings
+from ...cli.options import IN_PROCESS, absolute
 from .masters import is_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .engine import Engine
-
-IN_PROCESS = "in-process"
-
-Master = Annotated[
-    str, typer.Option(help=f"Spark's master, as in local[2] or spark://host:7077; {IN_PROCESS}: no Spark.")
-]
-Ship = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE",
-        help="What a cluster's executors import: a wheel, .zip or .py, or an environment, as in "
-        "environment.tar.gz#environment; repeatable.",
-    ),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="A property of Spark, as in spark.executor.memory=2g; repeatable."),
-]
 
 
 @contextmanager
@@ -82,14 +64,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint="--conf")
     return key, value
-
-
-def absolute(place: str) -> str:
-    """Return a path of this machine from its root on, and a URI as it is.
-
-    Spark's processes need not stand in the directory in which the program was called.
-    """
-    return place if "://" in place else os.path.abspath(place)
 
 
 def place_of(text: str, option: str) -> str:

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ...cli.options import JsonFile, Mutant
-from ..spark.options import Conf, Master, Ship
+from ...cli.options import Conf, JsonFile, Master, Mutant, Ship
 
 
 def sweep(

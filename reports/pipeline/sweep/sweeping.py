@@ -19,6 +19,7 @@ from ...cli.options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
+    IN_PROCESS,
     ResultFiles,
     command_line,
     results_written,
@@ -28,7 +29,7 @@ from ...cli.pages import PAGE, write_page
 from ...cli.reporting import leave_timelines, replay_command
 from ...html.results import FailureLinks, SweepResults
 from ..spark.masters import is_in_this_environment
-from ..spark.options import IN_PROCESS, engine_for, place_of
+from ..spark.options import engine_for, place_of
 
 if TYPE_CHECKING:
     from .sweep import SweepProgress

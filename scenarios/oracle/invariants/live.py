@@ -9,10 +9,10 @@ Deadlocks, runs without progress and services that die are LIVE violations too; 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from ....faults.kinds import Excuse, FaultKind
 from ....faults.plan import FaultPlan
-from ....store.broker.long_polling import HeldPull
 from ....store.config import BrokerRole
 from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_MS
 from ....store.formats.consume_queue import is_ext_address
@@ -24,6 +24,9 @@ from ...claims.plan import Plan
 from ...claims.possible_faults import paths_of
 from ..evidence import Violation, tried
 from ..put_entry import PutEntry
+
+if TYPE_CHECKING:
+    from ....store.broker.long_polling import HeldPull
 
 _MOMENT_MS = 20
 """What tasks that wait for each other need beside syncs: on the simulated clock computing takes no time at all."""
@@ -207,7 +210,7 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
 
 
-def check_held(store: MessageStore, pull: HeldPull) -> Iterator[Violation]:
+def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
     """Yield a pull that a master has just begun to hold although dispatch is done with a message that it wants.
 
     Dispatch wakes those who wait for a record before it goes on behind it: of what it is done with it wakes nobody any

@@ -10,10 +10,9 @@ whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....faults.disk.disk import Disk
-from ....store.broker.versioned_table import VersionedTable
 from ....store.config import FlushDiskType
 from ....store.formats.message import BLANK_BYTES, encode_blank
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
@@ -24,6 +23,9 @@ from ..ledger import Ledger
 from ..put_entry import Knowledge, PutEntry
 from ..recovered import RecoveredStore
 from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes, whole_log
+
+if TYPE_CHECKING:
+    from ....store.broker.versioned_table import VersionedTable
 
 
 def check_answer(
@@ -164,7 +166,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
             yield Violation("DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing")
 
 
-def check_table(name: str, own: VersionedTable[Any], other: VersionedTable[Any]) -> Iterator[Violation]:
+def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[Any]") -> Iterator[Violation]:
     """Yield a table of a slave, own, that is not its master's, other, under the same version: it will never be that."""
     if own.version != other.version:
         return

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tornlog.__main__ import application
-from tornlog.reports.pipeline.spark.options import IN_PROCESS, absolute
+from tornlog.reports.cli.options import IN_PROCESS, absolute
 
 SWEEP = ["sweep", "--scenario", "clean-stop-loses-nothing", "--seeds", "1", "--out"]
 REBUILD = ["rebuild", "store", "--to"]

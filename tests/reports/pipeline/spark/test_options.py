@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from tornlog.reports.cli.options import IN_PROCESS
 from tornlog.reports.pipeline.spark.engine import InProcess
-from tornlog.reports.pipeline.spark.options import IN_PROCESS, engine_for, session_for
+from tornlog.reports.pipeline.spark.options import engine_for, session_for
 
 
 def test_without_spark_there_is_nobody_to_ship_to_and_nothing_to_set() -> None:
