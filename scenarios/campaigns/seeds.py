@@ -143,5 +143,5 @@ def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:
 
 def draw(scenario: Scenario, seed: int) -> tuple[Choices, Plan]:
     """Return a seed's choices and the plan drawn from them."""
-    choices = Choices(f"{scenario.name}/{seed}")
+    choices = Choices(f"{scenario.seed_stream}/{seed}")
     return choices, draw_plan(choices.stream("plan"), scenario.ranges)

@@ -25,6 +25,13 @@ class Scenario:
     name: str
     claim: str
     ranges: Ranges
+    stream: str = ""
+    """What its seeds are drawn by. The name if empty; a scenario that is renamed keeps its old name here."""
+
+    @property
+    def seed_stream(self) -> str:
+        """Return the name of the stream that a seed's choices are drawn from."""
+        return self.stream or self.name
 
     @classmethod
     def of(cls, name: str, claim: str, **chosen: Options | Mapping[str, Options]) -> "Scenario":

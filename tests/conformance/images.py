@@ -62,7 +62,7 @@ def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
     """
     kind = _KINDS[seed % len(_KINDS)]
     scenario = SCENARIOS[_SCENARIOS[seed // len(_KINDS) % len(_SCENARIOS)]]
-    choices = Choices(f"compare/{scenario.name}/{seed}")
+    choices = Choices(f"compare/{scenario.seed_stream}/{seed}")
     with applied_mutant(mutant):
         plan = _ending_in(kind, draw_plan(choices.stream("plan"), _narrowed(scenario.ranges, kind)))
         run = _LeftRun(plan, choices)

@@ -1,7 +1,10 @@
 """Scenarios narrowed from the command line."""
 
+from dataclasses import replace
+
 import pytest
 
+from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.scenario import POLICIES, Scenario
@@ -39,3 +42,10 @@ def test_scenarios_of_several_machines_are_not_judged_on_a_disk_that_is_not_soun
     assert SCENARIOS["anything-goes"].admits(disk)
     with pytest.raises(ValueError, match=f"not judged on a {disk}"):
         scenario.narrowed(disk=disk)
+
+
+def test_a_renamed_scenario_keeps_its_plans_by_keeping_its_stream(quiet_scenario: Scenario) -> None:
+    renamed = replace(quiet_scenario, name="renamed", stream=quiet_scenario.name)
+
+    assert [draw(renamed, seed)[1] for seed in range(5)] == [draw(quiet_scenario, seed)[1] for seed in range(5)]
+    assert draw(replace(renamed, stream=""), 0)[1] != draw(quiet_scenario, 0)[1]
