@@ -48,6 +48,7 @@ def note_stop(ledger: Ledger) -> None:
     for one in ledger.stable:
         one.copy_is_durable = True
     ledger.transactions.note_stop()
+    ledger.returned.note_stop()
 
 
 def note_crash(
@@ -65,8 +66,11 @@ def note_crash(
     to a buffer first. cache_is_whole: not so if a failed sync has taken back what readers had seen in the page cache.
     """
     keeps_all = profile.page_cache_survives and cache_is_whole
+    ledger.returned.note_crash(keeps_all=plan.sync_flush or (keeps_all and committed_where is None))
     if keeps_all:
         _keep_everything(ledger, committed_where)
+        for put in ledger.puts_of_this_life():
+            put.is_durable |= _is_acknowledged_durable(plan, put)
     else:
         _keep_what_is_durable(ledger, plan, flushed_where)
     ledger.transactions.note_crash(flushed_where, committed_where, sync_flush=plan.sync_flush, cache_survives=keeps_all)
@@ -150,27 +154,32 @@ def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
     return plan.sync_flush and put.wait and put.knowledge is Knowledge.ACKNOWLEDGED
 
 
-def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool) -> None:
+def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_flush: bool = False) -> None:
     """Note what a recovery found, and what it did not: both are final, if what it found is durable."""
-    here = set()
+    here, returned = set(), set[str]()
     put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
         physical_offset, size_bytes, _, _, queue_offset, _, stored_ms, properties, _ = found.record
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None:
             here.add(put.name)
+            if not put.knows_port:
+                put.learn_port(found.record)
             put.wrote_bytes = size_bytes
             put.physical_offset = physical_offset
             put.queue_offset = queue_offset
             put.stored_ms = stored_ms
             put.is_durable |= durable
             promised[put.name] = put
+        elif (again := ledger.returned_in(found.record)) is not None:
+            returned.add(again.name)
+    ledger.returned.note_recovery(returned, durable=durable, sync_flush=sync_flush)
     for one in ledger.stable:
         one.copy_is_durable |= durable
     if ledger.transactions.by_name:
         ledger.transactions.note_recovery(TransactionLog.read(ledger, store).by_name, durable=durable)
     for put in ledger.puts:
-        if put.name not in here:
+        if put.name not in here and not ledger.may_still_come(put):
             if not ledger.has_expired(put.physical_offset, store.min_offset):  # or else it may come back
                 ledger.gone[put.name] = put
             ledger.promised.pop(put.name, None)
@@ -208,7 +217,6 @@ REDEL         yes          yes          yes          yes       yes yes   yes    
 CLEAN         yes          yes          yes          yes       yes yes   yes          yes       -          -
 TX            yes          yes          yes          yes       yes yes   yes          yes       -          -
 REP           yes          yes          yes          yes       yes yes   yes          yes       -          -
-ONCE          yes          yes          yes          yes       yes yes   yes          yes       -          -
 IDEMPOTENT    yes          yes          yes          yes       yes yes   yes          yes       yes        -
 """
 

@@ -117,8 +117,8 @@ class Judge:
             self._note(Violation("LIVE", summary, field="progress"))
             raise StopOnViolation from endless
 
-    def recovery(self, store: MessageStore, disk: Disk) -> None:
-        """Judge what a recovery has made of the last life, and note what it settles."""
+    def recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
+        """Judge what a recovery has made of the last life, note what it settles, and return what it found."""
         found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -133,8 +133,9 @@ class Judge:
         self.report(pos.check_cut(store, disk))
         # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
         durable = not allowances.sync_errors(disk) and not disk.injected["lying sync"]
-        guarantees.note_recovery(self._ledger, found, durable=durable)
+        guarantees.note_recovery(self._ledger, found, durable=durable, sync_flush=self._plan.sync_flush)
         self.note_damage(store.config, disk.damage)
+        return found
 
     def note_damage(self, config: StoreConfig, damage: Iterable[DamagedRange]) -> None:
         """Note where the disk has damaged the log without telling anybody: nothing is promised from there on, ever."""

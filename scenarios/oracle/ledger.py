@@ -20,6 +20,7 @@ from ..claims.machine import CONFIG
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
 from .reader import LogRecord, properties_of
+from .returned import ADDED, Returned, is_returned
 from .transactions import Transactions
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -29,6 +30,9 @@ TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
 """Topics in which a transactional message is before it is decided, or instead."""
 BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
 """Topics in which the store puts records of its own."""
+
+EVENT_TOPIC = "OFFSET_MOVED_EVENT"
+"""A topic in which a broker stores a record for each consumer that it has sent past expired messages."""
 
 LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
 """The property that holds a message's places in light queues."""
@@ -190,6 +194,14 @@ class Ledger:
     """How often users learned that a queue ends: queue offsets from before mean nothing any more."""
     queues_going: int = field(default=0, compare=False)
     """How many operators are having queues removed now."""
+    life: int = field(default=0, compare=False)
+    """How many lives have begun. An answer to a request from an earlier one may still be on its way."""
+    returned: Returned = field(default_factory=Returned, compare=False)
+    """Messages that consumers sent back."""
+    topics: dict[str, int] = field(default_factory=dict, compare=False)
+    """Topics that a broker made for answered puts, each with the greatest id of a queue. They are durable before."""
+    groups: set[str] = field(default_factory=set, compare=False)
+    """Groups that a broker made for answered pulls, likewise."""
     _life_begins_at: int = field(default=0, compare=False)
     _on_queue_end: Callable[[tuple[str, int]], None] | None = field(default=None, compare=False)
 
@@ -222,6 +234,7 @@ class Ledger:
 
     def begin_life(self) -> None:
         """Begin another life of the store: what was seen and walked in the last one is over."""
+        self.life += 1
         self._life_begins_at = len(self.puts)
         self.seen = []
         self.pulls = []
@@ -262,10 +275,27 @@ class Ledger:
         """Return the put that a consumer sees in a record: its own, or the one it carries on."""
         return self.put_of(record) or self.copied_by(record)
 
+    def returned_in(self, record: LogRecord) -> PutEntry | None:
+        """Return the put that a consumer has sent back, if this is a record of that with all of its properties."""
+        if not is_returned(record):
+            return None
+        found = properties_of(record.properties)
+        put = self._first_key(found)
+        if put is None or found.get("RETRY_TOPIC") != put.topic:
+            return None
+        kept, asked = (
+            {name: value for name, value in each.items() if name not in _ADDED + ADDED}
+            for each in (found, properties_of(put.properties))
+        )
+        return put if kept == asked else None
+
+    def _first_key(self, properties: dict[str, str]) -> PutEntry | None:
+        return self.by_name.get(properties.get("KEYS", "").lstrip(" ").partition(" ")[0])
+
     def named_by(self, record: LogRecord) -> PutEntry | None:
         """Return the put that a changed or carried-on record names, if it still has all of its properties."""
         found = properties_of(record.properties)
-        put = self.by_name.get(found.get("KEYS", "").lstrip(" ").partition(" ")[0])
+        put = self._first_key(found)
         if put is None:
             return None
         goes_to = (put.topic, str(put.queue_id)) if put.detour is not None else (None, None)
@@ -326,6 +356,10 @@ class Ledger:
         self.furthest |= {
             group: max(offset, self.furthest_in_backup.get(group, 0)) for group, offset in self.furthest.items()
         }
+
+    def may_still_come(self, put: PutEntry) -> bool:
+        """Return whether the present life may yet store a put: its client waits, or stopped waiting in this life."""
+        return put.over_in is None or put.over_in == self.life
 
     def promise(self, entry: PutEntry) -> None:
         """Note that a put must survive from now on."""

@@ -38,6 +38,9 @@ _LENGTHS_BYTES = 3
 _COMMITTED = 8
 
 
+_PORT_BYTES = 4
+
+
 _AT = {
     "magicCode": 4,
     "bodyCRC": 8,
@@ -89,6 +92,11 @@ class PutContent(NamedTuple):
             self.reconsume_times,
             0,
         )
+
+    def with_port_of(self, record: LogRecord) -> "PutContent":
+        """Return the same from the port that a record has in its born host."""
+        address, _ = self.born_host
+        return self._replace(born_host=(address, int.from_bytes(record.head.born_host[-_PORT_BYTES:], "big")))
 
     @property
     def stored_sys_flag(self) -> int:
@@ -263,7 +271,11 @@ class PutEntry:
     given: PutContent = field(default=PLAIN, compare=False)
     """What else its producer handed in."""
     stored_ms: int | None = None
-    """When it was stored, as the answer said."""
+    """When it was stored, as the answer said, or a record of it."""
+    over_in: int | None = field(default=-1, compare=False)
+    """The life of the store in which its client stopped waiting; None: it still waits. A later life cannot store it."""
+    knows_port: bool = field(default=True, compare=False)
+    """Whether the port in its born host is known. A client's system chooses it, and the first record tells."""
     _head: Head | None = field(default=None, init=False, repr=False, compare=False)
     _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -294,7 +306,16 @@ class PutEntry:
     ) -> Iterator[FieldDifference]:
         """Yield every field of a record of this message that has not what was handed in, or answered."""
         answered_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
-        return differences(record, self.given, self.head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
+        given, head = self.given, self.head
+        if not self.knows_port:
+            given = given.with_port_of(record)
+            head = given.head(self.body)
+        return differences(record, given, head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
+
+    def learn_port(self, record: LogRecord) -> None:
+        """Take the port of its born host from its record; other records of the message must have the same one."""
+        self.given = self.given.with_port_of(record)
+        self.knows_port, self._head = True, None
 
     @property
     def record_bytes(self) -> int:

@@ -9,7 +9,7 @@ Nothing here is the store's: no struct, no checksum, no constant. So one mistake
 the store reads can be held against what is there. It serves every judge: invariants, ledgers, fuzzing, comparison.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
@@ -30,6 +30,7 @@ _HOSTS = {0: (8, 8), _BORN_V6: (20, 8), _STORE_V6: (8, 20), _BORN_V6 | _STORE_V6
 _HEADS = {bits: Struct(f">iIiiiqqiq{born}sq{store}siqi") for bits, (born, store) in _HOSTS.items()}
 _SIZE = Struct(">i")
 _SYS_FLAG_AT = 36
+_MAP_BUCKETS = 16
 _KNOWN_MAX = 4_096
 """How many readings are kept: more than a run has records, but for long histories."""
 
@@ -291,6 +292,21 @@ def properties_of(raw: bytes) -> dict[str, str]:
     """Return all properties that have a name and a value. Of equal names the last counts."""
     pieces = (piece.partition("\1") for piece in raw.decode(errors="surrogateescape").split("\2"))
     return {name: value for name, _, value in pieces if name and value}
+
+
+def in_map_order(properties: Mapping[str, str]) -> bytes:
+    """Return properties as a broker stores them: in the order of a Java HashMap of 16 buckets.
+
+    >>> in_map_order({"WAIT": "true", "KEYS": "k", "TAGS": "A"})
+    b'KEYS\\x01k\\x02WAIT\\x01true\\x02TAGS\\x01A'
+    """
+    assert 4 * len(properties) <= 3 * _MAP_BUCKETS, properties
+
+    def bucket(name: str) -> int:
+        code = java_hash(name) & _U32
+        return (code ^ code >> 16) % _MAP_BUCKETS
+
+    return "\2".join(f"{name}\1{properties[name]}" for name in sorted(properties, key=bucket)).encode()
 
 
 def keys_of(properties: bytes) -> list[bytes]:

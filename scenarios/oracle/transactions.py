@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...store.services.transaction_service import EndTransactionStatus
+from ..claims.machine import TRANSACTIONS
 from .recovered import FoundRecord
 
 
@@ -97,6 +98,8 @@ class Transaction:
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     """How often its producer group was asked."""
+    is_insisted_on: bool = False
+    """Whether it was prepared when all was well again, so that nothing excuses giving it up."""
     asked_times: set[str] = field(default_factory=set)
     """The check times of the questions so far."""
     may_be_asked_again: bool = False
@@ -120,6 +123,8 @@ class Transactions:
     by_name: dict[str, Transaction] = field(default_factory=dict)
     decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
     """Those of the present life."""
+    check_max: int = field(default=TRANSACTIONS.transaction_check_max, compare=False)
+    """How often the producer group is asked about one before it is given up."""
 
     def begin_life(self) -> None:
         """Begin another life of the store."""

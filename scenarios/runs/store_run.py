@@ -215,7 +215,7 @@ class Run(Execution):
         self._progress.attach(store)
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
-    def _recover(self, name: str, judge: Callable[[MessageStore, Disk], None] | None = None) -> str:
+    def _recover(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> str:
         """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
         disk = self.lasting.find(name, faulty=False)
         machine = self._kernel.machine(name)

@@ -143,9 +143,7 @@ class Consumer:
         if put is None and (record := _scanned(raw)) is not None:
             put = self._ledger.seen_in(record)
         if put is None:
-            shown = raw[-60:].decode(errors="replace")
-            summary = "a consumer was given a record that nobody put"
-            self._report([Violation("VIS", summary, "", -1, "record", "a put", shown)])
+            self._report([consumers.unknown(raw[-60:].decode(errors="replace"))])
         return put
 
 

@@ -206,7 +206,7 @@ def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> 
 # A producer decides before dispatch has reached its half message. The check takes the end of the half queue for the end
 # of the puts, and the decision for one about a removed queue. A decision that the check has not passed would be kept,
 # so `forget` changes as well.
-@bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX", "ONCE"))
+@bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX",))
 @needs(_EVERYBODY_PAUSED)
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
     """A decision about a half message that is not dispatched yet is forgotten, and another one counts."""

@@ -4,8 +4,7 @@ CHECKERS judge a store after each recovery. `pos`, `status` and the checkpoint's
 as the run goes, `live` and `consumers` judge what users met, `quiescence` what is behind when they are done, `iso` what
 a second instance does, `clean` also each file that retention removes, `scan` what a start reads of the log,
 `side_files` what it finds beside that, `rep` slaves and their master. START and IDEMPOTENT are in
-`scenarios.runs`, what the kernel reports under LIVE is in `oracle.judge`. What clients of a broker meet is judged in
-`runs.broker`: ONCE, and others of these by what was answered.
+`scenarios.runs`, what the kernel reports under LIVE is in `oracle.judge`.
 """
 
 from ..evidence import Invariant
@@ -30,7 +29,7 @@ CHECKERS: dict[str, Invariant] = {
 
 INVARIANTS: dict[str, str] = {
     "DUR": "what was promised is there, with its bytes",
-    "PREFIX": "the recovered log is a prefix of what was appended; nothing cut comes back",
+    "PREFIX": "the recovered log is a prefix of what was appended, each put once at most; nothing cut comes back",
     "VIS": "what a consumer was given cannot disappear",
     "CQ-COMPLETE": "every record is reachable through exactly one entry of its queue",
     "CQ-VALID": "every entry points at a record of its queue, with the right size and tag",
@@ -51,6 +50,5 @@ INVARIANTS: dict[str, str] = {
     "CLEAN": "retention removes the oldest segments only, as many as asked for, and none that is needed",
     "TX": "a transaction is asked about until it is decided or given up; a decided one is not, and none is lost",
     "REP": "a slave's log is a prefix of its master's, and it has what it acknowledges; one that does not fit says so",
-    "ONCE": "what clients sent is there as often as their sends were, or may have been, carried out; nothing else is",
     "IDEMPOTENT": "recovering again changes nothing",
 }

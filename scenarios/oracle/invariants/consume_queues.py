@@ -7,8 +7,10 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.message import TRANSACTION_MASK
 from ....store.queues.dispatch import UNDISPATCHED
 from ..evidence import Evidence, Violation, tried
+from ..ledger import Ledger
 from ..light_places import LIGHT_MARK, light_places, missing_places
 from ..misfiled import may_be_misfiled
+from ..put_entry import PutEntry
 from ..reader import BLANK_ENTRY_SIZE, tag_code, tag_code_of
 from ..recovered import FoundQueue, FoundRecord
 
@@ -236,6 +238,35 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
                 str(put.queue_offset),
                 str(queue_offset),
             )
+
+
+def check_answered_place(
+    ledger: Ledger, put: PutEntry, *, host: tuple[bytes, int], queue_id: int, queue_offset: int, physical_offset: int
+) -> Iterator[Violation]:
+    """QOFF: yield what is wrong with the place in a broker's answer to a put, before the ledger has it.
+
+    It is the place where a consumer or a recovery has found the put, no other put is there, and every put of its queue
+    that was answered before this one was asked is before it.
+    """
+    tried("QOFF")
+    for field, expected, found in (
+        ("queueId", put.queue_id, queue_id),
+        ("storeHost", put.given.store_host, host),
+        ("queueOffset", put.queue_offset, queue_offset),
+        ("physicalOffset", put.physical_offset, physical_offset),
+    ):
+        if expected is not None and expected != found:
+            yield Violation(
+                "QOFF", f"{put.name} was answered with a wrong place", "", -1, field, f"{expected}", f"{found}"
+            )
+    kept = () if ledger.tears else ledger.promised.values()  # a torn record has another queue offset than its put
+    for other in {each.name: each for each in (*kept, *ledger.puts_of_this_life())}.values():
+        if other is put or other.place != put.place or other.queue_offset is None:
+            continue
+        is_before = other.answered_ns is not None and other.answered_ns <= put.asked_ns
+        if other.queue_offset == queue_offset or (is_before and other.queue_offset > queue_offset):
+            summary = f"{put.name} was answered with a place at or before that of {other.name}"
+            yield Violation("QOFF", summary, "", -1, "order", f"after {other.queue_offset}", str(queue_offset))
 
 
 def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:

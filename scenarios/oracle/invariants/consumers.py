@@ -3,13 +3,16 @@
 Tags that share a hash pass the store's filter; the workload's tags do not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ....store.message_store import MessageStore
 from ..evidence import Evidence, Violation, tried
+from ..group_delivery import GroupDelivery, Queue, user_places
 from ..ledger import Ledger, Pull
 from ..light_places import light_places
-from ..put_entry import PutEntry
+from ..misfiled import may_be_misfiled
+from ..put_entry import FieldDifference, PutEntry
+from ..reader import LogRecord
 from ..recovered import RecoveredStore
 
 _FAR = 1_000_000
@@ -41,6 +44,83 @@ def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
                 ", ".join(wanted) or "none",
                 ", ".join(given) or "none",
             )
+
+
+def unknown(shown: str) -> Violation:
+    """Return the violation of VIS by a record that a consumer was given and nobody put."""
+    return Violation("VIS", "a consumer was given a record that nobody put", "", -1, "record", "a put", shown)
+
+
+def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
+    """READ: yield every field of a record that a client was given and that is not as its message was put.
+
+    put: the one whose record it is, or a copy. The body and the properties are those of the put, or it were none of it.
+    """
+    tried("READ")
+    is_committed = put.detour is not None and put.delay_ms is None
+    wrong = list(put.differences(record, is_committed=is_committed, tears=ledger.tears))
+    if put.detour is None and not may_be_misfiled(record.physical_offset, tears=ledger.tears):
+        for at, field, expected, found in (
+            (20, "queueOffset", put.queue_offset, record.queue_offset),
+            (28, "physicalOffset", put.physical_offset, record.physical_offset),
+        ):
+            if expected is not None and expected != found:
+                wrong.append(FieldDifference(at, field, str(expected), str(found)))
+    for at, field, expected_text, found_text in wrong:
+        summary = f"{put.name} is not given to a consumer as it was put"
+        yield Violation("READ", summary, "answer to a pull", at, field, expected_text, found_text)
+
+
+def check_bounds(
+    ledger: Ledger, header: Mapping[str, str], begin: int, following: int, *, passes_over: bool
+) -> Iterator[Violation]:
+    """READ: yield what is wrong with the offsets in an answer that has the messages in [begin, following) of a queue.
+
+    passes_over: whether it may go on after later messages that its group does not want.
+    """
+    tried("READ")
+    low, going_on, high = (int(header[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset"))
+    is_next = going_on >= following if passes_over else going_on == following
+    begins = low <= begin or ledger.expired_to > 0  # else its messages may expire while they are read
+    if not (begins and is_next and begin < high):
+        expected = f"minOffset <= {begin}, nextBeginOffset {'>= ' * passes_over}{following}, maxOffset > {begin}"
+        found = f"{low}, {going_on}, {high}"
+        yield Violation("READ", "a pull is answered with wrong offsets", "", -1, "offsets", expected, found)
+
+
+def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
+    """CLEAN: yield the first message in [begin, end) of a queue that a consumer is sent past though it has not expired.
+
+    The answer that does so is of the present life: an earlier one does not know the bounds of a queue that came later.
+    """
+    tried("CLEAN")
+    owed = {
+        put.queue_offset: put
+        for put in (*ledger.promised.values(), *ledger.puts_of_this_life())
+        if put.place == queue and put.physical_offset is not None and put.physical_offset >= ledger.expired_to
+    }
+    for queue_offset in range(begin, end):
+        if queue_offset in owed:
+            summary = f"a consumer is sent past {owed[queue_offset].name}, which has not expired"
+            expected = f"{queue[0]}/{queue[1]} @ {queue_offset}"
+            yield Violation("CLEAN", summary, field="next offset", expected=expected, found=f"@ {end}")
+            return
+
+
+def check_dealt_with(
+    ledger: Ledger, group: GroupDelivery, store: RecoveredStore, wants: Callable[[bytes], bool]
+) -> Iterator[Violation]:
+    """LIVE: yield every message that is there and that a group wants, is past, and has never dealt with.
+
+    wants: says so by a message's properties.
+    """
+    for place, found in user_places(store.records):
+        tried("LIVE")
+        if group.is_owed(place) and wants(found.record.properties):
+            put = ledger.seen_in(found.record)
+            name = "a record" if put is None else put.name
+            summary = f"{name} at {place} was never given to a consumer that dealt with it"
+            yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
 
 
 def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:

@@ -12,6 +12,7 @@ from ..evidence import Evidence, Violation, tried
 from ..ledger import Group, Ledger
 from ..put_entry import PutEntry
 from ..recovered import FoundRecord
+from ..returned import RETURNED
 
 _OTHER_MS = 40
 """How long a record that is put meanwhile may take, when it needs a segment: a few syncs on a disk as slow as any."""
@@ -79,6 +80,33 @@ def _check_late(
     if late_ms > limit_ms:
         summary = f"{put.name} was delivered late"
         yield _broken("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
+
+
+def check_delivered(evidence: Evidence) -> Iterator[Violation]:
+    """SCHED: yield every delayed message that was not delivered, and every returned one that is not given again.
+
+    To be asked when the time of each is over.
+    """
+    ledger, records = evidence.ledger, evidence.store.records
+    delivered = {put.name for one in records if (put := ledger.copied_by(one.record)) is not None}
+    for found in records:
+        put = ledger.put_of(found.record) if found.record.topic == SCHEDULE_TOPIC else None
+        if put is not None:
+            tried("SCHED")
+            if put.name not in delivered:
+                yield _broken("SCHED", found, f"{put.name} was to be delivered", "delivery", "delivered", "waiting")
+    if ledger.expired_to:
+        return
+    again = {
+        put.name
+        for one in records
+        if one.record.topic.startswith(RETURNED) and (put := ledger.returned_in(one.record)) is not None
+    }
+    for name in ledger.returned.owed:
+        tried("SCHED")
+        if name not in again:
+            summary = f"{name} was sent back, and is not given again"
+            yield Violation("SCHED", summary, field="delivery", expected=" or ".join(RETURNED), found="waiting")
 
 
 def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:

@@ -10,7 +10,24 @@ from ..evidence import Evidence, Violation, tried
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every promised put that is missing or changed."""
+    """Yield every promised put that is missing or changed, and every message sent back without a record of that."""
+    yield from _check_puts(evidence)
+    yield from _check_returned(evidence)
+
+
+def _check_returned(evidence: Evidence) -> Iterator[Violation]:
+    ledger = evidence.ledger
+    if ledger.expired_to or not (owed := ledger.returned.owed):
+        return
+    tried("DUR")
+    found = {put.name for one in evidence.store.records if (put := ledger.returned_in(one.record)) is not None}
+    for name in owed:
+        if name not in found:
+            summary = f"{name} was sent back, and has no record of that"
+            yield Violation("DUR", summary, field="returned message", expected=name, found="none")
+
+
+def _check_puts(evidence: Evidence) -> Iterator[Violation]:
     store = evidence.store
     if evidence.ledger.promised:
         tried("DUR")

@@ -1,5 +1,7 @@
 """PREFIX: the recovered log is a prefix of what was appended: no holes, no inventions, nothing that comes back.
 
+A client of a broker that sends a message again makes another put of it, which may be there beside the first.
+
 Log order of puts that were never answered is unknown; that each is there at most once and whole is checked, byte for
 byte. So are copies that the store makes of delayed and of transactional messages, and its bookkeeping of these; when
 and how often they are made is SCHED's and TX's, what order the properties of a redirected message are in nobody's. A
@@ -10,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from ....store.formats.messages import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
-from ..ledger import BOOKKEEPING_TOPICS, OP_TOPIC
+from ..ledger import BOOKKEEPING_TOPICS, EVENT_TOPIC, OP_TOPIC
 from ..misfiled import may_be_misfiled
-from ..put_entry import FieldDifference, Knowledge, PutEntry, differences_of_op
+from ..put_entry import FieldDifference, Knowledge, PutEntry, differences, differences_of_op
 from ..recovered import FoundRecord
 
 
@@ -31,6 +33,8 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     for found in store.records:
         _, _, topic, queue_id, _, _, stored_ms, properties, _ = found.record
         put = put_of(properties) or ledger.put_of(found.record)
+        if put is None and topic == EVENT_TOPIC:
+            continue
         if put is None and topic in BOOKKEEPING_TOPICS:
             yield from _changed(found, _bookkeeping(evidence, found))
             continue
@@ -40,6 +44,9 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 yield from _changed(
                     found, copied.differences(found.record, is_committed=is_committed, tears=ledger.tears)
                 )
+            continue
+        if put is None and (returned := ledger.returned_in(found.record)) is not None and returned.body == found.body:
+            yield from _changed(found, _returned(evidence, returned, found))
             continue
         is_elsewhere = put is not None and put.place != (topic, queue_id) and not _may_be_misfiled(evidence, put, found)
         if put is None or put.body != found.body or is_elsewhere:
@@ -90,6 +97,18 @@ def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDiffer
         return differences_of_op(found.record, found.body)
     put = evidence.ledger.named_by(found.record)
     return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)  # without one it is TX's
+
+
+def _returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
+    """Return what a record of a message that was sent back has kept badly. Its storeHost is who was asked."""
+    head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
+    address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
+    again = max(put.given.reconsume_times, 0) + 1
+    given = put.given._replace(reconsume_times=again, store_host=(address, port))
+    if not put.knows_port:
+        given = given.with_port_of(found.record)
+    tears = evidence.ledger.tears
+    return differences(found.record, given, given.head(put.body), is_committed=is_committed, tears=tears)
 
 
 def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:

@@ -6,7 +6,7 @@ queues before anybody uses it. That one complete version can be read at all is s
 the files beyond offsets is not looked at.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import TypeVar
 
 from ....faults.disk.disk import Disk
@@ -220,3 +220,32 @@ def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
         "a time before theirs",
         str(timestamp_ms),
     )
+
+
+# -- tables of a broker ----------------------------------------------------------------------------
+
+
+def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
+    """META: yield an answer that there is no such topic: a broker makes it before anything is put to it."""
+    tried("META")
+    if topic in ledger.topics:
+        summary = f"{topic} has messages, and the broker does not know it"
+        yield Violation("META", summary, field="topic", expected=topic, found="no such topic")
+
+
+def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[str]) -> Iterator[Violation]:
+    """META: yield every topic and group that a broker made for an answered client and does not know after its load.
+
+    topics: how many queues each has that it knows; groups: those that it knows.
+    """
+    for topic, queue_id in sorted(ledger.topics.items()):
+        tried("META")
+        if topics.get(topic, 0) <= queue_id:
+            summary = f"{topic} was made, and a start does not find it"
+            found = f"{topics[topic]} queues" if topic in topics else "no such topic"
+            yield Violation("META", summary, field="topic", expected=f"queue {queue_id}", found=found)
+    for group in sorted(ledger.groups):
+        tried("META")
+        if group not in groups:
+            summary = f"{group} was made, and a start does not find it"
+            yield Violation("META", summary, field="group", expected=group, found="no such group")

@@ -40,7 +40,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         yield from _check_copies(transaction, log.by_name[name], evidence)
         if evidence.store.min_offset == 0:  # else its copy may have left the log before its op
             yield from _check_ops(transaction, log.by_name[name])
-        yield from _check_times(name, log.by_name[name])
+        yield from _check_times(name, log.by_name[name], evidence.ledger.transactions.check_max)
 
 
 def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: Evidence) -> Iterator[Violation]:
@@ -81,8 +81,7 @@ def _check_ops(transaction: Transaction, found: FoundTransaction) -> Iterator[Vi
         yield _violation(found.ops[0], summary, "copy", "one at least", "none")
 
 
-def _check_times(name: str, found: FoundTransaction) -> Iterator[Violation]:
-    times_max = TRANSACTIONS.transaction_check_max
+def _check_times(name: str, found: FoundTransaction, times_max: int) -> Iterator[Violation]:
     for half in found.put_back:
         if _times_of(half) > times_max:
             summary = f"{name} is asked about for ever"
@@ -205,3 +204,20 @@ def forgotten(names: list[str], waited_ms: int) -> Iterator[Violation]:
             expected="decided, or given up",
             found=f"neither after {waited_ms} ms",
         )
+
+
+def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:
+    """Yield the transactions that their producer commits and that are not committed, now that all are settled.
+
+    One that was given up is excused. resumed: whether all that were given up were asked about again, which ends that.
+    """
+    log = TransactionLog.read(evidence.ledger, evidence.store)
+    for name, transaction in evidence.ledger.transactions.by_name.items():
+        found = log.by_name[name]
+        if found.half is None:
+            continue
+        tried("TX")
+        is_excused = bool(found.given_up) and not transaction.is_insisted_on and not resumed
+        if transaction.behaviour.commits and not found.copies and not is_excused:
+            state = "given up" if found.given_up else "undecided"
+            yield _violation(found.half, f"{name} was to be committed", "decision", "committed", state)

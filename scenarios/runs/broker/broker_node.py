@@ -20,7 +20,6 @@ from ....store.broker.server import RemotingServer
 from ....store.broker.topics import TopicConfig
 from ....store.config import BrokerRole, FlushDiskType
 from ....store.errors import CorruptFileError, DivergedError
-from ....store.formats.host import Host
 from ....store.message_store import MessageStore
 from ....store.world import Files, Signal, Task, World
 from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
@@ -28,16 +27,16 @@ from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.disk_space import Room, WatchedRemovals
 from ...oracle.evidence import Evidence, Violation, place_of, tried
-from ...oracle.invariants import clean, live, quiescence, rep, scan
+from ...oracle.invariants import consumers, delivery, live, quiescence, rep, scan, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
 from ...workload.mishaps import SERVICES
 from ..settling import Settling
-from .client_ledger import ClientLedger
+from .account import BrokerAccount
+from .message_options import topic_of_users
 from .routes import BROKER, BrokerAddress
-from .sent_messages import topic_of_users
 from .watched_requests import WatchedRequests
 
 PORT = 10911
@@ -50,6 +49,10 @@ _POOL_BUFFERS = 4
 """Two are the log's at all times; a broker turns producers away while none is left beside them."""
 TRANSACTION_MS = 1_000
 """After how long a producer is asked about a half message, and between two such questions."""
+
+
+TRANSACTION_CHECKS = 15
+"""How often a producer is asked about a half message before that is given up."""
 
 
 class BrokerIdentity(NamedTuple):
@@ -89,17 +92,17 @@ class BrokerNode:
         settling: Settling,
         identity: BrokerIdentity,
         others: Sequence[BrokerIdentity],
-        clients: ClientLedger,
+        account: BrokerAccount,
         history: MasterHistory,
         lasting: DiskLifecycle,
     ) -> None:
         """Make a node.
 
-        settling, clients, history: of it, or of its master; others: those beside it; lasting: its disk.
+        settling, account, history: of it, or of its master; others: those beside it; lasting: its disk.
         """
         self.store: MessageStore | None = None
         """None until it has been loaded."""
-        self.clients = clients
+        self.account = account
         self.settling = settling
         self.lasting = lasting
         self._plan = plan
@@ -153,6 +156,7 @@ class BrokerNode:
             enable_property_filter=self._plan.consuming.filtered,
             transaction_timeout_ms=TRANSACTION_MS,
             transaction_check_interval_ms=TRANSACTION_MS,
+            transaction_check_max=TRANSACTION_CHECKS,
         )
 
     def note_others(self, others: Sequence[BrokerIdentity]) -> None:
@@ -166,7 +170,6 @@ class BrokerNode:
         """Be the master from the next life on, a slave having been one until now; others: those that are left."""
         master = self.identity.address._replace(broker_id=MASTER_ID)
         self._take_part(self.identity._replace(address=master), others)
-        self.clients.store_hosts += (Host.of_address(master.address),)
 
     @property
     def is_alive(self) -> bool:
@@ -211,6 +214,8 @@ class BrokerNode:
         server.listen([self.identity.address.address])
         broker = self._broker = self._load(world, disk, machine)
         self._recovered(broker, disk)
+        if not self.is_slave:
+            self.account.ledger.begin_delivery(self.loaded.log.max_offset, self.loaded.schedule.offsets)
         self._logged = []
         if broker.ha is not None and broker.ha.client is not None:
             broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
@@ -221,8 +226,8 @@ class BrokerNode:
         except OSError as error:
             self._die_excused(disk, machine, error)
             raise
-        report, clients = self._judge.report, self.clients
-        requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: clients.expired_to)
+        report, ledger = self._judge.report, self.account.ledger
+        requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to)
         routes, answered = requests.watched(broker.routes(), broker.held_pulls.waiting), broker.calls.answered
         server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests = requests
@@ -258,7 +263,7 @@ class BrokerNode:
         task.join(None)
 
     def _note_resumed(self, count: int = 1) -> None:
-        self.clients.hits["check resumed"] += count
+        self.account.hits["check resumed"] += count
 
     def resume_all(self) -> None:
         """Have all half messages that were given up asked about again, and no other any more."""
@@ -296,8 +301,7 @@ class BrokerNode:
     def expire(self, log_offset: int) -> None:
         """Note that segments in front of a log offset are about to go: slaves may have them all the same."""
         self.note_log()
-        self.clients.expired_to = max(self.clients.expired_to, log_offset)
-        self.settling.ledger.expire(log_offset)
+        self.account.ledger.expire(log_offset)
 
     def end_queue(self, place: tuple[str, int]) -> None:
         """Note that a queue is about to have no file left: nobody has asked for that."""
@@ -402,12 +406,15 @@ class BrokerNode:
         """
         broker = self._load(world_of(machine, disk), disk, machine)
         self._recovered(broker, disk)
-        records = read_store(broker.own_store).records
-        if settled and not self.is_slave:
-            self._judge.report(self.clients.check_decided(records, resumed=self._plan.broker.resumes_checks))
-        if shown and not self.is_slave:
-            self._judge.report(self.clients.check_shown(records))
-            self._judge.report(self.clients.check_given_again(records))
+        if self.is_slave or not settled:
+            return
+        plan, account = self._plan, self.account
+        evidence = Evidence(account.ledger, read_store(broker.own_store))
+        self._judge.report(tx.check_committed(evidence, resumed=plan.broker.resumes_checks))
+        self._judge.report(delivery.check_delivered(evidence))
+        if shown:
+            wants = account.subscription.wants
+            self._judge.report(consumers.check_dealt_with(account.ledger, account.group, evidence.store, wants))
 
     def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
         removals = None
@@ -452,15 +459,10 @@ class BrokerNode:
             self.store = store
             return
         topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
-        self._judge.report(self.clients.check_tables(topics, broker.groups.table))
+        self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
         if store.log.segments:
             tried("START")
-        found = self._judge.recovery_alone(store, disk)
-        self._judge.report(clean.check(Evidence(self.settling.ledger, found)))
-        self._judge.report(self.clients.check_recovery(found.records))
-        # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
-        ends = {place: queue.max_offset for place, queue in found.queues.items()}
-        self.clients.note_recovery(found.records, ends, durable=not allowances.sync_errors(disk))
+        self.account.note_recovery(self._judge.recovery(store, disk))
         self._history.begin(store.log)
         self.store = store
 

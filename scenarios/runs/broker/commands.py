@@ -5,11 +5,11 @@ from typing import Any
 
 from ....store.broker.requests import RequestCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
-from ....store.formats.message import MessageRecord, decode_record
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
-from ...oracle.put_entry import PutContent
-from .message_options import MessageOptions, Subscription
+from ...oracle.put_entry import PutEntry
+from ...oracle.reader import Reading, read
+from .message_options import Subscription
 
 PRODUCER_GROUP = "producers"
 CONSUMER_GROUP = "consumers"
@@ -18,35 +18,24 @@ HEARTBEAT_MS = 3_000
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 
 
-def send_command(
-    topic: str,
-    queue_id: int,
-    queues: int,
-    body: bytes,
-    given: PutContent,
-    *,
-    options: MessageOptions,
-    half_of: str | None = None,
-) -> RemotingCommand:
-    """Return a send; the topic is made if there is none. half_of: the name of what is to be a half message."""
-    properties = f"WAIT\x01true\x02{options.properties}"
-    if half_of is not None:
-        properties += f"TRAN_MSG\x01true\x02PGROUP\x01{PRODUCER_GROUP}\x02UNIQ_KEY\x01{half_of}\x02"
+def send_command(put: PutEntry, queues: int, properties: Mapping[str, str]) -> RemotingCommand:
+    """Return a send; the topic is made with so many queues if there is none. properties: as the client has them."""
+    given = put.given
     fields = {
         "a": PRODUCER_GROUP,
-        "b": topic,
+        "b": put.topic,
         "c": AUTO_CREATE_TOPIC,
         "d": str(queues),
-        "e": str(queue_id),
+        "e": str(put.queue_id),
         "f": str(given.sys_flag),
         "g": str(given.born_timestamp_ms),
         "h": str(given.flag),
-        "i": properties,
+        "i": "".join(f"{name}\x01{value}\x02" for name, value in properties.items()),
         "j": str(given.reconsume_times),
         "k": "false",
         "m": "false",
     }
-    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, ext_fields=fields, body=body)
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, ext_fields=fields, body=put.body)
 
 
 def end_transaction_command(
@@ -147,13 +136,13 @@ def route_command(topic: str) -> RemotingCommand:
     return RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext_fields=fields)
 
 
-def pulled_records(body: bytes) -> Iterator[MessageRecord]:
-    """Yield what a pull was answered with. CorruptFileError if that is no run of records."""
+def pulled_records(body: bytes) -> Iterator[Reading]:
+    """Yield what a pull was answered with. UnreadableError if that is no run of records."""
     at = 0
     while at < len(body):
-        record = decode_record(body, at, file="answer to a pull")
-        yield record
-        at += record.size_bytes
+        reading = read(body, at, len(body), file="answer to a pull")
+        yield reading
+        at += reading.record.size_bytes
 
 
 def _of_group(topic: str, queue_id: int) -> dict[str, str]:

@@ -13,14 +13,18 @@ from ....sim.choices import Stream
 from ....sim.errors import MachineDied
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
-from ....store.errors import CorruptFileError
-from ....store.formats.message import MessageRecord
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .client_ledger import ClientLedger
+from ...oracle.group_delivery import MessagePlace, Queue
+from ...oracle.invariants import consumers, delivery
+from ...oracle.invariants.side_files import check_topic
+from ...oracle.ledger import ConsumedMessage
+from ...oracle.misfiled import may_be_misfiled
+from ...oracle.reader import LogRecord, Reading, UnreadableError
+from .account import BrokerAccount
 from .client_machine import ClientMachine
 from .commands import (
     CONSUMER_GROUP,
@@ -32,10 +36,8 @@ from .commands import (
     send_back_command,
     update_offset_command,
 )
-from .message_options import EVERYTHING
-from .pull_times import Queue
+from .message_options import EVERYTHING, topic_of_users
 from .routes import BROKER, BrokerAddress, Routes
-from .sent_messages import MessagePlace, topic_of_users
 
 RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
@@ -75,14 +77,14 @@ class BrokerConsumer:
         plan: Plan,
         machine: ClientMachine,
         routes: Callable[[World], Routes],
-        ledgers: Mapping[str, ClientLedger],
+        accounts: Mapping[str, BrokerAccount],
         queues: Sequence[BrokerQueue],
         stream: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
         """Make a consumer.
 
-        routes: makes what a machine knows of brokers; ledgers: of each, by its name; stream: draws what is sent back.
+        routes: makes what a machine knows of brokers; accounts: of each, by its name; stream: draws what is sent back.
         """
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """What it wants next of each queue; None: it is about to ask where the group is."""
@@ -91,8 +93,8 @@ class BrokerConsumer:
         self._plan = plan
         self._machine = machine
         self._make_routes = routes
-        self._ledgers = ledgers
-        self._wanted = next(iter(ledgers.values())).subscription
+        self._accounts = accounts
+        self._wanted = next(iter(accounts.values())).subscription
         self._stream = stream
         self._report = report
         self._pulling_in = 0
@@ -123,7 +125,7 @@ class BrokerConsumer:
     def _beat(self) -> None:
         command = consumer_heartbeat(self._machine.host, self._topics, self._wanted)
         while True:
-            for broker in self._ledgers:
+            for broker in self._accounts:
                 self._invoke(self._routes.for_progress(broker, ""), command, PATIENCE_MS)
             self._world.tasks.sleep(HEARTBEAT_MS)
 
@@ -154,27 +156,28 @@ class BrokerConsumer:
 
     def _find_position(self, queue: BrokerQueue) -> int:
         """Ask what the group has committed, until that is answered. A slave knows what its master had a while ago."""
-        ledger = self._ledgers[queue.broker]
+        account = self._accounts[queue.broker]
         while True:
-            asked_in, asked = ledger.life, self._routes.for_progress(queue.broker, queue.topic)
+            asked_in, asked = account.ledger.life, self._routes.for_progress(queue.broker, queue.topic)
             response = self._invoke(asked, query_offset_command(*queue.queue), PATIENCE_MS)
             if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
                 return 0
             if asked is not None and response is not None and response.code == ResponseCode.SUCCESS:
                 offset = int(response.ext_fields["offset"])
-                self._report(ledger.commits.check(queue.queue, offset, asked_in=None if asked.is_slave else asked_in))
+                known_in = None if asked.is_slave else asked_in
+                self._report(account.commits.check(queue.queue, offset, asked_in=known_in))
                 return offset
             self._world.tasks.sleep(RETRY_MS)
 
     def _pull(self, queue: BrokerQueue, position: int) -> None:
-        ledger, broker, tasks = self._ledgers[queue.broker], self._plan.broker, self._world.tasks
-        most, suspend_ms = broker.pull_messages_max, broker.suspend_ms
+        account, broker, tasks = self._accounts[queue.broker], self._plan.broker, self._world.tasks
+        ledger, most, suspend_ms = account.ledger, broker.pull_messages_max, broker.suspend_ms
         asked = self._routes.to_pull(queue.broker, queue.topic, self._suggested.get(queue, MASTER_ID))
         is_slave = asked is not None and asked.is_slave
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = ledger.life, queue.topic in ledger.topics
-        with ledger.commits.committing(queue.queue, position) if commits else nullcontext() as commit:
+        with account.commits.committing(queue.queue, position) if commits else nullcontext() as commit:
             response, sent_ns = self._timed(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in PULLED
@@ -188,19 +191,20 @@ class BrokerConsumer:
         if asked_in == ledger.life and not is_slave:
             now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
             asking = (queue.queue, position, self._machine.host)
-            self._report(ledger.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
+            self._report(account.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
         if response.code == ResponseCode.SUCCESS:
-            ledger.hits["pulled from a slave"] += is_slave
+            account.hits["pulled from a slave"] += is_slave
             self._take(queue, position, response, asked_in)
             return
         if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # when that was asked
-            self._report(ledger.check_topic(queue.topic))
+            self._report(check_topic(ledger, queue.topic))
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             following = int(response.ext_fields["nextBeginOffset"])
             if response.code == ResponseCode.PULL_OFFSET_MOVED and not is_slave:
-                ledger.hits["moved to what is left"] += following > position
-                self._report(ledger.check_skipped(queue.queue, position, following, asked_in=asked_in))
-            ledger.pass_over(queue.queue, following, asked_in=asked_in)
+                account.hits["moved to what is left"] += following > position
+                if asked_in == ledger.life:
+                    self._report(consumers.check_skipped(ledger, queue.queue, position, following))
+            account.group.pass_over(queue.queue, following, asked_in=asked_in)
             self._move(queue, position, following)  # before it rests, as a broker may die meanwhile
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
@@ -208,61 +212,103 @@ class BrokerConsumer:
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
-        ledger, following, given = self._ledgers[queue.broker], position, {}
+        account, following, given = self._accounts[queue.broker], position, dict[MessagePlace, Reading]()
+        ledger = account.ledger
         self._idle_ms.pop(queue, None)
         passes_over = self._wanted is not EVERYTHING
-        for record in self._records_in(response):
-            place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
-            place = ledger.seen_place(place, MessagePlace(*queue.queue, following), record.physical_offset)
+        for reading in self._records_in(response):
+            place = self._seen_place(queue, following, reading.record)
             is_behind = place[:2] == queue.queue and place.queue_offset > following
-            skips = passes_over or ledger.lacks(queue.queue, following, place.queue_offset)
+            lacks = ledger.tears and ledger.holes.get(queue.queue, set()).issuperset(
+                range(following, place.queue_offset)
+            )
             if is_behind and ledger.expired_to and not passes_over:
-                self._report(ledger.check_skipped(queue.queue, following, place.queue_offset, asked_in=asked_in))
-            elif place != (*queue.queue, following) and not (is_behind and skips):
+                if asked_in == ledger.life:
+                    self._report(consumers.check_skipped(ledger, queue.queue, following, place.queue_offset))
+            elif place != (*queue.queue, following) and not (is_behind and (passes_over or lacks)):
                 facts = ("", -1, "next message", str(MessagePlace(*queue.queue, following)), str(place))
                 self._report([Violation("READ", "a pull skips or repeats", *facts)])
-            now_ns = self._world.clock.monotonic_ns()
-            shown = (place, record.body, record.physical_offset)
-            self._report(ledger.show(*shown, asked_in=asked_in, now_ns=now_ns))
-            given[place] = record
+            self._show(account, place, reading, asked_in)
+            given[place] = reading
             following = place.queue_offset + 1
+        begin = min(place.queue_offset for place in given) if given else position
+        self._report(consumers.check_bounds(ledger, response.ext_fields, begin, following, passes_over=passes_over))
         if passes_over:
             following = max(following, int(response.ext_fields["nextBeginOffset"]))
-            ledger.pass_over(queue.queue, following, asked_in=asked_in)
+            account.group.pass_over(queue.queue, following, asked_in=asked_in)
         self._machine.may_die("with messages in hand")
         if self._plan.broker.work_ms:
             self._world.tasks.sleep(self._plan.broker.work_ms)
         if self._plan.broker.send_back_chance and not self.insists:
             self._send_back(queue, given.values(), asked_in)
-        ledger.deal_with(given)
+        account.group.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
-            with ledger.commits.committing(queue.queue, following) as commit:
+            with account.commits.committing(queue.queue, following) as commit:
                 kept_by = self._routes.for_progress(queue.broker, queue.topic)
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
 
-    def _send_back(self, queue: BrokerQueue, given: Iterable[MessageRecord], asked_in: int) -> None:
+    def _seen_place(self, queue: BrokerQueue, following: int, record: LogRecord) -> MessagePlace:
+        """Return the place of a record that was given; a torn record names another one than it is at."""
+        tears = self._accounts[queue.broker].ledger.tears
+        place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
+        expected = MessagePlace(*queue.queue, following)
+        return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
+
+    def _show(self, account: BrokerAccount, place: MessagePlace, reading: Reading, asked_in: int) -> None:
+        """Note a message that was given in an answer to a request of some life, and judge it.
+
+        An answer of a life that has ended shows what a power cut may have taken since, but not under SYNC_FLUSH.
+        """
+        (record, body), ledger = reading, account.ledger
+        account.group.pass_over(place[:2], place.queue_offset + 1, asked_in=asked_in)
+        put = ledger.seen_in(record)
+        if put is None or put.body != body:
+            self._report([consumers.unknown(record.properties[:60].decode(errors="replace"))])
+            return
+        self._report(consumers.check_given(ledger, put, record))
+        if not self._wanted.wants(put.properties):
+            summary = f"{put.name} was given to a consumer that does not want it"
+            self._report(
+                [Violation("READ", summary, field="filter", expected=self._wanted.text, found=str(put.properties))]
+            )
+        if put.delay_ms is not None and account.has_steady_clock:
+            self._report(delivery.check_seen(put, self._world.clock.monotonic_ns()))
+        is_late, is_own = asked_in != ledger.life, put.detour is None
+        if (is_late and not account.sync_flush) or may_be_misfiled(record.physical_offset, tears=ledger.tears):
+            return
+        if is_own and not is_late and put.physical_offset is None:
+            put.physical_offset, put.queue_offset = record.physical_offset, record.queue_offset
+        copy_end = None if is_own else record.physical_offset + record.size_bytes
+        ledger.seen.append(ConsumedMessage(*place, put, copy_end, given_at=record.physical_offset))
+
+    def _send_back(self, queue: BrokerQueue, given: Iterable[Reading], asked_in: int) -> None:
         """Send some of what was given in some life back to the master, once each; what is not answered was not.
 
         Who sends it back names its place in the log, where a crash since may have put another.
         """
-        ledger, chance = self._ledgers[queue.broker], self._plan.broker.send_back_chance
-        for record in given:
+        account, chance = self._accounts[queue.broker], self._plan.broker.send_back_chance
+        for record, _ in given:
             if not self._stream.chance(chance, "sent back"):
                 continue
             level = self._stream.below(len(DELAYS_MS) + 1, "level")
             asked = self._routes.for_progress(queue.broker, queue.topic)
             command = send_back_command(record.topic, record.physical_offset, level)
             response = self._invoke(asked, command, PATIENCE_MS)
-            if response is not None and response.code == ResponseCode.SUCCESS:
-                ledger.send_back(record.body, asked_in=asked_in)
+            if response is None or response.code != ResponseCode.SUCCESS:
+                continue
+            account.hits["sent back"] += 1
+            put = account.ledger.seen_in(record)
+            assert put is not None, record
+            if asked_in == account.ledger.life or account.sync_flush:
+                account.ledger.returned.kept.add(put.name)
 
-    def _records_in(self, response: RemotingCommand) -> list[MessageRecord]:
+    def _records_in(self, response: RemotingCommand) -> list[Reading]:
         try:
             return list(pulled_records(response.body))
-        except CorruptFileError as error:
+        except UnreadableError as error:
             summary, place = "a pull is answered with what is no record", (error.file, error.offset)
             self._report([Violation("READ", summary, *place, error.field, error.expected, error.found)])
             raise

@@ -1,6 +1,7 @@
 """Options of a client's message: a tag and a tier, by which consumers filter, and how long it is to wait.
 
-Who wants a message is computed here from what was drawn for it, and not by the store's filters.
+Whether a group wants a message is computed here from its properties, and not by the store's filters. Each time that a
+producer sends a message it makes another put of it, with a name of its own.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from ....sim.choices import Stream
 from ....store.broker.subscriptions import SQL92, TAG
 from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
+from ...oracle.reader import property_of
 
 _TAGS = ("", "TagA", "TagB", "TagC")
 _TIERS = 4
@@ -24,20 +26,12 @@ class MessageOptions(NamedTuple):
     """0: it is delivered at once."""
 
     @property
-    def properties(self) -> str:
-        """Return it as a send has it."""
+    def properties(self) -> dict[str, str]:
+        """Return the properties that a message has of them."""
         named = {"TAGS": self.tag, "tier": "" if self.tier is None else str(self.tier)}
         if self.delay_level:
             named["DELAY"] = str(self.delay_level)
-        return "".join(f"{name}\x01{value}\x02" for name, value in named.items() if value)
-
-    @property
-    def delay_ms(self) -> int:
-        """Return for how long it has to wait."""
-        return DELAYS_MS[self.delay_level] if self.delay_level else 0
-
-
-PLAIN_OPTIONS = MessageOptions()
+        return {name: value for name, value in named.items() if value}
 
 
 class Subscription(NamedTuple):
@@ -45,15 +39,24 @@ class Subscription(NamedTuple):
 
     kind: str
     text: str
-    wants: Callable[[MessageOptions], bool]
+    wants: Callable[[bytes], bool]
+    """Says so by a message's properties."""
 
 
-EVERYTHING = Subscription(TAG, "*", lambda options: True)
+def _tag(properties: bytes) -> bytes:
+    return property_of(properties, b"TAGS")
+
+
+def _tier(properties: bytes) -> bytes:
+    return property_of(properties, b"tier")
+
+
+EVERYTHING = Subscription(TAG, "*", lambda _: True)
 _SUBSCRIPTIONS = (
-    Subscription(TAG, "TagA || TagB", lambda options: options.tag in ("TagA", "TagB")),
-    Subscription(TAG, "TagC", lambda options: options.tag == "TagC"),
-    Subscription(SQL92, "tier BETWEEN 1 AND 2", lambda options: options.tier in (1, 2)),
-    Subscription(SQL92, "TAGS = 'TagA' OR tier IS NULL", lambda options: options.tag == "TagA" or options.tier is None),
+    Subscription(TAG, "TagA || TagB", lambda has: _tag(has) in (b"TagA", b"TagB")),
+    Subscription(TAG, "TagC", lambda has: _tag(has) == b"TagC"),
+    Subscription(SQL92, "tier BETWEEN 1 AND 2", lambda has: _tier(has) in (b"1", b"2")),
+    Subscription(SQL92, "TAGS = 'TagA' OR tier IS NULL", lambda has: _tag(has) == b"TagA" or not _tier(has)),
 )
 
 
@@ -71,3 +74,24 @@ def draw_options(stream: Stream, plan: Plan, *, is_half: bool) -> MessageOptions
 def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
     """Draw what the group wants."""
     return stream.pick(_SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
+
+
+def body_of(name: str, size_bytes: int) -> bytes:
+    """Return a body that begins with the message's name and differs from all others."""
+    head = f"{name}|".encode()
+    return (head * (size_bytes // len(head) + 1))[: max(size_bytes, len(head))]
+
+
+def put_name(message: str, tries: int) -> str:
+    """Return the name of the put that the so-manieth send of a message asks for."""
+    return message if tries == 1 else f"{message}~{tries}"
+
+
+def message_of(put: str) -> str:
+    """Return the name of the message that a put sends."""
+    return put.partition("~")[0]
+
+
+def topic_of_users(number: int) -> str:
+    """Return the name of a topic that producers send to."""
+    return f"T{number}"

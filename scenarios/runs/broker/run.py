@@ -14,45 +14,41 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
 
-from ....faults.crashes.profiles import PROFILES, CrashProfile
-from ....faults.disk.disk import Disk
+from ....faults.crashes.profiles import PROFILES
 from ....faults.network import NetworkFaults
 from ....sim.machine import Machine
 from ....sim.network.hosts import SimNetwork
 from ....store.broker.remoting_client import CONNECT_MS
-from ....store.formats.host import Host
 from ....store.formats.remoting.frame import encode_frame
-from ....store.log.transient_pool import BufferedSegmentQueue
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
 from ....store.world import World
 from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
+from ...oracle.group_commits import GroupCommits
 from ...oracle.invariants import live
+from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
 from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
 from ..settling import Settling
-from .broker_node import REGISTER_MS, TRANSACTION_MS, BrokerNode, identities_of
-from .client_ledger import ClientLedger
+from .account import BrokerAccount
+from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, TRANSACTION_MS, BrokerNode, identities_of
 from .client_machine import ClientMachine
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .cpp_client import cpp_frame
-from .group_commits import GroupCommits
-from .message_options import draw_subscription
+from .message_options import draw_subscription, topic_of_users
 from .producer import Producer
-from .pull_times import PullTimes
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
-from .sent_messages import Send, topic_of_users
 from .tailing_consumer import TailingConsumer
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
 """The last parts of the first such client's address."""
 TIME_LIMIT_NS = 7_200 * 1_000_000_000
-DECIDED_MS = 20 * TRANSACTION_MS
-"""How long half messages are given until they are decided or given up: they are asked about 15 times."""
+DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
+"""How long half messages are given until they are decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
@@ -87,23 +83,21 @@ class BrokerRun(Execution):
         subscription = draw_subscription(choices.stream("group"), plan)
         has_steady_clock = not plan.disturbances.clock_step_chance
         self._identities = identities_of(plan)
-        self._ledgers: dict[str, ClientLedger] = {}
+        self._accounts: dict[str, BrokerAccount] = {}
         histories: dict[str, MasterHistory] = {}
         settlings: dict[str, Settling] = {}
         hits: Counter[str] = Counter()
-        sends: dict[str, Send] = {}
         for identity in self._identities:
             if not identity.address.is_slave:
-                host, name = Host.of_address(identity.address.address), identity.address.broker
+                name = identity.address.broker
                 times, commits = PullTimes(plan, self._held_up_until_ns), GroupCommits(lambda: self._kernel.now_ns)
                 settling = settlings[name] = self._settling if identity.is_first else self._settling.beside()
-                tears, holes = settling.ledger.tears, settling.ledger.holes
-                ledger = ClientLedger(
-                    *(plan.sync_flush, subscription, times, commits, has_steady_clock, (host,), tears, holes),
-                    hits=hits,
-                    sends=sends,
+                settling.ledger.clock_set_back = self._disturbances.set_back
+                settling.ledger.transactions.check_max = TRANSACTION_CHECKS
+                self._accounts[name] = BrokerAccount(
+                    settling.ledger, plan.sync_flush, subscription, times, commits, has_steady_clock, hits
                 )
-                self._ledgers[name], histories[name] = ledger, MasterHistory()
+                histories[name] = MasterHistory()
         self._nodes = [
             BrokerNode(
                 plan,
@@ -111,7 +105,7 @@ class BrokerRun(Execution):
                 settlings[identity.address.broker],
                 identity,
                 [other for other in self._identities if other is not identity],
-                self._ledgers[identity.address.broker],
+                self._accounts[identity.address.broker],
                 histories[identity.address.broker],
                 self.simulation.lifecycle(faults=plan.faults, timing=timing_of(plan)),
             )
@@ -136,9 +130,8 @@ class BrokerRun(Execution):
 
     def _count_puts(self) -> None:
         outcome = self._outcome
-        ledger = next(iter(self._ledgers.values()))
-        outcome.marks += ledger.hits
-        outcome.messages = len(ledger.sends)
+        outcome.marks += next(iter(self._accounts.values())).hits
+        outcome.messages = sum(producer.drawn for producer in self._producers)
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
     def _conduct(self) -> None:
@@ -160,28 +153,28 @@ class BrokerRun(Execution):
             machine = self._client_machine(f"producer-{number}", PRODUCERS_NET + number)
             stream = self._choices.stream(f"producer-{number}")
             headers = self._choices.stream(f"producer-{number}/headers")
-            producer = Producer(plan, number, machine, self._routes, self._ledgers, stream, headers, report)
+            producer = Producer(plan, number, machine, self._routes, self._accounts, stream, headers, report)
             self._producers.append(producer)
         topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
-        queues = [BrokerQueue(*queue) for queue in product(self._ledgers, topics, ids)]
+        queues = [BrokerQueue(*queue) for queue in product(self._accounts, topics, ids)]
         for number in range(plan.consumers):
             own = queues[number :: plan.consumers]
             machine = self._client_machine(f"consumer-{number}", CONSUMERS_NET + number)
             stream = self._choices.stream(f"consumer-{number}/sent back")
-            consumer = BrokerConsumer(plan, machine, self._routes, self._ledgers, own, stream, report)
+            consumer = BrokerConsumer(plan, machine, self._routes, self._accounts, own, stream, report)
             machine.on_death = partial(self._hand_over, consumer)
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
             name = f"tailing-{number}"
             queue = self._choices.stream(name).pick(queues, "queue")
             machine = self._client_machine(name, TAILING_NET + number)
-            TailingConsumer(plan, machine, self._routes, self._ledgers[queue.broker], queue, name, report)
+            TailingConsumer(plan, machine, self._routes, self._accounts[queue.broker], queue, name, report)
 
     def _routes(self, world: World) -> Routes:
         """Return what a client's new machine knows of brokers: the address of the only one, or who to ask."""
         addresses = [identity.address for identity in self._identities]
         lone = addresses[0] if len(addresses) == 1 else None
-        hits = next(iter(self._ledgers.values())).hits
+        hits = next(iter(self._accounts.values())).hits
         encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
         return Routes(world, [each.address for each in addresses], hits, lone=lone, encode=encode)
 
@@ -296,7 +289,7 @@ class BrokerRun(Execution):
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
             if not node.is_slave:
-                node.clients.note_stop(keeps_progress=node.has_kept_progress)
+                node.account.note_stop(keeps_progress=node.has_kept_progress)
             host = "" if node.identity.is_first else f" of {node.identity.name}"
             node.lasting.leave_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return
@@ -305,27 +298,12 @@ class BrokerRun(Execution):
         self._kernel.kill(machine)
         node.note_log()
         self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
-        if node.store is not None:
-            node.settling.judge.claims(node.store, disk)
         if not node.is_slave:
-            self._note_crash_of_master(node, disk, profile)
+            node.settling.judge.crash(node.store, disk, profile)
+            node.account.note_crash(self._persisted_within_ms, node.died_ns)
+        elif node.store is not None:
+            node.settling.judge.claims_of_all(node.store, disk)
         node.lasting.leave_after_crash(disk, profile)
-
-    def _note_crash_of_master(self, node: BrokerNode, disk: Disk, profile: CrashProfile) -> None:
-        """Note what a crash may not take of what a master's clients know."""
-        flushed_where, committed_where = 0, None
-        if node.store is not None:
-            flushed_where = node.store.log.flushed_where.get()
-            if isinstance(node.store.log, BufferedSegmentQueue):
-                committed_where = node.store.log.committed_where
-        node.clients.note_crash(
-            profile,
-            flushed_where=flushed_where,
-            committed_where=committed_where,
-            cache_is_whole=not allowances.has_reverted(disk),
-            persisted_within_ms=self._persisted_within_ms,
-            died_ns=node.died_ns,
-        )
 
     @property
     def _persisted_within_ms(self) -> int | None:
@@ -384,7 +362,7 @@ class BrokerRun(Execution):
     def _take_over(self, number: int) -> None:
         """Lose the first master for good, and have its first slave, which has all of it, restarted as master."""
         lost, heir, *others = self._nodes
-        lost.clients.commits.note_kept()
+        lost.account.commits.note_kept()
         lost.running[2].dies_silently = False
         self._finish(lost, _OFF)
         self._finish(heir, HEAL)
@@ -392,7 +370,7 @@ class BrokerRun(Execution):
         self._nodes = [heir, *others]
         for node in others:
             node.note_others([other.identity for other in self._nodes if other is not node])
-        heir.clients.hits["slave took over"] += 1
+        heir.account.hits["slave took over"] += 1
         self._boot(heir, number + 1, None)
         for consumer in self._consumers:
             consumer.restart()

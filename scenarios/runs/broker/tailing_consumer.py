@@ -11,12 +11,12 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from .client_ledger import ClientLedger
+from .account import BrokerAccount
 from .client_machine import ClientMachine
 from .commands import max_offset_command, pull_command
 from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
+from .message_options import topic_of_users
 from .routes import BrokerAddress, Routes
-from .sent_messages import topic_of_users
 
 _SUSPEND_MS = 5_000
 """How long a pull is held that finds nothing: as long as any, for idle turns are most of a run."""
@@ -30,16 +30,16 @@ class TailingConsumer:
         plan: Plan,
         machine: ClientMachine,
         routes: Callable[[World], Routes],
-        ledger: ClientLedger,
+        account: BrokerAccount,
         queue: BrokerQueue,
         group: str,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """routes: makes what a machine knows of brokers; ledger: of the broker that has the queue."""
+        """routes: makes what a machine knows of brokers; account: of the broker that has the queue."""
         self._most = plan.broker.pull_messages_max
         self._topics = [topic_of_users(number) for number in range(plan.topics)]
         self._make_routes = routes
-        self._ledger = ledger
+        self._account = account
         self._queue = queue
         self._group = group
         self._report = report
@@ -73,19 +73,19 @@ class TailingConsumer:
 
     def _pull(self, asked: BrokerAddress, position: int) -> int | None:
         """Pull from a position on; return where to go on, None if that is not answered or not to be had."""
-        ledger, queue, asked_in = self._ledger, self._queue.queue, self._ledger.life
+        account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         command = pull_command(
-            *queue, position, ledger.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
+            *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
         )
         response, sent_ns = self._ask(asked, command, _SUSPEND_MS + PATIENCE_MS)
         if response is None:
             return None
-        if asked_in == ledger.life:
+        if asked_in == account.ledger.life:
             now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
             asking = (queue, position, self._machine.host)
-            self._report(ledger.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
+            self._report(account.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
         if response.code in PULLED:
-            ledger.groups.add(self._group)
+            account.ledger.groups.add(self._group)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
             return None
         self._machine.may_die("between two pulls")

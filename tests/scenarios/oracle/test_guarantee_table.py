@@ -63,4 +63,4 @@ def test_a_run_that_cannot_go_on_ends_with_a_violation_only_where_it_is_one() ->
 def test_what_is_promised_on_a_disk_can_be_told_in_a_line() -> None:
     assert guarantee_table.promised_text("xfs") == "every invariant"
     told = guarantee_table.promised_text("dying-disk")
-    assert told.startswith("3 of 24; DUR, START in front of damage; not PREFIX, VIS, CQ-COMPLETE")
+    assert told.startswith("3 of 23; DUR, START in front of damage; not PREFIX, VIS, CQ-COMPLETE")

@@ -144,7 +144,7 @@ def forgets_what_is_committed(self: Any, named: Any) -> Any:
 
 BUGS = {
     "commits what is rolled back": Bug(
-        TransactionalMessageService, "rollback", commits_what_is_rolled_back, ("ONCE",), TRANSACTIONAL
+        TransactionalMessageService, "rollback", commits_what_is_rolled_back, ("TX",), TRANSACTIONAL
     ),
     "rolls back what is committed": Bug(
         TransactionalMessageService, "commit", forgets_what_is_committed, ("TX", "DUR"), TRANSACTIONAL
@@ -157,7 +157,7 @@ BUGS = {
     "leaves those that wait without an answer": Bug(
         LateAnswers, "_take_looks", looks_at_nobody, ("LIVE",), POWER.replace(endings=("stop",))
     ),
-    "carries a request out twice": Bug(RemotingServer, "_response", carries_a_request_out_twice, ("ONCE", "QOFF")),
+    "carries a request out twice": Bug(RemotingServer, "_response", carries_a_request_out_twice, ("PREFIX", "QOFF")),
     "answers with what another request was answered": Bug(
         Session, "send", answers_the_wrong_request, ("QOFF", "DUR", "VIS", "READ", "META", "LIVE")
     ),

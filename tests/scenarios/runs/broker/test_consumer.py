@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.put_entry import PLAIN
-from tornlog.scenarios.oracle.reader import LogRecord
-from tornlog.scenarios.oracle.recovered import FoundRecord
-from tornlog.scenarios.runs.broker.client_ledger import ClientLedger
+from tornlog.scenarios.oracle.group_delivery import MessagePlace
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.pull_times import PullTimes
+from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
+from tornlog.scenarios.oracle.reader import LogRecord, Reading
+from tornlog.scenarios.oracle.recovered import RecoveredStore
+from tornlog.scenarios.runs.broker.account import BrokerAccount
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerConsumer, BrokerQueue
 from tornlog.scenarios.runs.broker.message_options import Subscription
-from tornlog.scenarios.runs.broker.pull_times import PullTimes
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
-from tornlog.scenarios.runs.broker.sent_messages import MessagePlace, body_of
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.hosts import SimNetwork
@@ -25,20 +25,18 @@ from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.world import World
 
-POWER = PROFILES["strict-posix"]
 QUEUE = BrokerQueue(BROKER, "T0", 0)
-WANTS_A = Subscription("TAG", "TagA", lambda options: options.tag == "TagA")
-
-
-def recovered(place: MessagePlace, body: bytes) -> FoundRecord:
-    scanned = LogRecord(0, 100, place.topic, place.queue_id, place.queue_offset, 0, 0, b"", PLAIN.head(body))
-    return FoundRecord(scanned, "log", 0, body)
+WANTS_A = Subscription("TAG", "TagA", lambda properties: b"TagA" in properties)
 
 
 def run(
-    plan: Plan, ledger: ClientLedger, answer: Callable[[RemotingCommand], RemotingCommand], conduct_ms: int
+    plan: Plan,
+    account: BrokerAccount,
+    answer: Callable[[RemotingCommand], RemotingCommand],
+    conduct_ms: int,
+    look: Callable[[BrokerConsumer], None] = lambda _: None,
 ) -> None:
-    """Let a consumer run for so long whose requests are answered at once."""
+    """Let a consumer run for so long whose requests are answered at once; look at it as it begins."""
     choices, reported = Choices("a consumer"), list[Violation]()
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     director, network = kernel.machine("director"), SimNetwork(kernel)
@@ -47,7 +45,7 @@ def run(
     )
 
     def routes(world: World) -> Routes:
-        return Routes(world, [], ledger.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
+        return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
 
     class Answered(BrokerConsumer):
         def _timed(
@@ -59,7 +57,7 @@ def run(
         reported.extend(violations)
 
     def conduct() -> None:
-        Answered(plan, machine, routes, {BROKER: ledger}, [QUEUE], choices.stream("sent back"), report)
+        look(Answered(plan, machine, routes, {BROKER: account}, [QUEUE], choices.stream("sent back"), report))
         director.tasks.sleep(conduct_ms)
 
     kernel.run(director, conduct, time_limit_ns=3600 * 10**9)
@@ -78,7 +76,7 @@ def test_a_consumer_is_past_what_it_was_sent_past_before_it_rests_or_works(
     quiet_plan: Plan, first: ResponseCode
 ) -> None:
     plan = quiet_plan.replace(broker={"serves": True, "work_ms": 100})
-    ledger = ClientLedger(sync_flush=False, subscription=WANTS_A, pull_times=PullTimes(plan))
+    account = BrokerAccount(Ledger(), False, WANTS_A, PullTimes(plan))
     pulls = 0
 
     def answer(command: RemotingCommand) -> RemotingCommand:
@@ -86,19 +84,57 @@ def test_a_consumer_is_past_what_it_was_sent_past_before_it_rests_or_works(
         if command.code == RequestCode.QUERY_CONSUMER_OFFSET:
             return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, command.opaque)
         pulls += command.code == RequestCode.PULL_MESSAGE
-        fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "2"}
+        fields = {"suggestWhichBrokerId": "0", "minOffset": "0", "nextBeginOffset": "2", "maxOffset": "2"}
         return RemotingCommand(first, command.opaque, ext_fields=fields)
 
-    run(plan, ledger, answer, conduct_ms=50)
+    run(plan, account, answer, conduct_ms=50)
     assert pulls == 1, "it rests, or works"
-    ledger.note_crash(POWER, flushed_where=0)
-    ledger.note_recovery([], {("T0", 0): 0})
+    account.note_crash(None, 0)
+    account.note_recovery(RecoveredStore())
 
-    found = []
-    for offset in range(3):
-        name = f"m{offset}"
-        send = ledger.begin(name, body_of(name, 40))
-        send.options = send.options._replace(tag="TagA")
-        assert not list(ledger.answer(0, send, MessagePlace("T0", 0, offset), 0, asked_in=ledger.life))
-        found.append(recovered(MessagePlace("T0", 0, offset), send.body))
-    assert ["m2" in missing.summary for missing in ledger.check_shown(found)] == [True]
+    assert [account.group.is_owed(MessagePlace(*QUEUE.queue, offset)) for offset in range(3)] == [False, False, True]
+
+
+def knows_nothing(command: RemotingCommand) -> RemotingCommand:
+    """Answer that there is no such offset."""
+    return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, command.opaque)
+
+
+def given(place: MessagePlace, number: int, log_offset: int) -> Reading:
+    """Return a message that a pull gives."""
+    record = LogRecord(log_offset, 100, *place, 0, 0, b"KEYS\1m%d" % number, PLAIN.head(b"body"))
+    return Reading(record, b"body")
+
+
+@pytest.mark.parametrize(
+    ("said", "log_offset", "tears", "seen"),
+    [(1, 488, True, 5), (1, 100, True, 1), (7, 488, True, 7), (1, 488, False, 1)],
+)
+def test_a_consumer_sees_a_record_that_a_tear_has_moved_where_the_next_one_is_to_be(
+    quiet_plan: Plan, said: int, log_offset: int, seen: int, *, tears: bool
+) -> None:
+    account = BrokerAccount(Ledger(tears=tears), sync_flush=False)
+    places: list[MessagePlace] = []
+
+    def look(consumer: BrokerConsumer) -> None:
+        places.append(consumer._seen_place(QUEUE, 5, given(MessagePlace("T0", 0, said), 0, log_offset).record))
+
+    run(quiet_plan.replace(broker={"serves": True}), account, knows_nothing, 1, look)
+    assert places == [MessagePlace("T0", 0, seen)]
+
+
+@pytest.mark.parametrize(
+    ("asked_in", "sync_flush", "is_seen"), [(0, False, True), (-1, False, False), (-1, True, True)]
+)
+def test_a_message_in_an_answer_of_an_earlier_life_counts_as_seen_where_flushes_are_waited_for(
+    quiet_plan: Plan, asked_in: int, *, sync_flush: bool, is_seen: bool
+) -> None:
+    account = BrokerAccount(Ledger(), sync_flush)
+    account.ledger.ask(PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0))
+
+    def look(consumer: BrokerConsumer) -> None:
+        place = MessagePlace("T0", 0, 4)
+        consumer._show(account, place, given(place, 0, 612), asked_in)
+
+    run(quiet_plan.replace(broker={"serves": True}), account, knows_nothing, 1, look)
+    assert [(one.put.name, one.queue_offset) for one in account.ledger.seen] == [("m0", 4)] * is_seen

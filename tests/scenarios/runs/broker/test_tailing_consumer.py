@@ -6,11 +6,12 @@ import pytest
 
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.runs.broker.client_ledger import ClientLedger
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.pull_times import PullTimes, late_ms_max
+from tornlog.scenarios.runs.broker.account import BrokerAccount
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerQueue
 from tornlog.scenarios.runs.broker.message_options import EVERYTHING
-from tornlog.scenarios.runs.broker.pull_times import PullTimes, late_ms_max
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
 from tornlog.scenarios.runs.broker.tailing_consumer import TailingConsumer
 from tornlog.sim.choices import Choices
@@ -33,7 +34,7 @@ class Asked:
         self._answers_ms = answers_ms
         self._pulled = pulled
         times = PullTimes(plan)
-        self.ledger = ClientLedger(sync_flush=False, subscription=EVERYTHING, pull_times=times)
+        self.account = BrokerAccount(Ledger(), False, EVERYTHING, times)
         times.note(QUEUE.queue, END, 0)
         self.reported: list[str] = []
         self.pulls: list[str] = []
@@ -48,7 +49,7 @@ class Asked:
         machine = ClientMachine(kernel, director, network, stream, name="tail", host="10.0.0.50", death_chance=0.0)
 
         def conduct() -> None:
-            TailingConsumer(self._plan, machine, self._routes, self.ledger, QUEUE, "watchers", self._report)
+            TailingConsumer(self._plan, machine, self._routes, self.account, QUEUE, "watchers", self._report)
             director.tasks.sleep(conduct_ms)
 
         kernel.run(director, conduct, time_limit_ns=3600 * 10**9)
@@ -72,7 +73,7 @@ class Asked:
                 fields = {"nextBeginOffset": str(int(asked.pulls[-1]) + 1)}
                 return RemotingCommand(asked._pulled, 0, ext_fields=fields), sent_ns
 
-        return Answering(world, [], self.ledger.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
+        return Answering(world, [], self.account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_it_begins_at_the_end_and_goes_on_from_what_it_was_given(plan: Plan) -> 
     asked.run(4)
 
     assert asked.pulls[:3] == ["7", "8", "9"]
-    assert asked.ledger.groups == {"watchers"}
+    assert asked.account.ledger.groups == {"watchers"}
     assert not asked.reported
 
 

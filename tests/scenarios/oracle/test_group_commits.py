@@ -1,4 +1,4 @@
-from tornlog.scenarios.runs.broker.group_commits import GroupCommits
+from tornlog.scenarios.oracle.group_commits import GroupCommits
 
 QUEUE = ("T0", 0)
 PERSISTED_MS = 100

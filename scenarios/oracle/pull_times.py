@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...claims.plan import Plan
-from ...oracle.evidence import Violation, tried
-from ...oracle.invariants import live
+from ..claims.plan import Plan
+from .evidence import Violation, tried
+from .group_delivery import Queue
+from .invariants import live
 
-Queue = tuple[str, int]
 _COMMIT_MS = 400
 """How long a record may be in a buffer before readers can have it: two intervals of committing."""
 _ROUND_TRIPS = 6

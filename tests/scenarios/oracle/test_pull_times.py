@@ -3,7 +3,7 @@
 import pytest
 
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.broker.pull_times import PullTimes, late_ms_max
+from tornlog.scenarios.oracle.pull_times import PullTimes, late_ms_max
 
 MS = 1_000_000
 QUEUE, HOST = ("T0", 0), "10.0.0.30"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...oracle.evidence import Violation, tried
-from .pull_times import Queue
+from .evidence import Violation, tried
+from .group_delivery import Queue
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,59 @@
+"""Returned messages: what consumers have sent back to a broker, to be given it again.
+
+    sent back    waits for its level in the schedule topic, and REAL_TOPIC names the retry topic of the group
+    due          in the retry topic
+    hopeless     in the topic of dead letters at once
+
+Such a record has the body, flag, hosts and born time of the message, and reconsumeTimes greater by one.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from ...store.formats.delay_level import SCHEDULE_TOPIC
+from .reader import LogRecord, property_of
+
+RETURNED = ("%RETRY%", "%DLQ%")
+"""Prefixes of topics for messages that were sent back: those to be given again, and those that came back too often."""
+ADDED = ("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "DELAY", "REAL_TOPIC", "REAL_QID")
+"""Properties that a record of such a message has beside those of the message."""
+_PREFIXES = tuple(prefix.encode() for prefix in RETURNED)
+
+
+def is_returned(record: LogRecord) -> bool:
+    """Return whether a record exists because a consumer sent its message back."""
+    if record.topic == SCHEDULE_TOPIC:
+        return property_of(record.properties, b"REAL_TOPIC").startswith(_PREFIXES)
+    return record.topic.startswith(RETURNED)
+
+
+@dataclass(slots=True, eq=False)
+class Returned:
+    """The names of puts that were sent back and answered SUCCESS, and must have such a record."""
+
+    kept: set[str] = field(default_factory=set)
+    """Those answered in the present life; a power cut may take them."""
+    durable: set[str] = field(default_factory=set)
+
+    @property
+    def owed(self) -> list[str]:
+        """Return all that must be there."""
+        return sorted(self.kept | self.durable)
+
+    def note_stop(self) -> None:
+        """Note that a clean stop keeps them for good."""
+        self.durable |= self.kept
+        self.kept.clear()
+
+    def note_crash(self, *, keeps_all: bool) -> None:
+        """Note a crash. No answer says where in the log such a record is, so either all are kept or none."""
+        if not keeps_all:
+            self.kept.clear()
+
+    def note_recovery(self, found: Collection[str], *, durable: bool, sync_flush: bool) -> None:
+        """Note the names that a recovery found."""
+        if durable:
+            self.durable = set(found)
+        elif sync_flush:
+            self.durable |= self.kept
+        self.kept.clear()

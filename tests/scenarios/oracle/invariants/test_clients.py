@@ -1,0 +1,160 @@
+"""What a broker tells its clients: where a put is, which messages a pull gives, and what a load has of its tables."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tornlog.scenarios.oracle.evidence import Evidence, Violation
+from tornlog.scenarios.oracle.group_delivery import GroupDelivery, MessagePlace
+from tornlog.scenarios.oracle.invariants import consumers, side_files
+from tornlog.scenarios.oracle.invariants.consume_queues import check_answered_place
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
+
+HEADER = {"minOffset": "0", "nextBeginOffset": "2", "maxOffset": "3"}
+
+
+def answered(ledger: Ledger, put: PutEntry, **other: object) -> list[str]:
+    said = {"host": PLAIN.store_host, "queue_id": 0, "queue_offset": 3, "physical_offset": 600, **other}
+    return [found.field for found in check_answered_place(ledger, put, **said)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("other", "field"),
+    [
+        ({}, []),
+        ({"host": (b"\7\0\0\1", 10911)}, ["storeHost"]),
+        ({"queue_id": 1}, ["queueId"]),
+        ({"queue_offset": 2}, ["order"]),
+    ],
+)
+def test_an_answer_names_the_broker_the_queue_and_a_free_place(
+    evidence: Evidence, unasked: Callable[[int], PutEntry], other: dict[str, object], field: list[str]
+) -> None:
+    put = replace(unasked(3), asked_ns=500_000)
+    evidence.ledger.ask(put)
+    assert answered(evidence.ledger, put, **other) == field
+
+
+def test_an_answer_names_the_place_at_which_a_consumer_has_seen_the_message(
+    evidence: Evidence, unasked: Callable[[int], PutEntry]
+) -> None:
+    put = replace(unasked(3), physical_offset=700, queue_offset=4)
+    evidence.ledger.ask(put)
+    assert answered(evidence.ledger, put) == ["queueOffset", "physicalOffset"]
+
+
+def test_a_put_that_was_asked_after_the_answer_to_another_is_after_it(
+    evidence: Evidence, unasked: Callable[[int], PutEntry]
+) -> None:
+    ledger = evidence.ledger
+    for number, asked_ns, found in ((3, 999_999, []), (4, 1_000_001, ["order"])):
+        ledger.promised["m2"].queue_offset = 9
+        put = replace(unasked(number), asked_ns=asked_ns)
+        ledger.ask(put)
+        assert answered(ledger, put) == found
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("flag", 1),
+        ("born_timestamp_ms", 1),
+        ("born_host", b"\7\0\0\1\0\0\0\0"),
+        ("store_host", b"\7\0\0\1\0\0\x2a\x9f"),
+        ("reconsume_times", 1),
+        ("prepared_transaction_offset", 1),
+        ("body_crc", 1),
+        ("magic", 1),
+    ],
+)
+def test_a_record_is_given_with_every_field_of_its_head_as_it_was_put(
+    evidence: Evidence, field: str, value: object
+) -> None:
+    put, record = evidence.ledger.puts[1], evidence.store.records[1].record
+    assert not list(consumers.check_given(evidence.ledger, put, record))
+    changed = record._replace(head=record.head._replace(**{field: value}))  # type: ignore[arg-type]
+    assert [found.invariant for found in consumers.check_given(evidence.ledger, put, changed)] == ["READ"]
+
+
+@pytest.mark.parametrize("field", ["queue_offset", "physical_offset", "sys_flag", "store_timestamp_ms"])
+def test_a_record_is_given_with_its_place_and_store_time(evidence: Evidence, field: str) -> None:
+    put, record = evidence.ledger.puts[1], evidence.store.records[1].record
+    changed = record._replace(**{field: getattr(record, field) + 1})  # type: ignore[arg-type]
+    if field == "physical_offset":
+        put.stored_ms = None
+    (found,) = consumers.check_given(evidence.ledger, put, changed)
+    assert found.field.lower() == field.replace("_ms", "").replace("_", "")
+
+
+@pytest.mark.parametrize(
+    ("header", "passes_over", "is_broken"),
+    [
+        ({}, False, False),
+        ({"nextBeginOffset": "3"}, False, True),
+        ({"nextBeginOffset": "3"}, True, False),
+        ({"nextBeginOffset": "1"}, True, True),
+        ({"minOffset": "1"}, False, True),
+        ({"maxOffset": "0"}, False, True),
+    ],
+)
+def test_an_answer_to_a_pull_says_where_the_queue_begins_and_ends_and_where_to_go_on(
+    header: dict[str, str], *, passes_over: bool, is_broken: bool
+) -> None:
+    found = list(consumers.check_bounds(Ledger(), HEADER | header, 0, 2, passes_over=passes_over))
+    assert bool(found) is is_broken
+
+
+def test_a_consumer_is_sent_past_expired_messages_only(evidence: Evidence) -> None:
+    ledger = evidence.ledger
+    (missed,) = consumers.check_skipped(ledger, ("T0", 0), 0, 2)
+    assert (missed.invariant, missed.expected, missed.found) == ("CLEAN", "T0/0 @ 0", "@ 2")
+    ledger.expired_to = evidence.store.records[2].record.physical_offset
+    assert not list(consumers.check_skipped(ledger, ("T0", 0), 0, 2))
+    (missed,) = consumers.check_skipped(ledger, ("T0", 0), 0, 3)
+    assert missed.expected == "T0/0 @ 2"
+
+
+def test_every_message_that_a_group_wants_was_given_to_a_consumer_that_dealt_with_it(evidence: Evidence) -> None:
+    group = GroupDelivery()
+    group.deal_with([MessagePlace("T0", 0, 0)])
+
+    def missed(unwanted: bytes = b"nothing") -> list[str]:
+        found = consumers.check_dealt_with(evidence.ledger, group, evidence.store, lambda has: unwanted not in has)
+        return [f"{one.invariant} {one.summary.split()[0]}" for one in found]
+
+    assert missed() == ["LIVE m1", "LIVE m2"]
+    assert missed(unwanted=b"m1") == ["LIVE m2"]
+
+
+def test_a_load_finds_every_topic_and_group_that_was_made_for_an_answered_client() -> None:
+    ledger = Ledger(topics={"T0": 1}, groups={"consumers"})
+
+    def broken(topics: dict[str, int], groups: set[str]) -> list[Violation]:
+        return list(side_files.check_tables(ledger, topics, groups))
+
+    assert not broken({"T0": 2}, {"consumers"})
+    short, missing = broken({"T0": 1}, set())
+    assert (short.invariant, short.field, short.found) == ("META", "topic", "1 queues")
+    assert (missing.invariant, missing.field) == ("META", "group")
+    assert broken({}, {"consumers"})[0].found == "no such topic"
+    assert [found.field for found in side_files.check_topic(ledger, "T0")] == ["topic"]
+    assert not list(side_files.check_topic(ledger, "T1"))
+
+
+def test_a_put_that_may_still_be_carried_out_is_not_gone_after_a_recovery(unasked: Callable[[int], PutEntry]) -> None:
+    ledger = Ledger()
+    for life, over_in, may_come in ((1, None, True), (1, 1, True), (1, 0, False), (1, -1, False)):
+        ledger.life = life
+        assert ledger.may_still_come(replace(unasked(0), over_in=over_in)) is may_come
+
+
+def test_the_port_of_a_client_is_learned_from_the_first_record_and_holds_for_others(evidence: Evidence) -> None:
+    put, record = evidence.ledger.puts[0], evidence.store.records[0].record
+    put.knows_port = False
+    of_port_7 = record._replace(head=record.head._replace(born_host=b"\x7f\0\0\1\0\0\0\7"))
+    assert not list(put.differences(of_port_7))
+    put.learn_port(of_port_7)
+    assert put.is_kept_by(of_port_7)
+    assert [one.field for one in put.differences(record)] == ["bornHost"]

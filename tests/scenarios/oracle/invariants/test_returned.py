@@ -1,0 +1,97 @@
+"""Messages that consumers sent back: a record of each must be there, and is given again when due."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tornlog.faults.crashes.profiles import PROFILES
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle import guarantees
+from tornlog.scenarios.oracle.evidence import Evidence
+from tornlog.scenarios.oracle.invariants import delivery, dur, prefix
+from tornlog.scenarios.oracle.recovered import FoundRecord
+from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
+
+KILL, POWER = PROFILES["process-kill"], PROFILES["strict-posix"]
+RETRY, DEAD = "%RETRY%consumers", "%DLQ%consumers"
+
+
+@pytest.fixture
+def again(evidence: Evidence) -> Callable[[str], FoundRecord]:
+    """Return a maker of a record, in a topic, by which m0 exists because it was sent back."""
+
+    def make(topic: str) -> FoundRecord:
+        own = evidence.store.records[0]
+        properties = own.record.properties + b"\2RETRY_TOPIC\1T0\2ORIGIN_MESSAGE_ID\1A\2DELAY\0011"
+        if topic == SCHEDULE_TOPIC:
+            properties += f"\2REAL_TOPIC\1{RETRY}\2REAL_QID\0010".encode()
+        head = own.record.head._replace(reconsume_times=1)
+        at = evidence.store.max_offset
+        record = own.record._replace(physical_offset=at, topic=topic, queue_offset=0, properties=properties, head=head)
+        return FoundRecord(record, own.file, at, own.body)
+
+    return make
+
+
+def broken(check: Callable[[Evidence], object], evidence: Evidence) -> list[str]:
+    return [violation.field for violation in check(evidence)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, RETRY, DEAD])
+def test_a_message_that_was_sent_back_has_a_record_of_that(
+    evidence: Evidence, again: Callable[[str], FoundRecord], topic: str
+) -> None:
+    evidence.ledger.returned.kept.add("m0")
+    assert broken(dur.check, evidence) == ["returned message"]
+    evidence.store.records.append(again(topic))
+    assert broken(dur.check, evidence) == broken(prefix.check, evidence) == []
+
+    assert broken(delivery.check_delivered, evidence) == (["delivery"] if topic == SCHEDULE_TOPIC else [])
+
+
+def test_a_message_that_was_sent_back_keeps_its_fields_and_counts_that(
+    evidence: Evidence, again: Callable[[str], FoundRecord]
+) -> None:
+    found = again(RETRY)
+    head = found.record.head._replace(flag=9, reconsume_times=0)
+    found.record = found.record._replace(head=head)
+    evidence.store.records.append(found)
+
+    assert broken(prefix.check, evidence) == ["flag", "reconsumeTimes"]
+
+
+def test_a_record_with_other_properties_is_none_of_a_message_that_was_sent_back(
+    evidence: Evidence, again: Callable[[str], FoundRecord]
+) -> None:
+    found = again(RETRY)
+    found.record = found.record._replace(properties=found.record.properties.replace(b"TagA", b"TagB"))
+    evidence.store.records.append(found)
+
+    assert broken(prefix.check, evidence) == ["record"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "sync_flush", "is_owed"), [("strict-posix", False, False), ("strict-posix", True, True)]
+)
+def test_a_power_cut_under_async_flush_may_take_what_was_sent_back(
+    evidence: Evidence, quiet_plan: Plan, profile: str, *, sync_flush: bool, is_owed: bool
+) -> None:
+    ledger = evidence.ledger
+    ledger.returned.kept.add("m0")
+    guarantees.note_crash(ledger, quiet_plan.replace(sync_flush=sync_flush), PROFILES[profile], 1_000)
+    assert bool(ledger.returned.owed) is is_owed
+
+
+def test_what_a_recovery_found_or_a_stop_left_is_owed_until_it_expires(
+    evidence: Evidence, again: Callable[[str], FoundRecord]
+) -> None:
+    ledger = evidence.ledger
+    evidence.store.records.append(again(SCHEDULE_TOPIC))
+    guarantees.note_recovery(ledger, evidence.store, durable=True)
+    ledger.returned.kept.add("m1")
+    guarantees.note_stop(ledger)
+    assert ledger.returned.owed == ["m0", "m1"]
+    evidence.store.records.pop()
+    assert broken(dur.check, evidence) == ["returned message"] * 2
+    ledger.expired_to = 1
+    assert broken(dur.check, evidence) == []
