@@ -173,7 +173,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "recovery",
-            ("log.recovery", "queues.queue_replay", "index.index_recovery"),
+            ("recovery.recovery", "recovery.queue_replay", "recovery.index_recovery"),
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "index": {"slots": (0, 5), "entries": (5, 12), "keys_chance": (0.0, 0.5)},
@@ -188,7 +188,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "side files",
-            ("side_file", "queues.consumer_offsets"),
+            ("side_file", "services.consumer_offsets"),
             {
                 "consuming": {"commits_offsets": (True,)},
                 "delay": {"chance": (0.0, 0.4)},
@@ -202,7 +202,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "schedule",
-            ("delivery.schedule", "delivery.redirect"),
+            ("delivery.schedule", "formats.redirect"),
             {
                 "delay": {"chance": (0.3, 0.8)},
                 "consumers": (0, 1),
@@ -213,9 +213,9 @@ COMPONENTS: dict[str, Component] = {
         Component(
             "transactions",
             (
-                "delivery.transaction_check",
-                "delivery.transaction_service",
-                "delivery.transaction_queues",
+                "services.transaction_check",
+                "services.transaction_service",
+                "services.transaction_queues",
             ),
             {
                 "transactions": {"chance": (0.4, 1.0)},
@@ -230,7 +230,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "light queues",
-            ("queues.light_queues",),
+            ("formats.light_queues",),
             {
                 "light_queues": {"chance": (0.4, 0.9)},
                 "producers": (2, 3),

@@ -108,7 +108,7 @@ def test_a_function_of_a_module_is_replaced_wherever_it_was_imported_by_name() -
 
 def test_constructors_and_declarations_are_left_alone() -> None:
     names = {
-        subject.tree.name for module in ("delivery.transaction_check", "log.flush") for subject in subjects_of(module)
+        subject.tree.name for module in ("services.transaction_check", "log.flush") for subject in subjects_of(module)
     }
     assert "__init__" not in names
     assert "wait_durable" in names

@@ -83,7 +83,7 @@ def body_of(name: str, size_bytes: int) -> bytes:
 
 
 def put_name(message: str, tries: int) -> str:
-    """Return the name of the put that the so-manieth send of a message asks for."""
+    """Return the name of the put for one send of a message, counted from 1."""
     return message if tries == 1 else f"{message}~{tries}"
 
 

@@ -55,7 +55,7 @@ class DrawnMessage:
     stream: Stream
 
     def put(self, tries: int, queue_id: int, *, now_ns: int, now_ms: int, store_host: tuple[bytes, int]) -> PutEntry:
-        """Return the put that sending it for the so-manieth time asks for."""
+        """Return the put for one send of the message, counted from 1."""
         name = put_name(self.name, tries)
         properties = in_map_order(self.properties(name) | {"CLUSTER": _CLUSTER})
         put = PutEntry(name, self.topic, queue_id, self.options.tag, self.body, properties, True, now_ns)
