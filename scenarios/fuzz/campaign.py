@@ -1,4 +1,4 @@
-"""A fuzzing campaign of one format, from its earlier corpus to its findings, made small."""
+"""A fuzzing campaign of one format, from its earlier corpus to its minimised findings."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -20,7 +20,7 @@ _PROGRESS_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class FuzzSettings:
-    """How to fuzz a format. Without an end by time it needs one by inputs."""
+    """Options of a campaign. `seconds` or `inputs` has to be given."""
 
     name: str
     seed: int
@@ -31,13 +31,13 @@ class FuzzSettings:
 
     @property
     def corpus_directory(self) -> Path | None:
-        """Return where the corpus is kept."""
+        """Return the directory of the corpus."""
         return None if self.out is None else self.out / "corpus" / self.name
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzReport:
-    """What came of fuzzing one format."""
+    """The result of fuzzing one format."""
 
     name: str
     inputs: int
@@ -52,12 +52,12 @@ class FuzzReport:
 
     @property
     def per_second(self) -> float:
-        """Return how many inputs were judged in a second."""
+        """Return the number of inputs per second."""
         return self.inputs / self.seconds if self.seconds else 0.0
 
 
 def applied_fuzzed(name: str | None) -> AbstractContextManager[object]:
-    """Return a `with` block in which the mutant of a name is applied; None for the store as it is."""
+    """Return a `with` block in which the mutant of a name is applied. None applies no mutant."""
     mutant = None if name is None else find_fuzzed(name)
     return nullcontext() if mutant is None else mutant.applied()
 
@@ -67,9 +67,9 @@ def fuzz_format(
     on_progress: Callable[[FuzzTally], None] = lambda tally: None,
     is_stop_wanted: Callable[[], bool] = is_stop_wanted,
 ) -> FuzzReport:
-    """Fuzz one format; keep its corpus, if there is a place for it.
+    """Fuzz one format, and keep its corpus if `settings.out` is given.
 
-    is_stop_wanted: asked between two rounds. Findings are as they were met then, and not made small.
+    is_stop_wanted is called between two rounds. After a stop, findings are not minimised.
     """
     fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
     tally, directory = fuzzer.tally, settings.corpus_directory
@@ -109,7 +109,7 @@ def fuzz_format(
 def finding_of(
     settings: FuzzSettings, first: FirstFailure, is_stop_wanted: Callable[[], bool] = is_stop_wanted
 ) -> FuzzFailure:
-    """Return the finding that an input is, made small; the mutant, if there is one, is applied."""
+    """Return the minimised finding of an input. Call it with the mutant applied."""
     target, began, breach = TARGETS[settings.name](), perf_counter(), first.breach
 
     def stop() -> bool:
@@ -123,7 +123,7 @@ def finding_of(
 
 
 def kept_findings(out: Path) -> list[FuzzFailure]:
-    """Return the findings of earlier runs. Files of other kinds in the same directory are not of this command."""
+    """Return the findings of earlier runs. Failure files of other commands are skipped."""
     found = []
     for path in sorted((out / "failures").glob("*.json")):
         with suppress(ArtefactError):
@@ -132,7 +132,7 @@ def kept_findings(out: Path) -> list[FuzzFailure]:
 
 
 def write_findings(findings: Iterable[FuzzFailure], out: Path) -> dict[str, Path]:
-    """Write findings where failures are kept; return where each is, by its name."""
+    """Write findings below out/failures. Returns the file of each finding by name."""
     directory, paths = out / "failures", {}
     for finding in findings:
         path = paths[finding.name] = directory / f"{finding.name}.json"

@@ -1,7 +1,7 @@
-"""The process that atheris has to itself: `python -m tornlog.scenarios.fuzz.covered_process TASK`, for `coverage` only.
+"""The process of atheris: `python -m tornlog.scenarios.fuzz.covered_process TASK`, started by `coverage`.
 
-TASK is JSON: the fields of `campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. What it came to is a
-`coverage.CoveredRun`, written to results at the end.
+TASK is JSON: the fields of `campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end it writes
+a `coverage.CoveredRun` to results.
 """
 
 import json
@@ -28,12 +28,12 @@ with atheris.instrument_imports(include=["tornlog.store"]):
 _SEEDS = 64
 _FRESH_CHANCE = 0.02
 _ADDRESS_SPACE_BYTES = 1 << 30
-"""libFuzzer, too, lives on it."""
+"""libFuzzer needs a part of it."""
 _DONE = 0
 
 
 class CoveredFuzzer:
-    """Judges what libFuzzer hands in, and makes what it asks for."""
+    """Makes and judges inputs for libFuzzer."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._task = task
@@ -42,7 +42,7 @@ class CoveredFuzzer:
         self._began, self._cpu_began = perf_counter(), process_time()
 
     def write_seeds(self) -> None:
-        """Write valid inputs for libFuzzer to begin with."""
+        """Write valid inputs as libFuzzer's first corpus."""
         directory = Path(self._task["seeds"])
         directory.mkdir()
         draw = Draw(f"fuzz/{self._target.name}/{self._task['seed']}")
@@ -50,7 +50,7 @@ class CoveredFuzzer:
             (directory / f"{number}.bin").write_bytes(self._target.valid(draw))
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Break an input by its shape, as our own engine does."""
+        """Mutate an input by its shape, as `engine` does."""
         target, draw = self._target, Draw(f"{self._task['seed']}/{seed}")
         raw = bytes(data)
         if not raw or draw.chance(_FRESH_CHANCE):
@@ -58,7 +58,7 @@ class CoveredFuzzer:
         return target.mutate(raw, target.shape(raw), draw, self._tally.corpus.inputs)[:max_size]
 
     def test(self, data: bytes) -> None:
-        """Judge one input. Ends the process after the last."""
+        """Judge one input. Ends the process after the last one."""
         target, tally = self._target, self._tally
         tally.inputs += 1
         try:
@@ -95,11 +95,11 @@ class CoveredFuzzer:
         }
         run = CoveredRun(counts, list(tally.found.values()))
         Path(self._task["results"]).write_bytes(msgspec.json.encode(run))
-        os._exit(_DONE)  # libFuzzer has no other way to be stopped
+        os._exit(_DONE)  # libFuzzer cannot be stopped otherwise
 
 
 def main() -> None:
-    """Fuzz as the task says."""
+    """Run the task."""
     become_worker()
     task = json.loads(sys.argv[1])
     fuzzer = CoveredFuzzer(task)

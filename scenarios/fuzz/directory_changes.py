@@ -1,4 +1,4 @@
-"""Directory mutations: files changed by what they are, and names, lengths and places of files."""
+"""Mutations of directories: contents of files by their format, and their names, lengths and places."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ _FOREIGN = (
     ("config/delayOffset.json", b"{}"),
     ("config/consumerOffset.json.bak", b"{"),
 )
-"""What else may be in a directory."""
+"""Files and directories that are not the store's, or wrong ones."""
 _BASES = (
     *(0, QUEUE_FILE_BYTES),
     *(LOG_FILE_BYTES, 2 * LOG_FILE_BYTES, 20 * LOG_FILE_BYTES, (1 << 63) - LOG_FILE_BYTES),
@@ -32,7 +32,7 @@ Entries = dict[str, bytes | None]
 
 
 def changed(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) -> DirectoryContent:
-    """Return a broken copy; others: packed directories that files may be taken from."""
+    """Return a mutated copy. Files may come from other packed directories."""
     entries, settings = dict(directory.entries), directory.settings
     changes = 1
     while changes < CHANGES_MAX and draw.chance(0.4):
@@ -48,7 +48,7 @@ def changed(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) ->
 
 
 def _change_content(entries: Entries, draw: Draw) -> None:
-    """Break one file, of a kind that is drawn first, so that few large ones are not lost among many."""
+    """Mutate one file. Its kind is drawn first, so that kinds with few files are not rare."""
     kinds: dict[str, list[str]] = {}
     for path, content in entries.items():
         if content:
@@ -59,7 +59,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
     path = draw.pick(kinds[kind])
     before = entries[path] or b""
     data = mutated(before, shape_of_file(path, before), draw, (), _FILE_BYTES_MAX)
-    if kind != "config" and draw.chance(0.9):  # a file of another length is a case of its own
+    if kind != "config" and draw.chance(0.9):  # other lengths are rare
         data = data[: len(before)].ljust(len(before), b"\0")
     if kind == "commitlog" and draw.chance(0.5):
         mend_records(data, base_of(path))
@@ -67,7 +67,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
 
 
 def base_of(path: str) -> int:
-    """Return where a segment begins that has this name; 0 if it is none."""
+    """Return the offset in the name of a segment, 0 for other files."""
     name = path.rpartition("/")[2]
     is_base = len(name) == 20 and name.isascii() and name.isdecimal() and int(name) < 1 << 63
     return int(name) if is_base else 0
@@ -103,7 +103,7 @@ def _zero(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
 
 
 def _move(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
-    """Give a segment, or a copy of it, another place in its row."""
+    """Move or copy a segment to another offset."""
     path = _pick_file(entries, draw)
     if path is not None and "/" in path:
         target = f"{path.rpartition('/')[0]}/{draw.pick(_BASES):020d}"

@@ -1,12 +1,11 @@
-"""Judging an input: an outcome, or what the code under test did that it never should, and the file that says so.
+"""Judging an input: its outcome or its violation, and the file of a violation.
 
-A promise that a target knows of has its own name; beside them there are `crash-...` for an error that nobody documents,
-named by its type and the function it came from, `hang`, and `allocation`.
+Each promise of a target has its own name. The other names are `crash-...` for an undocumented error, with its type and
+the function that raised it, `hang`, and `allocation`.
 
-Memory has two bounds. While inputs are judged the process may not grow by more than ADDRESS_SPACE_BYTES, which costs
-nothing and turns a length that was believed into a MemoryError. And of inputs that took a new way, and of one in so
-many others, the most that was allocated at once is measured; that finds what is far too much for so small an input and
-still far from what a machine has.
+Memory has two limits. The process may not grow by more than ADDRESS_SPACE_BYTES, so a huge length raises MemoryError.
+For inputs with a new outcome, and some others, the peak of allocated memory is measured. That finds an allocation that
+is too large for a small input, but small for the machine.
 
 A failure is an artefact (`faults.simulation.artefact`) of the kind "fuzz", whose bytes are base64.
 """
@@ -28,10 +27,10 @@ _OWN = __name__.partition(".")[0]
 
 @dataclass(frozen=True, slots=True)
 class FuzzViolation:
-    """A promise that was broken."""
+    """A broken promise."""
 
     signature: str
-    """The same for what a reader takes for the same bug."""
+    """The same for all inputs that show the same bug."""
     expected: str
     found: str
 
@@ -41,7 +40,7 @@ class FuzzViolation:
 
 @dataclass(frozen=True, slots=True)
 class FuzzFailure:
-    """One broken promise, and the inputs that break it."""
+    """A broken promise, and the inputs that break it."""
 
     target: str
     seed: int
@@ -52,25 +51,25 @@ class FuzzFailure:
     raw: bytes
     """The smallest input that breaks it."""
     original: bytes
-    """The input that was found; the same if nothing smaller was."""
+    """The input before its minimisation."""
 
     @property
     def name(self) -> str:
-        """Return what names the file: format and promise."""
+        """Return the name of the file, from format and promise."""
         return f"fuzz-{self.target}-{self.breach.signature}"
 
     def to_json(self) -> str:
-        """Return the artefact's text."""
+        """Return the text of the artefact."""
         return write_artefact(FUZZ, self)
 
     @classmethod
     def from_json(cls, text: str) -> "FuzzFailure":
-        """Read an artefact. Raises ArtefactError naming what is wrong with it."""
+        """Read an artefact. Raises ArtefactError."""
         return read_artefact(text, FUZZ, cls)
 
 
 def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input by what it leads to, however long it takes. Raises NoEndInSight if an alarm goes off."""
+    """Judge an input without limits. Raises NoEndInSight if a limit of the caller is exceeded."""
     try:
         return target.check(raw)
     except Exception as error:
@@ -78,7 +77,7 @@ def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
 
 
 def judge_in_full(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input with its time and memory bounded and measured."""
+    """Judge an input within its limits of time and memory."""
     try:
         with cpu_limit(target.cpu_seconds_max):
             judged = judge(target, raw)
@@ -90,12 +89,12 @@ def judge_in_full(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
 
 
 def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
-    """Return what an input that broke nothing breaks by the memory it takes, if it does."""
-    with cpu_limit(4 * target.cpu_seconds_max):  # being watched takes time of its own
+    """Return the violation of an input that needs too much memory, else None."""
+    with cpu_limit(4 * target.cpu_seconds_max):  # tracing allocations is slow
         peak = peak_bytes(lambda: judge(target, raw))
     if peak <= target.memory_bytes_max:
         return None
-    # Caches that a first run fills are none of one input's making.
+    # The first run may have filled caches.
     again = peak_bytes(lambda: judge(target, raw))
     if again <= target.memory_bytes_max:
         return None
@@ -103,12 +102,12 @@ def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
 
 
 def hang_of(target: Target) -> FuzzViolation:
-    """Return the breach of an input that was not judged in its time."""
+    """Return the violation of an input that exceeds its time."""
     return FuzzViolation("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
 
 
 def breach_of(error: Exception) -> FuzzViolation:
-    """Return the breach that an error is, which no judging may end in."""
+    """Return an error as a violation."""
     most = _TEXT_CHARACTERS_MAX
     if isinstance(error, TargetViolation):
         return FuzzViolation(error.kind, error.expected[:most], error.found[:most])
@@ -120,7 +119,7 @@ def breach_of(error: Exception) -> FuzzViolation:
 
 
 def _place_of(error: Exception) -> str:
-    """Return module and function of ours that an error came from."""
+    """Return the innermost module and function of tornlog in the traceback of an error."""
     place = "unknown"
     for frame, _ in walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")
@@ -136,7 +135,7 @@ _STATUS = "/proc/self/statm"
 
 @contextmanager
 def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[None]:
-    """Refuse the process more than so many bytes beyond what it has, while a block lasts."""
+    """Limit the growth of the process inside a `with` block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open(_STATUS, encoding="ascii") as status:
         used_bytes = int(status.read().split()[0]) * _PAGE_BYTES
@@ -151,7 +150,7 @@ def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[Non
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """Return how much memory run had allocated at its worst moment, beyond what was there before it."""
+    """Return the peak of the memory that run() allocates."""
     tracemalloc.start()
     try:
         run()

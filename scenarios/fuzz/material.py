@@ -1,4 +1,4 @@
-"""Input material: topics, properties, bodies and hosts, plain and awkward, and their records."""
+"""Parts of valid inputs: topics, properties, bodies and hosts, plain and unusual, and their records."""
 
 from functools import cache
 
@@ -55,7 +55,7 @@ def properties(draw: Draw) -> bytes:
 
 
 def record(draw: Draw, physical_offset: int, queue_offset: int) -> bytes:
-    """Make a valid record that lies at an offset of the log: V1 mostly, V2 now and then."""
+    """Make a valid record for an offset of the log: mostly V1, sometimes V2."""
     born, stored = draw.pick(HOSTS), draw.pick(HOSTS)
     sys_flag = draw.pick(_SYS_FLAGS)
     sys_flag |= (BORN_HOST_V6 if born.is_ipv6 else 0) | (STORE_HOST_V6 if stored.is_ipv6 else 0)

@@ -1,7 +1,6 @@
-"""Parser bugs, put in on purpose: fuzzing must find them, or its silence proves nothing.
+"""Planted parser bugs: fuzzing has to find them, or its silence proves nothing.
 
-They are no bugs of the catalogue, which crashes find; those of the catalogue that a broken directory shows can
-be fuzzed for, too.
+The catalogue has bugs that crashes find. Fuzzing can also look for those that a damaged directory shows.
 """
 
 from collections.abc import Callable
@@ -65,5 +64,5 @@ FUZZED: dict[str, Mutant] = {
 
 
 def find_fuzzed(name: str) -> Mutant | None:
-    """Return the mutant of a name: one of these, or any other that there is; None if there is none."""
+    """Return a mutant of this module, the catalogue or a file by name; None if there is none."""
     return FUZZED.get(name) or find_mutant(name)

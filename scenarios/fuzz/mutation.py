@@ -1,7 +1,7 @@
-"""Input mutation: a few changes, most of them to fields whose meaning is known, some to parts, some anywhere.
+"""Input mutation: a few changes, most of them to fields with a known meaning, some to parts, some to any bytes.
 
-A change that moves bytes leaves the shape behind: what follows in the same input then hits what is near, which is as
-good. What makes broken inputs get past the first check, a checksum that is right again, is the target's to do.
+A change that moves bytes makes the shape wrong: later changes of the same input then hit nearby bytes, which is as
+good. Targets correct the checksums of mutated inputs.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ INTERESTING = (
     *((1 << 63) - 1, 1 << 63),
     *(-1, -2, -4, -8, -20, -91, -128, -129, -32768),
 )
-"""Numbers at which something begins or ends: sizes of the formats' parts, and the bounds of their types."""
+"""Sizes of the parts of formats, limits of integer types, and their neighbours."""
 CONSTANTS = (0xDAA320A7, 0xDAA320AB, 0xCBD43194, 0x7FFFFFFF, 0xFFFFFFFF, 0, 1, 2)
 CHANGES_MAX = 4
 _GROWTH_BYTES_MAX = 64
@@ -62,7 +62,7 @@ _NUDGE_MAX = 32
 
 
 def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_bytes_max: int) -> bytearray:
-    """Return a broken copy of an input of that shape; others: inputs that parts may be taken from."""
+    """Return a mutated copy of an input of that shape. Parts may come from other inputs."""
     data = bytearray(raw)
     unit, fields = draw.unit, shape.fields
     changes = 1
@@ -95,7 +95,7 @@ def _change_field(data: bytearray, field: Field, fields: Sequence[Field], draw: 
 
 
 def _number_for(value: int, kind: str, data: bytearray, fields: Sequence[Field], draw: Draw) -> int:
-    """Return what to write in place of a number: a neighbour, a bound, another field's, or anything."""
+    """Return the new value of a number: a neighbour, a limit, another field's value, or any value."""
     roll = draw.unit()
     if kind == CONSTANT and roll < 0.5:
         return draw.pick(CONSTANTS)
@@ -146,7 +146,7 @@ def _swap(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) ->
 
 
 def _overwrite(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
-    """Lay one part over the beginning of another: what a lost or misdirected write leaves."""
+    """Write one part over the beginning of another, like a lost or misdirected write."""
     start, end = draw.pick(shape.parts)
     at = draw.pick(shape.parts).start
     data[at : at + end - start] = data[start:end]
@@ -200,7 +200,7 @@ def _copy_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
 
 
 def _double(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    """Repeat a short range many times over: what takes more than linear time shows in what is long."""
+    """Repeat a short range many times: long inputs show code with more than linear time."""
     start = draw.below(len(data) + 1)
     piece = data[start : start + draw.between(1, 8)]
     data[start:start] = piece * draw.between(2, 1 << draw.between(1, 12))

@@ -1,6 +1,6 @@
-"""Stores whose directories are fuzzed: small ones, made by the store itself on a simulated machine.
+"""Small stores whose directories are fuzzed. The store makes them on a simulated machine.
 
-`run_on` runs one task on such a machine; its errors come out as they were raised.
+`run_on` runs one task on such a machine and raises the task's errors.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from .target import TargetViolation
 LOG_FILE_BYTES, QUEUE_FILE_BYTES, EXT_FILE_BYTES = 2048, 200, 512
 INDEX_ENTRIES = 12
 STORES = 24
-"""How many there are to choose from."""
+"""Number of different stores."""
 _DELAY_LEVELS = "1s 3s 20s"
 _MESSAGES_MAX = 24
 _BODY_BYTES = (0, 5, 64, 300, 900)
@@ -36,7 +36,7 @@ _BODY_BYTES = (0, 5, 64, 300, 900)
 
 @cache
 def settings_of(settings: int) -> StoreConfig:
-    """Return the settings that a directory's number of them stands for."""
+    """Return the store's settings by their number in a directory."""
     return StoreConfig(
         ROOT,
         mapped_file_size_commit_log=LOG_FILE_BYTES,
@@ -65,7 +65,7 @@ def _made(number: int) -> DirectoryContent:
 
 
 def _live(world: World, settings: int, draw: Draw) -> None:
-    """Put some messages, and stop, or let the machine be switched off."""
+    """Put some messages, then stop, or leave the machine to be switched off."""
     world.files.make_directories(ROOT)
     store = MessageStore(world, settings_of(settings))
     offsets = ConsumerOffsetManager(world, CONFIG)
@@ -102,9 +102,9 @@ _NEVER_INTERRUPTED = 1 << 60
 
 
 def run_on(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
-    """Run body on a machine that finds an image on its disk; return its value, and what the disk has then.
+    """Run body on a machine with an image on its disk. Returns the value of body and the final image.
 
-    Raises what body, or any task it started, raised. Broken: it came to no end.
+    Raises the errors of body and of the tasks that it started; TargetViolation if body does not end.
     """
     with Kernel(RoundRobin(_NEVER_INTERRUPTED), step_limit=_STEP_LIMIT) as kernel:
         disk = Disk(kernel, Choices("").stream("disk"), image=image)

@@ -1,4 +1,4 @@
-"""Tests behind one of tornlog's own scenarios: seeds of it are run, then the function judges their sum."""
+"""Tests of a tornlog scenario: its seeds are run, then the test function judges their tally."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from .facts import Facts
 from .mark_arguments import MarkArguments, SeedBudget, WrongMark
 
 SHRINK_TRIES = 300
-"""Runs at most, so that what is reported does not depend on the machine's speed."""
+"""Most runs, so that the report does not depend on the machine's speed."""
 
 
 def run_scenario(
@@ -31,9 +31,9 @@ def run_scenario(
     campaign: SeedBudget,
     facts: Facts,
 ) -> str | None:
-    """Run seeds of the scenario, then the function; return what to say of a broken promise, None if all held."""
+    """Run seeds of the scenario, then the function. Returns the text of a failure, None if all seeds held."""
     tally = Tally(scenario)
-    with guard():  # inside of it, the guards of the runs cost next to nothing
+    with guard():  # makes the guards of the runs cheap
         for seed in facts.seeds_of(campaign):
             result = run_seed(scenario, seed, mutant=wanted.mutant, in_detail=True)
             tally.add(result)
@@ -50,7 +50,7 @@ def run_scenario(
 
 
 def scenario_wanted(wanted: MarkArguments) -> Scenario:
-    """Return the scenario that a mark names, narrowed as it says. Raises WrongMark."""
+    """Return the scenario of a mark with the mark's ranges. Raises WrongMark."""
     if wanted.scenario not in SCENARIOS:
         raise WrongMark(f"no scenario {wanted.scenario}; `tornlog list` names them")
     try:
@@ -68,7 +68,7 @@ def scenario_wanted(wanted: MarkArguments) -> Scenario:
 
 
 def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget, facts: Facts) -> str:
-    """Return a failure as a test fails with it: made small, with the end of its story and how to see it again."""
+    """Return the text of a failure: shrunk, with the end of its story and the command to repeat it."""
     if wanted.shrink:
         shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, cpu_seconds_max=CPU_SECONDS_MAX)
         failure = shrunk.failure

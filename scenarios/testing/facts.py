@@ -1,9 +1,9 @@
-"""Test facts: what was run, what happened in it, how to see again what broke; and the report of a session.
+"""Test facts: the runs of a test, their events, the command to repeat a failure; and the report of a session.
 
 The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds",
 "time_up", "crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure":
-path or null, "again": command or null}]}`. It has no times in it and tests stand in the order of their ids, so it is
-the same wherever and in whatever order they ran.
+path or null, "again": command or null}]}`. It has no times, and tests are sorted by id, so it does not depend
+on place and order of the runs.
 """
 
 import hashlib
@@ -28,51 +28,51 @@ from .mark_arguments import CRASH, MarkArguments, SeedBudget
 
 FORMAT = "tornlog-pytest/1"
 _MOST = 5
-"""Faults that the summary names."""
+"""Number of faults in the summary."""
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX, _DIGEST_BYTES = 80, 4
 
 
 @dataclass(slots=True)
 class Facts:
-    """The sum of a test's seeds."""
+    """The sum over the seeds of a test."""
 
     id: str
-    """The test, from where pytest was started, as its command line takes it."""
+    """The test as an argument of pytest, relative to where pytest was started."""
     node: str
-    """The test, from pytest's root directory: the same wherever pytest is started."""
+    """The test, relative to pytest's root directory."""
     command: str
-    """How pytest was started, without its arguments."""
+    """The command that started pytest, without arguments."""
     scenario: str | None
     seeds: int = 0
     last_seed: int = -1
-    """The last that was begun."""
+    """The last one that was started."""
     time_up: bool = False
     crash_points: int = 0
     injected: Counter[str] = field(default_factory=Counter)
     enabled: dict[str, None] = field(default_factory=dict)
-    """Faults that were switched on in some seed, in the order they were seen in."""
+    """Faults that were enabled in some seed, in order of appearance."""
     signature: str | None = None
     failure: str | None = None
     again: str | None = None
 
     def add(self, injected: dict[str, int], crash_points: int) -> None:
-        """Take another seed."""
+        """Add the run of a seed."""
         self.seeds += 1
         self.crash_points += crash_points
         self.injected.update({name: times for name, times in injected.items() if not name.startswith(CRASH)})
 
     def enable(self, kinds: Iterable[str]) -> None:
-        """Note faults that are switched on."""
+        """Note enabled faults."""
         self.enabled.update(dict.fromkeys(kinds))
 
     def never_injected(self) -> list[str]:
-        """Return what is switched on and never happened."""
+        """Return the enabled faults that never happened."""
         happened = self.injected | {CRASH: self.crash_points}
         return [name for name in self.enabled if not happened.get(name)]
 
     def seeds_of(self, campaign: SeedBudget) -> Iterator[int]:
-        """Yield seeds for as long as there is time, the first one in any case."""
+        """Yield seeds until the time is up, but at least one."""
         began = perf_counter()
         for seed in campaign.seeds:
             if campaign.seconds is not None and self.seeds and perf_counter() - began >= campaign.seconds:
@@ -82,11 +82,11 @@ class Facts:
             yield seed
 
     def replay_command(self, *options: str) -> str:
-        """Return the command that runs this test alone, with options."""
+        """Return the command that runs this test alone."""
         return f"{self.command} {shlex.join((self.id, *options))}"
 
     def leave_failure(self, out: Path | None, text: str) -> Path | None:
-        """Write the failure to where the option says; None without one. No other test writes to the same file."""
+        """Write the failure to a file of this test below out. Returns None without out."""
         if out is None:
             return None
         path = out / "failures" / f"{_file_name(self.id)}.json"
@@ -95,10 +95,7 @@ class Facts:
         return path
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as the report has them.
-
-        Names are plain strings: what carries reports between processes (pytest-xdist's execnet) refuses an enum's.
-        """
+        """Return the facts for the report. Names are plain strings, because execnet (pytest-xdist) refuses enums."""
         return {
             "id": self.id,
             "scenario": self.scenario,
@@ -114,30 +111,30 @@ class Facts:
 
 
 def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
-    """Return the facts of a test that is about to run."""
+    """Return empty facts of a test."""
     config = item.config
     file = relpath(item.path, config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
-    # A worker of pytest-xdist is given how its session was started.
+    # A worker of pytest-xdist gets the command of its session.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
     command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
     return Facts("::".join((file, *names)), item.nodeid, command, wanted.scenario)
 
 
 def test_of(file: Path) -> str | None:
-    """Return the test that a failure is of, by pytest's root directory; None if its file does not say."""
+    """Return the test of a failure file, relative to pytest's root directory; None if the file names none."""
     test = envelope_of(file.read_text()).get("test")
     return test if isinstance(test, str) else None
 
 
 def _file_name(test_id: str) -> str:
-    """Return a name that no other test has, however long and odd its own is."""
+    """Return a unique file name for a test."""
     digest = hashlib.blake2b(test_id.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return f"{_PLAIN.sub('-', test_id)[-_NAME_MAX:].strip('-')}-{digest}"
 
 
 def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
-    """Return what was run, how often it crashed, the injected faults, what broke; behind it what never happened."""
+    """Return a line about tests, crashes, injected faults and failures, and one about faults that never happened."""
     injected: Counter[str] = Counter()
     for one in facts:
         injected.update({name: times for name, times in one["injected"].items() if not is_promise(name)})

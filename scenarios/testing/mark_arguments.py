@@ -1,4 +1,4 @@
-"""Arguments of the mark `tornlog`, and what the command line says instead."""
+"""Arguments of the mark `tornlog`, and the command-line options that override them."""
 
 import errno
 import os
@@ -17,12 +17,12 @@ from ..claims.ranges import Ranges
 
 SEEDS = 100
 CRASH = "crash"
-"""Counts as a fault, beside those of `faults.kinds`."""
+"""Counts as a fault, like those of `faults.kinds`."""
 NEVER_INJECTED = ("ignore", "warn", "fail")
 
 
 class WrongMark(ValueError):
-    """A mark that no test can be run with; says what was expected, and what was found."""
+    """Invalid arguments of a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class MarkArguments:
     seeds: int | str = SEEDS
     """N for 0 to N - 1, or "A:B" for A to B - 1."""
     shrink: bool = True
-    """Whether the first failure is made small before it is reported."""
+    """Whether the first failure is shrunk before it is reported."""
     must_inject: Sequence[str] = ()
-    """Faults, or `crash`, that have to happen in some seed: else the test fails."""
+    """Faults, or `crash`, that have to happen in some seed. Otherwise the test fails."""
     never_injected: str = "warn"
-    """What to do about faults that are switched on and never happen: one of NEVER_INJECTED."""
+    """Reaction to enabled faults that never happen: one of NEVER_INJECTED."""
     scenario: str | None = None
-    """One of tornlog's own scenarios, run against its store in place of the test."""
+    """A scenario of tornlog, run with its store instead of the test."""
     disk: str | None = None
     policy: str | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `scenarios.claims.ranges.Ranges`: knobs of a plan with the options to draw from."""
+    """Arguments of `scenarios.claims.ranges.Ranges`: knobs of a plan with their options."""
     mutant: str | None = None
-    """A known bug to be put into the store first: a test that holds with it is worth nothing."""
+    """A known bug to apply first. A test that holds with it proves nothing."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.must_inject if name not in FAULTS and name != CRASH]
@@ -62,7 +62,7 @@ class MarkArguments:
 
 
 def wanted_by(mark: pytest.Mark | None) -> MarkArguments:
-    """Return what a mark says; the defaults without one. Raises WrongMark."""
+    """Return the arguments of a mark, or the defaults. Raises WrongMark."""
     if mark is None:
         return MarkArguments()
     try:
@@ -73,21 +73,21 @@ def wanted_by(mark: pytest.Mark | None) -> MarkArguments:
 
 @dataclass(frozen=True, slots=True)
 class SeedBudget:
-    """Which seeds, for how long, and where to what is left of them."""
+    """Seeds, time limit and output directory of a test."""
 
     seeds: range
     is_whole: bool
-    """Whether these are at least the seeds that the mark asks for, so that what was never injected says something."""
+    """Whether they are at least as many as the mark asks for. Otherwise missing faults prove nothing."""
     seconds: float | None
     out: Path | None
-    """As it was given: the command to see a failure again names a file in it."""
+    """As given, because the command that repeats a failure names a file in it."""
     replay: Path | None
     draw: Callable[..., Path | None]
     """The hook `pytest_tornlog_failure`."""
 
 
 def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
-    """Return the seeds to run: the mark's, unless the command line says others. Raises WrongMark."""
+    """Return the seeds to run: those of the command line, else those of the mark. Raises WrongMark."""
     try:
         own = seeds_in(str(wanted.seeds), None)
     except typer.BadParameter as error:
@@ -107,7 +107,7 @@ def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
 
 
 def check_options(config: pytest.Config) -> None:
-    """Raise pytest.UsageError for an option that cannot be followed."""
+    """Raise pytest.UsageError for an invalid option."""
     try:
         replay = campaign_of(config, MarkArguments()).replay
     except typer.BadParameter as error:

@@ -1,7 +1,6 @@
-"""Marked tests: run through their seeds in place of their function, and failing with a story.
+"""Marked tests: the seeds of a test run instead of its function, and a failure has a story.
 
-A test of a user's own storage code is a scenario of the engine, tried seed by seed. For one behind a scenario of
-tornlog's own see `catalogued`.
+A test of a user's own storage code is a scenario of the engine. For tests of a tornlog scenario see `catalogued`.
 """
 
 import inspect
@@ -30,13 +29,13 @@ Function = Callable[..., Any]
 
 
 class FaultNeverInjected(UserWarning):
-    """A fault that a test switches on never happened in any of its seeds: that it held proves nothing about that."""
+    """A fault that a test enables never happened in its seeds, so the test proves nothing about it."""
 
 
 def through_seeds(
     item: pytest.Function, mark: pytest.Mark | None, function: Function, *, is_simulated: bool
 ) -> Function:
-    """Return what runs a test as its mark wants it: the function itself if the mark is of others, as a module's is."""
+    """Return a function that runs a test by its mark, or the test's own one if the mark is for other tests."""
     try:
         wanted = wanted_by(mark)
         if wanted.scenario is not None and is_simulated:
@@ -71,10 +70,10 @@ def through_seeds(
 
 
 def _run_seeds(wanted: MarkArguments) -> Callable[..., str | None]:
-    """Return what runs the seeds of a mark, which says what to report of the one that broke. Raises WrongMark."""
+    """Return a function that runs the seeds of a mark and returns the text of a failure. Raises WrongMark."""
     if wanted.scenario is None:
         return run_simulated
-    from .catalogued import run_scenario, scenario_wanted  # the store and all that judges it: for this alone
+    from .catalogued import run_scenario, scenario_wanted  # imports the store and its oracle
 
     return partial(run_scenario, scenario_wanted(wanted))
 
@@ -87,7 +86,7 @@ def _failing(reason: str) -> Function:
 
 
 def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -> None:
-    """Fail or warn for what never happened: that nothing broke proves nothing about it."""
+    """Fail or warn if a fault never happened."""
     happened = facts.injected | {CRASH: facts.crash_points}
     missing = [name for name in wanted.must_inject if not happened.get(name)]
     if missing:
@@ -112,7 +111,7 @@ def run_simulated(
     campaign: SeedBudget,
     facts: Facts,
 ) -> str | None:
-    """Run a test for its seeds, or for the failure that is to be replayed; return what to say of one, None if none."""
+    """Run the seeds of a test, or replay a failure. Returns the text of a failure, None if all held."""
     scenario = scenario_of(function, arguments, facts)
     try:
         if campaign.replay is not None:
@@ -138,12 +137,12 @@ def run_simulated(
 
 
 def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: Facts) -> Scenario:
-    """Return a test function as a scenario, which notes what faults it switches on."""
+    """Return a test function as a scenario that notes the enabled faults."""
 
     def scenario(run: Simulation) -> None:
         try:
             function(**{**arguments, "simulation": run})
-        except pytest.fail.Exception as failed:  # would else pass by whoever looks for failures
+        except pytest.fail.Exception as failed:  # is no Exception, so the engine would not see it
             raise AssertionError(failed.msg) from failed
         finally:
             facts.enable((*run.enabled, *declared_promises(function)))
@@ -161,7 +160,7 @@ def _find(scenario: Scenario, campaign: SeedBudget, facts: Facts) -> Finding | N
 
 
 def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
-    """Run the failure in a file again; None if nothing breaks any more."""
+    """Replay a failure file. Returns None if the test holds now."""
     finding = Finding.from_json(file.read_text())
     replayed = replay(scenario, finding.record)
     outcome = replayed.result
@@ -176,5 +175,5 @@ def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
 
 
 def _finding_text(finding: Finding) -> str:
-    """Return a finding as text, with its file as seen from the working directory if it is below that."""
+    """Return a finding as text, with a path relative to the working directory."""
     return finding.text(finding.raised.removeprefix(f"{Path.cwd()}/"))

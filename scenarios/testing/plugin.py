@@ -1,12 +1,12 @@
 """The pytest plugin: options, a marker, two fixtures, and a line of summary.
 
-    def test_what_was_saved_is_there(simulation): ...                  run for every seed, each in a world of its own
+    def test_saved_data_is_there(simulation): ...                      run for every seed, each in a world of its own
 
     @pytest.mark.tornlog(scenario="rollover-at-a-crash", seeds=50)
-    def test_our_segments(tornlog_tally): ...                          run once, behind 50 seeds of a scenario
+    def test_our_segments(tornlog_tally): ...                          run once, after 50 seeds of a scenario
 
-pytest loads this module in every session of an environment that has tornlog. So nothing of tornlog is imported before a
-test asks for it. What a test came to travels in its report, also between processes (pytest-xdist).
+pytest loads this module in every session of an environment with tornlog. So it imports nothing else of tornlog before a
+test needs it. The facts of a test travel in its report, also between processes (pytest-xdist).
 """
 
 from collections.abc import Generator
@@ -34,7 +34,7 @@ _MARK_LINE = (
 
 
 class EachSeedItsOwn:
-    """Stands for the simulation until a seed is run: fixtures are set up before, and once."""
+    """Placeholder of the simulation until a seed runs, because fixtures are set up once and before."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"simulation.{name}: each seed has a simulation of its own, and only the test is given it")
@@ -42,13 +42,13 @@ class EachSeedItsOwn:
 
 @pytest.fixture
 def simulation() -> Any:
-    """A `tornlog.faults.simulation.simulation.Simulation`: the test is run for every seed."""
+    """A `tornlog.faults.simulation.simulation.Simulation`. The test runs for every seed."""
     return EachSeedItsOwn()
 
 
 @pytest.fixture
 def tornlog_tally() -> Any:
-    """What the seeds of the mark's scenario came to, a `tornlog.scenarios.campaigns.runner.Tally`; for marked tests."""
+    """The `tornlog.scenarios.campaigns.runner.Tally` of the seeds of the mark's scenario."""
     return None
 
 
@@ -61,21 +61,21 @@ class HookSpecifications:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Specify the hook of this plugin."""
+    """Specify the plugin's hook."""
     pluginmanager.add_hookspecs(HookSpecifications)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options, and keep tornlog's own modules as they are."""
+    """Add the options, and exclude tornlog's modules from the rewriting of asserts."""
     group = parser.getgroup("tornlog", "crash tests")
     for name, metavar, text in _OPTIONS:
         group.addoption(name, metavar=metavar, default=None, help=text)
-    # pytest rewrites the asserts of all modules that come with a plugin. What a run says must not depend on that.
+    # pytest rewrites the asserts of all modules that come with a plugin. A run must not depend on that.
     getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", set()).discard("tornlog")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and what gathers results."""
+    """Register the mark and the collector of results."""
     config.addinivalue_line("markers", _MARK_LINE)
     config.pluginmanager.register(SessionResults(config), "tornlog-gathered")
     if any(config.getoption(name) is not None for name, _, _ in _OPTIONS):
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Run a test that asks for it through its seeds; any other as it is."""
+    """Run the seeds of a marked test; other tests run unchanged."""
     is_simulated = isinstance(pyfuncitem.funcargs.get("simulation"), EachSeedItsOwn)
     mark = pyfuncitem.get_closest_marker(MARK)
     if mark is None and not is_simulated:
@@ -103,7 +103,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
-    """Put what a test came to into its report."""
+    """Put the facts of a test into its report."""
     report: Any = yield
     facts = getattr(item, "tornlog_facts", None)
     if facts is not None and report.when == "call":
@@ -112,7 +112,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 
 
 class SessionResults:
-    """What all tests came to, gathered where the session is reported."""
+    """The facts of all tests, in the process that reports the session."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -120,18 +120,18 @@ class SessionResults:
 
     @property
     def _is_unmet_replay(self) -> bool:
-        """Return whether a failure was to be replayed, and no test was run that it could be of."""
+        """Return whether a failure was to be replayed, and its test did not run."""
         is_worker = hasattr(self._config, "workerinput")
         return self._config.getoption("--tornlog-replay") is not None and not self._facts and not is_worker
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what a report brings."""
+        """Add the facts in a report."""
         facts = getattr(report, "tornlog", None)
         if facts is not None:
             self._facts.append(facts)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say in a few lines what was run, what happened to it, and what never did."""
+        """Write the summary of the session."""
         if self._is_unmet_replay:
             file = self._config.getoption("--tornlog-replay")
             terminalreporter.write_line(f"{file}: none of the tests that were run is the one that it is of")
@@ -144,7 +144,7 @@ class SessionResults:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Leave the report, but in a process that only works for another; a replay of nothing is no success."""
+        """Write the report, except in a worker process. A replay without its test is no success."""
         if self._is_unmet_replay and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         out = self._config.getoption("--tornlog-out")

@@ -1,4 +1,4 @@
-"""What can be fuzzed, one file each."""
+"""The fuzz targets."""
 
 from ..target import Target
 from .checkpoint import CheckpointTarget

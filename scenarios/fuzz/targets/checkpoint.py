@@ -1,4 +1,4 @@
-"""The checkpoint: three times, and zeros up to the end of the page."""
+"""Target: the checkpoint, three times and zeros up to the end of the page."""
 
 from struct import Struct
 
@@ -13,20 +13,20 @@ _TIMES = Struct(">qqq")
 
 
 class CheckpointTarget(Target):
-    """The file's beginning."""
+    """The beginning of the file."""
 
     name = "checkpoint"
     file = FILE
     size_bytes_max = 256
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a checkpoint, with some of the zeros behind it or none."""
+        """Make a checkpoint, with or without zeros after it."""
         times = (draw.pick((0, 1, BORN_MS, BORN_MS + draw.below(1 << 30))) for _ in range(3))
         values = checkpoint.CheckpointValues(*times)
         return checkpoint.encode_checkpoint(values) + bytes(8 * draw.below(4))
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Decode, and encode again."""
+        """Decode, then encode again."""
         try:
             values = checkpoint.decode_checkpoint(raw, file=FILE)
         except CorruptFileError as error:

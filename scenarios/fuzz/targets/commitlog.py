@@ -1,7 +1,7 @@
-"""The commit log: records, one after the other, as recovery, dispatch and look-ups read them.
+"""Target: the commit log, consecutive records as recovery, dispatch and look-ups read them.
 
-What a scan yields must be, byte for byte, a record that the oracle's reader finds whole where it lies; what it
-refuses that must refuse. A record that is read re-encodes to its bytes, and has the keys and the tag that it says.
+The scan and the oracle's reader have to agree on each record, byte for byte, and on refusals. A record re-encodes to
+its bytes, and its keys and tag are those in its properties.
 """
 
 from ....store.errors import CorruptFileError
@@ -27,7 +27,7 @@ class CommitLogTarget(Target):
     file = FILE
 
     def valid(self, draw: Draw) -> bytes:
-        """Make one to three records, with a blank one behind them or not."""
+        """Make one to three records, with or without a blank record after them."""
         raw, queue_offset = b"", draw.pick(_FIRST_OFFSETS)
         records = 1
         while records < 3 and draw.chance(0.3):
@@ -39,11 +39,11 @@ class CommitLogTarget(Target):
         return raw
 
     def mend(self, data: bytearray) -> None:
-        """Give records their places and checksums."""
+        """Correct the places and checksums of records."""
         mend_records(data, BASE_OFFSET)
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Scan, and read each record that is found."""
+        """Scan, and read each record."""
         end, at, count = len(raw), 0, 0
         view, kind = memoryview(raw), ""
         records = scan.scan_records(view, 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True)
@@ -63,7 +63,7 @@ class CommitLogTarget(Target):
 
 
 def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Reading) -> str:
-    """Compare a record as it was scanned, as it is decoded, and as it is; return which kind it is."""
+    """Compare a record as scanned, as decoded and as read by the oracle. Returns its kind."""
     record = whole.record
     if scanned != record[: len(scanned)]:
         raise TargetViolation("scanned", record, scanned)

@@ -1,4 +1,4 @@
-"""Consume queues: a run of 20-byte entries. Any bytes are one, so what is asked is which may be believed."""
+"""Targets: consume queues and their extensions. Any bytes are entries; the check is which of them are valid."""
 
 from itertools import groupby
 from struct import Struct
@@ -17,14 +17,14 @@ _BLANK_SIZE = 0x7FFFFFFF
 
 
 class ConsumeQueueTarget(Target):
-    """A piece of a queue's file."""
+    """A part of a queue file."""
 
     name = "consumequeue"
     file = "consumequeue/T1/0/00000000000000000000"
     size_bytes_max = 400
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a few entries, blank ones in front now and then, zeros behind."""
+        """Make a few entries, sometimes with blank ones before and zeros after them."""
         raw = consume_queue.BLANK_ENTRY_BYTES * (draw.below(3) if draw.chance(0.3) else 0)
         physical_offset = draw.below(1 << 40)
         for _ in range(draw.between(1, _ENTRIES_MAX)):
@@ -66,7 +66,7 @@ class ConsumeQueueExtTarget(Target):
     size_bytes_max = 1024
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a few units, and what ends them."""
+        """Make a few units and an end."""
         units = [
             ext.encode_unit(ext.ExtUnit(draw.below(1 << 31), BORN_MS, draw.raw(draw.pick(_BIT_MAP_BYTES))))
             for _ in range(draw.between(1, _UNITS_MAX))

@@ -1,8 +1,8 @@
-"""A whole store directory, broken before the store recovers it.
+"""Target: a whole store directory, mutated before the store recovers it.
 
-Recovery must end, in a store or in an error that names what is wrong with which file; every message that the store
-then serves must be, byte for byte, a record that lies whole where it says; what is whole in front of the first damage
-must still be there; and recovering again must change nothing.
+Recovery has to end in a store, or in an error that names the file and the fault. Each message that the store then
+serves is a whole record at its place, byte for byte. Whole records before the first damage are kept. A second recovery
+changes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _LOG = "commitlog/"
 
 
 class DirectoryTarget(Target):
-    """Everything below a store's root, and how it is set up."""
+    """All files below a store's root, and its settings."""
 
     name = "directory"
     children = 8
@@ -45,15 +45,15 @@ class DirectoryTarget(Target):
     keeps_length = True
 
     def valid(self, draw: Draw) -> bytes:
-        """Return the directory of a store that was stopped, or switched off."""
+        """Return the directory of a store after a stop or a power cut."""
         return pack(made_store(draw))
 
     def shape(self, raw: bytes) -> Shape:
-        """Return files and directories, as parts."""
+        """Return files and directories as parts."""
         return Shape((), tuple(entry_parts(raw)))
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Break some of the files, by what they are, or their names."""
+        """Mutate some of the files by their format, or their names."""
         directory = unpack(raw)
         return raw if directory is None else pack(changed(directory, draw, others))
 
@@ -73,7 +73,7 @@ class DirectoryTarget(Target):
 
 
 class _Contents(NamedTuple):
-    """Digests of what recovering again must not change."""
+    """Digests of all that a second recovery must not change."""
 
     rows: str
     """Of log and queues."""
@@ -87,20 +87,20 @@ def _contents_of(store: MessageStore) -> _Contents:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a recovery made of a directory."""
+    """The result of recovering a directory."""
 
     ways: list[str]
-    """Kinds of files and fields that were found damaged."""
+    """Kinds of the damaged files and fields."""
     contents: _Contents
     rows_may_change: bool
-    """Whether there is a reason for queues and log to be others when they are recovered again.
+    """Whether a second recovery may change queues and log, for one of three reasons.
 
-    Where a log that had been stopped cleanly was cut, what the clean exit vouches for ends earlier from then on. Where
-    damage was passed over, entries that lead into it may keep addresses in an extension that lost its units since. And
-    where the scan began behind the log's beginning, the next one may begin elsewhere and see more.
+    The log was truncated after a clean stop: the clean exit covers less from then on. Damage was passed over: entries
+    that lead into it may keep addresses of an extension that lost its units. The scan began after the start of the
+    log: the next scan may begin elsewhere and see more.
     """
     index_may_change: bool
-    """Whether index files were kept as they were given, unseen: what is built in their place may not be the same."""
+    """Whether given index files were kept unread. A rebuilt index can differ from them."""
 
 
 def _recovered(world: World, directory: DirectoryContent) -> _Found:
@@ -129,7 +129,7 @@ def _loaded(world: World, directory: DirectoryContent) -> tuple[MessageStore, Re
 
 
 def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> None:
-    """Recover what was recovered: it opens, and nothing may change unless there is a reason for it."""
+    """Recover a second time. The store has to open, and changes need one of the reasons in `_Found`."""
     try:
         again, _ = run_on(image, lambda world: _contents_of(_loaded(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
@@ -140,7 +140,7 @@ def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> No
 
 
 def _placed(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:
-    """Return the kind of file and the field that an error names. Broken: that place is not in the directory."""
+    """Return the kind of file and the field of an error. TargetViolation if the directory has no such place."""
     file = error.file if isinstance(error, CorruptFileError) else str(error.filename)
     if not file.startswith(f"{ROOT}/"):
         raise TargetViolation("error-file", f"a path below {ROOT}", f"{file}: {error}")
@@ -152,10 +152,10 @@ def _placed(error: CorruptFileError | OSError, directory: DirectoryContent) -> s
 
 
 class GivenLog:
-    """The files of the log as the store found them, and what its recovery said of them.
+    """The files of the log before recovery, and the findings of recovery.
 
-    Damage in what a clean exit or the checkpoint vouches for is reported and passed over, or, where recovery trusts the
-    checkpoint, not looked for, be it in the log or in queues: what is served from there need only lie there.
+    Recovery reports damage in the part that a clean exit or the checkpoint covers, and passes it over. If it trusts the
+    checkpoint, it does not scan that part at all. Messages served from there only have to be equal to the bytes there.
     """
 
     def __init__(self, entries: Mapping[str, bytes | None], report: RecoveryReport) -> None:
@@ -165,7 +165,7 @@ class GivenLog:
         self._reported = {base_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
 
     def check(self, raw: bytes, physical_offset: int, topic: str) -> None:
-        """Judge a record that was served for a topic from a log offset. Broken: it does not lie there whole."""
+        """Judge a record that was served for a topic from a log offset. TargetViolation if it is missing or damaged."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files.get(base, b""), physical_offset % LOG_FILE_BYTES
         if content[at : at + len(raw)] != raw:
@@ -179,7 +179,7 @@ class GivenLog:
             raise TargetViolation("served-foreign", topic, whole.record.topic)
 
     def check_looked_up(self, physical_offset: int, found: MessageRecord | None) -> None:
-        """Broken: a record that lies whole at a log offset is not what is found there."""
+        """Raise TargetViolation if a look-up misses a whole record, or finds another."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files[base], physical_offset - base
         whole = whole_at(content, at, len(content), physical_offset)
@@ -187,7 +187,7 @@ class GivenLog:
             raise TargetViolation("look-up", f"the record at {physical_offset}", found)
 
     def whole_end(self) -> int:
-        """Return the log offset behind the last of the records that are whole from the beginning on, 0 for none."""
+        """Return the end of the run of whole records from the start of the log, 0 for none."""
         base, end = min(self._files, default=0), 0
         while (content := self._files.get(base)) is not None and len(content) == LOG_FILE_BYTES:
             at = 0
@@ -201,7 +201,7 @@ class GivenLog:
 
 
 def check_served(store: MessageStore, given: GivenLog) -> int:
-    """Pull, look up and query all there is; return how many messages were pulled. Broken: one of them is none."""
+    """Pull, look up and query all messages. Returns the number of pulled messages."""
     pulled = 0
     for queue in store.queues.all():
         topic, queue_id = queue.topic, queue.queue_id
@@ -220,7 +220,7 @@ def check_served(store: MessageStore, given: GivenLog) -> int:
 
 
 def _pulled(store: MessageStore, topic: str, queue_id: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the messages of a queue and their log offsets, one pull after the other."""
+    """Yield the messages of a queue and their log offsets."""
     offset = max(store.get_min_offset_in_queue(topic, queue_id), 0)
     end = store.get_max_offset_in_queue(topic, queue_id)
     while offset < end:

@@ -1,7 +1,7 @@
-"""The index: header, slots, and entries in chains, as look-ups walk them and recovery checks them.
+"""Target: the index, its header, slots and chains of entries, as look-ups and recovery read them.
 
-A look-up must end whatever the chains say, and lead only where an entry of that hash does. A file without any defect
-must be one that putting its entries in order makes again, byte for byte.
+A look-up has to end with any chain, and returns only offsets of entries with its hash. Putting the entries of a file
+without defects into a new file gives the same bytes.
 """
 
 from struct import Struct
@@ -107,7 +107,7 @@ class IndexTarget(Target):
 
 
 def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_defects: bool) -> str:
-    """Look a hash up; return how many entries that leads to."""
+    """Look up a hash. Returns the number of entries found, as text."""
     asked: list[int] = []
 
     def accept(physical_offset: int) -> bool:

@@ -1,6 +1,6 @@
-"""Remoting frames: a few, one after the other, as a connection brings them.
+"""Target: remoting frames, a few in a row, as a connection receives them.
 
-A binary frame that is read re-encodes to its bytes; of a JSON frame what it says is read again from what is written.
+A binary frame re-encodes to its bytes. A JSON frame that is written again reads as the same command.
 """
 
 from dataclasses import replace
@@ -20,16 +20,16 @@ _FRAMES_MAX = 3
 
 
 class RemotingTarget(Target):
-    """What a peer sends."""
+    """Frames of a peer."""
 
     name = "remoting"
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a few frames, in both forms."""
+        """Make a few frames of both forms."""
         return b"".join(frame.encode_frame(_command(draw)) for _ in range(draw.between(1, _FRAMES_MAX)))
 
     def shape(self, raw: bytes) -> Shape:
-        """Return the frames that lengths lead to, with the fields of binary headers."""
+        """Return the frames up to the first bad length, with the fields of binary headers."""
         fields: list[Field] = []
         parts, at = [], 0
         while at + 8 <= len(raw):
@@ -47,7 +47,7 @@ class RemotingTarget(Target):
         return Shape(tuple(fields), tuple(parts))
 
     def mend(self, data: bytearray) -> None:
-        """Let the first frame's length be what is there, so that its header is looked into."""
+        """Correct the length of the first frame, so that its header is read."""
         if len(data) >= 8:
             data[0:4] = (len(data) - 4).to_bytes(4, "big")
             if int.from_bytes(data[5:8], "big") > len(data) - 8:

@@ -1,7 +1,7 @@
-"""Side files: text in RocketMQ's JSON, and broker.conf. An input is a file's name, then its text.
+"""Target: side files in RocketMQ's JSON, and broker.conf. An input is the name of a file, then its text.
 
-What is read is written again, and that is read as the same. A file that a manager cannot read is named by its damage,
-as there is no version before it.
+A file that was read, written and read again has the same content. A manager reports a file that it cannot read as
+damaged, because there is no backup.
 """
 
 import json
@@ -54,7 +54,7 @@ _REPEATED_MAX = 1 << 14
 
 
 class SideJsonTarget(Target):
-    """One of the files."""
+    """A side file."""
 
     name = "json"
     file = "config/"
@@ -63,12 +63,12 @@ class SideJsonTarget(Target):
     memory_bytes_max = 8 << 20
 
     def valid(self, draw: Draw) -> bytes:
-        """Make one of the files, as it is written."""
+        """Make one of the files."""
         name = draw.pick(NAMES)
         return f"{name}\n".encode() + _content(name, draw)
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Break it as any input, and strew pieces of JSON into it, now and then one many times over."""
+        """Mutate it like any input, and insert pieces of JSON, sometimes one piece many times."""
         data = bytearray(super().mutate(raw, shape, draw, others))
         if draw.chance(0.5):
             for _ in range(draw.between(1, _PIECES_MAX)):
@@ -82,7 +82,7 @@ class SideJsonTarget(Target):
         return bytes(data[: self.size_bytes_max])
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Read the file that the first line names."""
+        """Read the text as the file named in the first line."""
         line, _, content = raw.partition(b"\n")
         name = line.decode(errors="replace")
         if name == CONF:
@@ -161,7 +161,7 @@ def _managed(world: World, path: str, what: str, *, light: bool) -> InputOutcome
 
 
 def _kind_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
-    """Return what an error is about, without the names in it."""
+    """Return the kind of an error, without names."""
     field = field_of(error, file, size_bytes)
     found = error.found.partition(" ")[0] if field == "JSON" else ""
     return f"{field if field in ('JSON', 'text', 'offsetTable') else 'field'} {found}"[:32]

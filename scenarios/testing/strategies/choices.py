@@ -1,7 +1,7 @@
-"""Drawn choices: each decision of a run is one of Hypothesis, which shrinks it and keeps it in its database.
+"""Drawn choices: Hypothesis makes each decision of a run, shrinks it and keeps it in its database.
 
-By custom 0 is the plainest outcome of a draw, in which nothing goes wrong, and Hypothesis shrinks towards 0. So what is
-left of a failing run is what it takes.
+By convention 0 is the harmless outcome of a draw, and Hypothesis shrinks towards 0. So a shrunk failure has only the
+decisions that it needs.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,19 @@ from ....sim.choices import Choices, ReplayedStream, Stream
 from ....sim.policies.replay import Deviating
 
 _CHANCES = 1024
-"""How finely probabilities are distinguished."""
+"""Resolution of probabilities."""
 _POINTS_MAX, _OTHERS_MAX, _DEVIATIONS_MAX = 60, 3, 8
 _BOLDEST, _SEEDS = 4, 1 << 16
 
 DrawBelow = Callable[[int], int]
 """Draws 0 <= x < options."""
 Surprise = tuple[int, int]
-"""How many of four draws are not plain, on average, and a seed for which, and what they give."""
+"""The average number of unusual draws in four, and a seed for their places and values."""
 NONE: Surprise = (0, 0)
 
 
 class DrawnStream(ReplayedStream):
-    """A stream whose every draw is somebody else's. What it gives past its record is the same each time."""
+    """A stream whose draws come from a function."""
 
     __slots__ = ("_draw",)
 
@@ -36,7 +36,7 @@ class DrawnStream(ReplayedStream):
         self._draw = draw
 
     def chance(self, probability: float, label: str) -> bool:
-        """Draw True with about the given probability; 0 and 1 are no draws."""
+        """Draw True with about the given probability. 0 and 1 need no draw."""
         if not 0.0 < probability < 1.0:
             return probability >= 1.0
         least = min(_CHANCES - 1, ceil(_CHANCES * (1.0 - probability)))
@@ -55,7 +55,7 @@ class DrawnStream(ReplayedStream):
 
 
 class DrawnChoices(Choices):
-    """The streams of one run, all drawn by one function; `decisions()` has what was not plain, and can be replayed."""
+    """The streams of one run, all drawn by one function. `decisions()` has the unusual draws, and can be replayed."""
 
     def __init__(self, draw: DrawBelow) -> None:
         super().__init__("")
@@ -65,7 +65,7 @@ class DrawnChoices(Choices):
         return "choices()"
 
     def stream(self, name: str) -> Stream:
-        """Return the stream of that name: the same object each time."""
+        """Return the stream of that name, the same object each time."""
         if name not in self._streams:
             self._streams[name] = DrawnStream(name, self._draw)
         return self._streams[name]
@@ -73,21 +73,21 @@ class DrawnChoices(Choices):
 
 @st.composite
 def choices(draw: st.DrawFn) -> Choices:
-    """Return choices that go on drawing while the test runs, for a run of anything that takes `sim.choices.Choices`."""
+    """Return choices that draw while the test runs, for code that takes `sim.choices.Choices`."""
     return DrawnChoices(lambda options: draw(_below(options)))
 
 
 class Surprises:
-    """Draws what is plain but for surprises, set step by step: of all that a step draws Hypothesis sees two numbers.
+    """Draws 0 except for surprises, which are set for each step. Hypothesis sees two numbers for all draws of a step.
 
-    It drops parts of a test case that are a few of its own draws long. A step that makes dozens could never be dropped.
+    Hypothesis drops parts of a test case that are a few draws long, so it could not drop a step with dozens of draws.
     """
 
     def __init__(self) -> None:
         self.expect(NONE)
 
     def expect(self, surprise: Surprise) -> None:
-        """Set what is to come from now on."""
+        """Set the surprise of the next draws."""
         self._boldness, seed = surprise
         self._random = Choices(str(seed)).stream("surprises").raw_random
 
@@ -99,12 +99,12 @@ class Surprises:
 
 
 def surprises() -> st.SearchStrategy[Surprise]:
-    """Return surprises for one step of a run; the plainest is none."""
+    """Return surprises for one step of a run. The simplest is none."""
     return st.tuples(st.integers(0, _BOLDEST), st.integers(0, _SEEDS - 1))
 
 
 def schedules() -> st.SearchStrategy[Deviating]:
-    """Return schedules: policies that let each task run until it blocks, but for up to eight deviations."""
+    """Return schedules: each task runs until it blocks, with up to eight deviations."""
     deviation = st.tuples(st.integers(0, _POINTS_MAX), st.integers(0, _OTHERS_MAX))
     return st.lists(deviation, max_size=_DEVIATIONS_MAX).map(Deviating)
 

@@ -1,4 +1,4 @@
-"""Store directories as stores leave them behind: after a crash, a stop, or a recovery."""
+"""Store directories after a crash, a stop, or a recovery."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,27 +30,27 @@ _RANGES = Ranges(
 
 @dataclass(frozen=True, slots=True)
 class DrawnDirectory:
-    """What a machine would find on its disk, and the settings of the store that left it."""
+    """The disk image of a store, and its settings."""
 
     image: Image
     config: StoreConfig
 
     def export(self, directory: Path) -> StoreConfig:
-        """Write it into an existing directory; return the settings to open it there with, real or simulated."""
+        """Write it into an existing directory. Returns the settings to open it there, real or simulated."""
         export(self.image, ROOT, directory)
         return replace(self.config, store_path_root_dir=str(directory))
 
 
 @st.composite
 def store_directories(draw: st.DrawFn, ranges: Ranges | None = None) -> DrawnDirectory:
-    """Return what a store has left in one of its lives; the plan of the run is drawn from ranges."""
+    """Return the directory of a store after one of its lives. The plan of the run is drawn from ranges."""
     plan = draw(plans(_RANGES if ranges is None else ranges))
     images = _images_of(plan, draw(choices()), draw(schedules()))
     return DrawnDirectory(draw(st.sampled_from(images)), config_of(plan))
 
 
 def _images_of(plan: Plan, drawn: Choices, policy: Policy) -> list[Image]:
-    """Return what machines found on their disks in a run; a run always ends with a recovery, so there is something."""
+    """Return the disk images that machines of a run started with. A run ends with a recovery, so there is one."""
     images: list[Image] = []
     run = Run(plan, simulation_of(plan, drawn, policy))
     run.lasting.on_image = images.append

@@ -1,4 +1,4 @@
-"""Messages as producers make them, up to every limit of the format, and just beyond."""
+"""Messages of producers, up to every limit of the format and just beyond."""
 
 from hypothesis import strategies as st
 
@@ -9,43 +9,43 @@ from ....store.formats.properties import ENTRY_SEPARATOR, NAME_SEPARATOR, encode
 
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _SAME_HASH = ("AaAa", "BBBB", "AaBB")
-"""Of one Java hash, so that only the text distinguishes them."""
+"""Words with the same Java hash."""
 _QUEUE_ID_MAX = 0x7FFFFFFF
 _PRINTED = st.characters(exclude_characters=NAME_SEPARATOR + ENTRY_SEPARATOR + "\0", exclude_categories=["Cs"])
 
 
 def topics() -> st.SearchStrategy[str]:
-    """Return topics of 1 to 127 bytes, some of them not ASCII."""
+    """Return topics of 1 to 127 bytes, some not ASCII."""
     plain = st.text(_WORD + "%", min_size=1, max_size=20)
     widest = st.sampled_from(("t" * MAX_TOPIC_BYTES, "ü" * (MAX_TOPIC_BYTES // 2), "%RETRY%group"))
     return plain | widest
 
 
 def tags() -> st.SearchStrategy[str]:
-    """Return tags, none (empty) and some of one hash among them."""
+    """Return tags, also the empty one and some with the same hash."""
     return st.just("") | st.sampled_from(_SAME_HASH) | st.text(_WORD, min_size=1, max_size=12)
 
 
 def keys() -> st.SearchStrategy[str]:
-    """Return the KEYS of a message: words between spaces, some of them shared by messages, or of one hash."""
+    """Return the KEYS of a message: words separated by spaces, some shared by messages or with the same hash."""
     word = st.sampled_from((*_SAME_HASH, "order-1")) | st.text(_WORD, min_size=1, max_size=12)
     return st.lists(word, max_size=4).map(" ".join)
 
 
 def properties() -> st.SearchStrategy[dict[str, str]]:
-    """Return properties of a user's own, whose names no broker gives a meaning to."""
+    """Return user properties, whose names have no meaning to a broker."""
     names = st.text(_WORD, min_size=1, max_size=8).map("u-{}".format)
     return st.dictionaries(names, st.text(_PRINTED, min_size=1, max_size=20), max_size=4)
 
 
 def bodies(max_bytes: int = 300) -> st.SearchStrategy[bytes]:
-    """Return bodies, the empty one among them."""
+    """Return bodies, also the empty one."""
     return st.binary(max_size=max_bytes)
 
 
 @st.composite
 def messages(draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_body_bytes: int = 300) -> Message:
-    """Return messages that any store takes that has room for them: put one, look it up, and find the same."""
+    """Return messages that every store with enough space accepts and returns unchanged."""
     return Message.of(
         draw(topics() if topic is None else topic),
         draw(bodies(max_body_bytes)),
@@ -58,7 +58,7 @@ def messages(draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_b
 
 @st.composite
 def messages_out_of_bounds(draw: st.DrawFn) -> Message:
-    """Return messages that no store may take: with one thing about them just beyond its limit, or not possible."""
+    """Return messages that every store refuses, with one value just beyond its limit or impossible."""
     message = draw(messages())
     message.topic, message.queue_id, message.properties = draw(
         st.sampled_from(

@@ -1,8 +1,7 @@
-"""A session: one store through its lives, step by step. It is used, killed, stopped and opened by whoever holds it.
+"""A session: one store through its lives, step by step. The caller uses, kills, stops and opens it.
 
-Each step is a task on the store's machine that somebody outside waits for; between two steps no time passes. What the
-store answers goes into a ledger, and every check of the scenarios is made when it is due: at the answer, at the crash,
-after each recovery.
+Each step is a task on the store's machine, and no time passes between two steps. The answers of the store go into a
+ledger. The checks of the scenarios run at each answer, at each crash and after each recovery.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,14 +37,14 @@ _AT_ONCE = SyncTiming(0, 0)
 
 
 class StoreBroke(AssertionError):
-    """The store has broken a promise; says which, where, what was expected and what was found."""
+    """The store has broken a promise. The text has the promise, place, expectation and fact."""
 
 
 class StoreSession:
-    """A store on a simulated disk. Off at first; `open` begins a life, which a stop or a crash ends.
+    """A store on a simulated disk. `open` begins a life, which a stop or a crash ends.
 
-    Every step that uses the store returns whether its machine is still alive, and raises StoreBroke for a promise that
-    it finds broken, after which the session is of no more use.
+    Each step that uses the store returns whether its machine is still alive. It raises StoreBroke for a broken promise,
+    and the session is unusable after that.
     """
 
     def __init__(self, plan: Plan, choices: Choices, policy: Policy) -> None:
@@ -54,7 +53,7 @@ class StoreSession:
             raise ValueError(f"plan: a session has no steps for {', '.join(asked)}")
         self.ledger = Ledger()
         self.lives = 0
-        """How many lives have begun."""
+        """Number of lives so far."""
         self._plan, self._choices = plan, choices
         self._config = config_of(plan)
         self._simulation = Simulation(choices, policy)
@@ -72,17 +71,17 @@ class StoreSession:
 
     @property
     def is_running(self) -> bool:
-        """Return whether there is a store to use."""
+        """Return whether the store is open."""
         return self._machine is not None
 
     def close(self) -> None:
-        """End whatever still runs, unjudged."""
+        """End all tasks without a check."""
         self._kernel.close()
 
     # -- lives -------------------------------------------------------------------------------------
 
     def open(self, power_fails_after: int | None = None, moment: str = MOMENTS[0]) -> bool:
-        """Switch a machine on and open the store on what is on its disk. power_fails_after: as for `fail_power`."""
+        """Switch a machine on and open the store on its disk. power_fails_after: as for `fail_power`."""
         assert self._machine is None, "it is running"
         self.ledger.begin_life()
         disk = self._disk = self._disks.find(f"disk-{self.lives}")
@@ -95,7 +94,7 @@ class StoreSession:
         return self._step(lambda: self._open(store, disk))
 
     def fail_power(self, after: int, moment: str) -> None:
-        """Have the machine die behind so many file operations from now: before, during or after the next one."""
+        """Let the power fail after so many file operations: before, during or after the next one."""
         assert self._disk is not None, "it is running"
         self._disk.crash_at(self._disk.operations + after, moment)
 
@@ -126,7 +125,7 @@ class StoreSession:
     # -- use ---------------------------------------------------------------------------------------
 
     def put(self) -> bool:
-        """Put a message or a batch, and judge the answer."""
+        """Put a message or a batch, and check the answer."""
         traffic, name = self._traffic, f"m{self.lives - 1}.0.{self._puts}"
         assert traffic is not None, "it is running"
         self._puts += 1
@@ -134,7 +133,7 @@ class StoreSession:
         return self._step(lambda: traffic.put_one(stream, name))
 
     def pull(self) -> bool:
-        """Walk over a queue, from its beginning to its end; what is given is judged, and must be there for good."""
+        """Read a queue from its beginning to its end, and check each message. They have to survive from then on."""
         stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
 
         def pull() -> None:
@@ -146,7 +145,7 @@ class StoreSession:
         return self._step(pull)
 
     def look_up(self) -> bool:
-        """Ask for the record of a put, by its log offset."""
+        """Look up the record of a put by its log offset."""
         stored = [put for put in self.ledger.puts if put.physical_offset is not None]
         if not stored:
             return True
@@ -154,7 +153,7 @@ class StoreSession:
         return self._step(lambda: self._look_up(put))
 
     def query(self) -> bool:
-        """Ask for the messages that have a key."""
+        """Query messages by a key."""
         life, stream = self.lives - 1, self._choices.stream(f"life-{self.lives - 1}/seeker-0")
 
         def query() -> None:
@@ -165,17 +164,17 @@ class StoreSession:
         return self._step(query)
 
     def pass_time(self, ms: int) -> bool:
-        """Let virtual time pass, and the store's services work."""
+        """Let virtual time pass, in which the store's services work."""
         return self._step(lambda: self._opened().world.tasks.sleep(ms))
 
     def flush(self) -> bool:
-        """Wait until all that was put is durable."""
+        """Wait until all puts are durable."""
         disk = self._disk
         assert disk is not None, "it is running"
         return self._step(lambda: self._settling.flush(self._opened(), disk))
 
     def catch_up(self) -> bool:
-        """Wait until all that is durable is visible, and judge what consumers were given."""
+        """Wait until all durable messages are visible, and check the consumers."""
         disk = self._disk
         assert disk is not None, "it is running"
         return self._step(lambda: self._settling.catch_up(self._opened(), disk))
@@ -183,7 +182,7 @@ class StoreSession:
     # -- one step ----------------------------------------------------------------------------------
 
     def _step(self, body: Callable[[], None]) -> bool:
-        """Run body on the store's machine and wait for it; return whether the machine is alive then."""
+        """Run body on the store's machine and wait for it. Returns whether the machine is still alive."""
         machine = self._machine
         assert machine is not None, "it is running"
         self._steps += 1
@@ -201,15 +200,15 @@ class StoreSession:
 
     @contextmanager
     def _violations_raised(self) -> Iterator[None]:
-        """Raise StoreBroke for what the judge finds."""
+        """Raise StoreBroke for a violation that the judge finds."""
         try:
             yield
         except StopOnViolation as broken:
             first = self._judge.violations[0] if self._judge.violations else broken
-            raise StoreBroke(str(first)) from None  # how it came about is in the steps, not in this traceback
+            raise StoreBroke(str(first)) from None  # the cause is in the steps, not in this traceback
 
     def _end_in_a_crash(self) -> None:
-        """Draw what the crash leaves, and note what it may not take. A killed process leaves its disk mounted."""
+        """Draw the crash image, and note the data that must survive. After a process kill the disk stays mounted."""
         disk = self._disk
         assert disk is not None, "it was running"
         disk_model = DISK_MODELS[self._plan.disk]

@@ -1,14 +1,13 @@
-"""The store machine: the store against what it has promised, driven and shrunk by Hypothesis.
+"""The store machine: Hypothesis runs the store in steps, checks its promises and shrinks failures.
 
     from tornlog.scenarios.testing.strategies import StoreMachine
 
     TestStore = StoreMachine.TestCase
 
-Steps are what users and the world do: put, pull, look up, query, let time pass, flush, pull the plug, plug it in again,
-stop. The model is the ledger of what users were answered. What is left to chance within a step, from a message's size
-to what a power cut takes, is plain but for the step's surprises, and so is the schedule of tasks but for its
-deviations. What came of them is printed with a run that has failed. Users come one after the other, beside the tasks of
-the store; users side by side there are whole runs (`plans`).
+Steps are put, pull, look-up, query, passing time, flush, power cut, recovery and stop. The model is the ledger of the
+answers to users. Draws within a step, such as the size of a message or the loss in a power cut, are 0 except for the
+step's surprises; the schedule of tasks has a few deviations. A failed run prints both. Users run one at a time, along
+with the tasks of the store. For concurrent users there are whole runs (`plans`).
 """
 
 from collections.abc import Callable
@@ -53,11 +52,11 @@ SMALL = Ranges(
     heals=(False,),
     policy=("random-walk",),
 )
-"""Stores so small that a few messages fill a segment, on disks that lose what was not synced and nothing else."""
+"""Small stores, in which a few messages fill a segment, on disks that lose only unsynced data."""
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """A store, its users and its end. Subclass it for other stores: `ranges`; for one with a bug: `mutant`."""
+    """A store and its users. Subclass it for other stores (`ranges`) or for a store with a bug (`mutant`)."""
 
     ranges: ClassVar[Ranges] = SMALL
     mutant: ClassVar[str | None] = None
@@ -70,7 +69,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(surprise=surprises(), schedule=schedules())
     def begin(self, surprise: Surprise, schedule: Policy) -> None:
-        """Set up a store with nothing on its disk. surprise: in its sizes and settings."""
+        """Set up a store on an empty disk. surprise: in its sizes and settings."""
         self._surprises.expect(surprise)
         plan = draw_plan(self._choices.stream("plan"), self.ranges)
         self._session = StoreSession(plan, self._choices, schedule)
@@ -82,32 +81,32 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(surprise=surprises())
     def pull(self, surprise: Surprise) -> None:
-        """Walk over a queue."""
+        """Read a queue."""
         self._use(StoreSession.pull, surprise)
 
     @rule(surprise=surprises())
     def look_up(self, surprise: Surprise) -> None:
-        """Ask for a record by its log offset."""
+        """Look up a record by its log offset."""
         self._use(StoreSession.look_up, surprise)
 
     @rule(surprise=surprises())
     def query(self, surprise: Surprise) -> None:
-        """Ask for messages by a key."""
+        """Query messages by a key."""
         self._use(StoreSession.query, surprise)
 
     @rule(ms=st.integers(1, _PASSED_MS_MAX))
     def time_passes(self, ms: int) -> None:
-        """Let the store's services work for a while."""
+        """Let time pass."""
         self._use(lambda session: session.pass_time(ms))
 
     @rule()
     def flush(self) -> None:
-        """Wait until all that was put is durable and visible, and judge what consumers were given."""
+        """Wait until all puts are durable and visible, and check the consumers."""
         self._use(lambda session: session.flush() and session.catch_up())
 
     @rule(surprise=surprises())
     def crash(self, surprise: Surprise) -> None:
-        """Pull the plug between two steps. surprise: what of the disk is lost."""
+        """Cut the power between two steps. surprise: in the lost data."""
         self._use(StoreSession.crash, surprise)
 
     @rule()
@@ -117,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(after=st.integers(0, _OPERATIONS_IN_USE), moment=st.sampled_from(MOMENTS))
     def power_will_fail(self, after: int, moment: str) -> None:
-        """Have the plug pulled behind so many file operations, whatever step that will be in."""
+        """Let the power fail after so many file operations, in this step or a later one."""
         self._use(lambda session: session.fail_power(after, moment))
 
     @rule(
@@ -126,7 +125,7 @@ class StoreMachine(RuleBasedStateMachine):
         surprise=surprises(),
     )
     def recover(self, power_fails_after: int | None, moment: str, surprise: Surprise) -> None:
-        """Pull the plug unless it is out, and plug it in again; what recovery makes of the disk is judged."""
+        """Cut the power if it is on, then switch on, and check the recovered store."""
         session = self._begun
         self._surprises.expect(surprise)
         with applied_mutant(self.mutant):
@@ -135,7 +134,7 @@ class StoreMachine(RuleBasedStateMachine):
             session.open(power_fails_after, moment)
 
     def teardown(self) -> None:
-        """Switch everything off; say what of chance there was in what has failed."""
+        """End the session. With a failure, print the unusual draws."""
         if self._session is not None:
             self._session.close()
             for decision in self._choices.decisions():
@@ -147,7 +146,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._session
 
     def _use(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
-        """Do a step with a store that runs. No step needs another before it, so that shrinking can drop any."""
+        """Run a step, and open the store before if needed. No step needs an earlier one, so shrinking can drop any."""
         session = self._begun
         self._surprises.expect(surprise)
         with applied_mutant(self.mutant):

@@ -1,4 +1,4 @@
-"""What runs are made of: plans as scenarios draw them, and plans of what goes wrong with a disk."""
+"""Plans of runs, as scenarios draw them, and plans of disk faults."""
 
 from dataclasses import fields
 from typing import Any
@@ -14,7 +14,7 @@ _MS_MAX = 5_000
 
 
 def plans(ranges: Ranges | None = None) -> st.SearchStrategy[Plan]:
-    """Return plans of runs, drawn from ranges; the first option of each is the plainest, so order them like that.
+    """Return plans of runs, drawn from ranges. Put the simplest option of each range first.
 
     Run one with `tornlog.scenarios.runs.store_run.Run(plan, choices).execute()`.
     """
@@ -23,7 +23,7 @@ def plans(ranges: Ranges | None = None) -> st.SearchStrategy[Plan]:
 
 
 def fault_plans() -> st.SearchStrategy[FaultPlan]:
-    """Return plans of what goes wrong on a running disk; the plainest has nothing go wrong."""
+    """Return plans of disk faults. The simplest has no faults."""
     return st.builds(FaultPlan, **{field.name: _values_of(field.name) for field in fields(FaultPlan)})
 
 
