@@ -92,18 +92,7 @@ def fuzz_format(
         findings = tuple(finding_of(settings, found, is_stop_wanted) for found in tally.found.values())
     if directory is not None:
         write_inputs(tally.corpus, directory)
-    return FuzzReport(
-        settings.name,
-        tally.inputs,
-        tally.accepted,
-        tally.refused,
-        tally.broken,
-        tally.corpus.outcomes,
-        len(tally.corpus.inputs),
-        seconds,
-        cpu_seconds,
-        findings,
-    )
+    return FuzzReport(settings.name, **tally.counts(), seconds=seconds, cpu_seconds=cpu_seconds, findings=findings)
 
 
 def finding_of(

@@ -82,18 +82,10 @@ class CoveredFuzzer:
         return seconds is not None and perf_counter() - self._began > seconds
 
     def _end(self) -> None:
-        tally = self._tally
-        counts = {
-            "inputs": tally.inputs,
-            "accepted": tally.accepted,
-            "refused": tally.refused,
-            "broken": tally.broken,
-            "outcomes": tally.corpus.outcomes,
-            "corpus": len(list(Path(self._task["corpus"]).iterdir())),
-            "seconds": perf_counter() - self._began,
-            "cpu_seconds": process_time() - self._cpu_began,
-        }
-        run = CoveredRun(counts, list(tally.found.values()))
+        kept = len(list(Path(self._task["corpus"]).iterdir()))
+        seconds, cpu_seconds = perf_counter() - self._began, process_time() - self._cpu_began
+        counts = {**self._tally.counts(), "corpus": kept, "seconds": seconds, "cpu_seconds": cpu_seconds}
+        run = CoveredRun(counts, list(self._tally.found.values()))
         Path(self._task["results"]).write_bytes(msgspec.json.encode(run))
         os._exit(_DONE)  # libFuzzer cannot be stopped otherwise
 

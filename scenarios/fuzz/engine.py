@@ -77,6 +77,11 @@ class FuzzTally:
         """Return the number of inputs that were refused with a documented error."""
         return self.inputs - self.accepted - self.broken
 
+    def counts(self) -> dict[str, int]:
+        """Return the counts of a `campaign.FuzzReport`."""
+        own = {name: getattr(self, name) for name in ("inputs", "accepted", "refused", "broken")}
+        return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
+
     def note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
         """Count a violation. The first of each kind is kept."""
         self.broken += 1

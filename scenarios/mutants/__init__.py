@@ -1,4 +1,4 @@
-"""Mutants: known bugs of the store. The invariants find each of them, or prove nothing by their silence."""
+"""Mutants: known bugs of the store. An oracle that does not find them proves nothing when it is silent."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,7 +1,7 @@
-"""What an applied mutant has done: how often its code ran, and how often it did otherwise than the store.
+"""Activity of an applied mutant: how often its code ran, and how often it differed from the store.
 
-A mutant that is not found may be a bug that was missed, or one that had no occasion. Calls of what it puts in place are
-counted (`reached`); where it does otherwise it reports it itself, by `bit()`. Counting passes no scheduling point.
+The figures tell a missed bug from a bug that had no occasion. Calls of replacements are counted (`reached`). A mutant
+calls `bit()` where it differs from the store. Counting passes no scheduling point.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ class Activity:
     """Counts of one application of a mutant."""
 
     reached: int = 0
-    """Calls of the code that it puts in place."""
+    """Calls of its replacements."""
     bit: int = 0
-    """How often it reported that it did otherwise."""
+    """Calls of `bit()` with a true condition."""
 
 
 _applied: list[Activity] = []
@@ -27,7 +27,7 @@ _applied: list[Activity] = []
 
 @contextmanager
 def counting() -> Iterator[Activity]:
-    """Count what a mutant does inside a `with` block."""
+    """Count the activity of a mutant inside a `with` block."""
     activity = Activity()
     _applied.append(activity)
     try:
@@ -37,7 +37,7 @@ def counting() -> Iterator[Activity]:
 
 
 def bit(when: bool = True) -> bool:
-    """Report, in a mutant's code, that it does otherwise than the store would here; return when.
+    """Report, in the code of a mutant, that it differs from the store here. Returns the condition.
 
     >>> bit(1 > 2)
     False
@@ -48,7 +48,7 @@ def bit(when: bool = True) -> bool:
 
 
 def functions_in(replacement: object) -> list[FunctionType]:
-    """Return the functions that run when a replacement is used; none of a constant."""
+    """Return the functions that run when a replacement is used. A constant has none."""
     if isinstance(replacement, property):
         return [one for one in (replacement.fget, replacement.fset, replacement.fdel) if isinstance(one, FunctionType)]
     if isinstance(replacement, staticmethod | classmethod):
@@ -57,7 +57,7 @@ def functions_in(replacement: object) -> list[FunctionType]:
 
 
 def counted(replacement: Any, activity: Activity) -> Any:
-    """Return a replacement that counts its calls; what is no function, such as a constant or a class, as it is."""
+    """Return a replacement that counts its calls. A constant or a class is returned unchanged."""
     if isinstance(replacement, property):
         getter, setter, deleter = (
             None if part is None else _counted(part, activity)
@@ -79,7 +79,7 @@ def _counted(function: Callable[..., Any], activity: Activity) -> Callable[..., 
 
 
 def reports_bites(replacement: object) -> bool:
-    """Return whether a replacement calls `bit`, itself or through what its own module and its closure have."""
+    """Return whether a replacement calls `bit`, directly or through functions of its module or its closure."""
     seen: set[FunctionType] = set()
     waiting = functions_in(replacement)
     while waiting:
@@ -98,7 +98,7 @@ def reports_bites(replacement: object) -> bool:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names that code refers to, that of functions inside it too."""
+    """Yield the names in code, also those in nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

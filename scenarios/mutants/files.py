@@ -1,8 +1,8 @@
-"""Mutants brought from outside: a Python file that nobody has to install.
+"""Mutants in a user's Python file, which needs no installation.
 
-A file has `MUTANTS`, a mapping or a sequence of mutants, or else each `Mutant` at its top level is one of them. Their
-names are `FILE.py:ID`; `FILE.py` alone will do for the only one. FILE is a path as it was given, so every process of a
-run finds it from the same working directory, and so does whoever replays a failure file that names one.
+A file has `MUTANTS`, a mapping or a sequence of mutants. Without it, each `Mutant` at the top level counts. The names
+are `FILE.py:ID`, or `FILE.py` for the only one. FILE is a path as given, so every process of a run, and the replay of a
+failure file, finds it from the same working directory.
 """
 
 import re
@@ -21,25 +21,22 @@ _NAME = re.compile(r"(?P<file>.+\.py)(?::(?P<id>.+))?", re.DOTALL)
 
 
 class MutantFileError(LookupError):
-    """A file without mutants that can be put in, or without the one that was named."""
+    """A file without valid mutants, or without the named one."""
 
 
 def is_in_file(name: str) -> bool:
-    """Return whether a name is one of mutants in a file, whether or not there is such a file."""
+    """Return whether a name has the form of a mutant in a file."""
     return _NAME.fullmatch(name) is not None
 
 
 def names_in_file(name: str) -> list[str]:
-    """Return the full names that a name stands for: all of a file's if it names no more than that.
-
-    Raises MutantFileError.
-    """
+    """Return the full names of the mutants that a name means: one, or all of a file. Raises MutantFileError."""
     file, id_ = _parts(name)
     return [mutant_in_file(name).id] if id_ else list(_mutants_of(file))
 
 
 def mutant_in_file(name: str) -> Mutant:
-    """Return the mutant of a name; its id is the full name. Raises MutantFileError."""
+    """Return the mutant of a name, with the full name as its id. Raises MutantFileError."""
     file, id_ = _parts(name)
     mutants = _mutants_of(file)
     if not id_ and len(mutants) == 1:
@@ -63,7 +60,7 @@ def _mutants_of(file: str) -> dict[str, Mutant]:
 
 @cache
 def _read(file: str, place: Path) -> tuple[Mutant, ...]:
-    """Run a file, once for each spelling and place, and return its mutants."""
+    """Run a file, once for each spelling and path, and return its mutants."""
     module = _run(file, place)
     found = getattr(module, "MUTANTS", None)
     if found is None:
@@ -77,7 +74,7 @@ def _read(file: str, place: Path) -> tuple[Mutant, ...]:
 
 
 def _run(file: str, place: Path) -> ModuleType:
-    """Return a file as a module. Raises MutantFileError with the line at which it cannot be one."""
+    """Import a file. Raises MutantFileError with the line of an error."""
     if not place.is_file():
         raise MutantFileError(f"{file}: no such file")
     name = f"mutants in {place}"

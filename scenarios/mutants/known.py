@@ -1,8 +1,7 @@
-"""Known mutants: the catalogue's, real versions and what they have beside, those of other modules, and of files.
+"""Known mutants: those of the catalogue, of real versions, of other modules, and of files.
 
-A module that can be imported brings mutants of its own: it has `MUTANTS`, a mapping of ids to mutants, and may have
-`SURVIVORS`, which says of some of them why they live. Their names are `MODULE:ID`, in every process that runs them.
-Those of a file are `FILE.py:ID` (`files`).
+An importable module has `MUTANTS`, a mapping of ids to mutants, and can have `SURVIVORS`, a mapping of ids to the
+reasons why no run finds them. The names of its mutants are `MODULE:ID`. Those of a file are `FILE.py:ID` (`files`).
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from .versions import find_in_versions
 
 
 def find_mutant(name: str) -> Mutant | None:
-    """Return the mutant of a name, None if there is none. Raises MutantFileError if it names a file that has none."""
+    """Return the mutant of a name, None for an unknown one. Raises MutantFileError for a bad file."""
     if is_in_file(name):
         return mutant_in_file(name)
     module, colon, id_ = name.partition(":")
@@ -30,7 +29,7 @@ def find_mutant(name: str) -> Mutant | None:
 
 
 def mutant_named(name: str) -> Mutant:
-    """Return the mutant of a name; KeyError or MutantFileError if there is none."""
+    """Return the mutant of a name. Raises KeyError or MutantFileError."""
     mutant = find_mutant(name)
     if mutant is None:
         raise KeyError(name)
@@ -38,22 +37,22 @@ def mutant_named(name: str) -> Mutant:
 
 
 def applied_mutant(name: str | None) -> AbstractContextManager[Activity]:
-    """Return a `with` block in which the mutant of a name is applied, and counted; None for the store as it is."""
+    """Return a `with` block in which a mutant is applied and counted. None applies no mutant."""
     return nullcontext(Activity()) if name is None else mutant_named(name).applied()
 
 
 def names_meant(name: str) -> list[str]:
-    """Return the names of the mutants that a name stands for: itself, or all of a file's. Raises MutantFileError."""
+    """Return the names of the mutants that a name means: itself, or all of a file. Raises MutantFileError."""
     return names_in_file(name) if is_in_file(name) else [name]
 
 
 def mutants_in(module: str | None) -> list[str]:
-    """Return the names of a module's mutants, or of the catalogue's. LookupError if there is no such module."""
+    """Return the names of the mutants of a module, or of the catalogue. Raises LookupError."""
     return list(MUTANTS) if module is None else [f"{module}:{id_}" for id_ in _mutants_of(module)]
 
 
 def survivors_in(module: str | None) -> dict[str, str]:
-    """Return why mutants of a module live that nothing finds, by name; of the catalogue, none may."""
+    """Return the reasons for mutants of a module that no run finds, by name. The catalogue has none of those."""
     if module is None:
         return {}
     survivors: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})

@@ -1,8 +1,8 @@
 """A mutant: a known bug, put back into the store for as long as a `with` block lasts.
 
 A mutant is written as a function: `bug` says which attribute of the store the function replaces. The store itself stays
-clean. Replacing an attribute is global to the process, so one mutant is applied at a time, and nothing else runs beside
-it.
+clean. Replacing an attribute is global to the process, so only one mutant is applied at a time, and no other runs at
+the same time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ _applied: list[str] = []
 
 
 class PatchError(Exception):
-    """A patch that replaces nothing: its owner has no such attribute."""
+    """A patch of an attribute that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Mutant:
     found_by: tuple[str, ...]
     """Invariants that may be the first to break."""
     needs: Ranges = field(default_factory=Ranges)
-    """What a run needs for the bug to show. By default any run may show it."""
+    """The ranges in which the bug shows. By default any run may show it."""
 
     def __post_init__(self) -> None:
         for name, given in (("patches", self.patches), ("found_by", self.found_by)):
@@ -147,7 +147,7 @@ def bug(
 
 
 def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator, for use below `bug`: what a run needs for the bug to show, as `Ranges.replace` takes it."""
+    """Return a decorator, for use below `bug`: ranges in which the bug shows, with arguments of `Ranges.replace`."""
     needed = (ranges or Ranges()).replace(**knobs)
 
     def note(function: Callable[P, R]) -> Callable[P, R]:
@@ -175,11 +175,11 @@ def _summary(function: Callable[..., Any]) -> str:
 
 
 class PatchesCollideError(ValueError):
-    """Two mutants replace one attribute: which of them would be in effect is left to chance."""
+    """Two mutants replace the same attribute."""
 
 
 def composed(name: str, summary: str, members: Iterable[Mutant], needs: Ranges | None = None) -> Mutant:
-    """Return a mutant with every patch of its members. Raises PatchesCollideError naming two that cannot both be in."""
+    """Return a mutant with all patches of its members. Raises PatchesCollideError with the names of two members."""
     mutants = tuple(members)
     replaced_by: dict[tuple[str, str, str], str] = {}
     for mutant in mutants:

@@ -1,4 +1,4 @@
-"""Bugs of brokers: what a broker keeps of its clients' progress, whom it asks, and where it sends them."""
+"""Bugs of brokers: offsets of groups, side files, held pulls, and answers to pulls and sends."""
 
 from collections.abc import Callable, Mapping
 
@@ -37,7 +37,7 @@ _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 def pull_commits_what_it_gives(
     self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
 ) -> RemotingCommand | None:
-    """A group's offset moves when its consumer is given messages, whether or not it ever deals with them."""
+    """A group's offset moves when a consumer gets messages, not when it has processed them."""
     response = pull_commits_what_it_gives.original(self, request, channel, may_hold=may_hold)
     if response is not None and response.body:
         fields = ExtFields(request.ext_fields)
@@ -52,7 +52,7 @@ def pull_commits_what_it_gives(
 @bug("gone-group-loses-progress", BrokerParts, "_unregister_filters", found_by=("META", "QUIET"))
 @needs(_LIVELY, broker={"client_death_chance": (0.05,)})
 def forget_group(self: BrokerParts, group: str) -> None:
-    """A group whose last member has gone begins again from the start."""
+    """A group whose last member leaves starts again at the beginning."""
     forget_group.original(self, group)
     bit()
     self.offsets.remove_group(group)
@@ -62,7 +62,7 @@ def forget_group(self: BrokerParts, group: str) -> None:
 @bug("header-fields-are-texts", Members, "texts", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, broker={"cpp_clients": (True,)})
 def texts_only(self: Members) -> dict[str, str]:
-    """A header whose fields are not all texts ends its connection, as every header of the C++ client does."""
+    """A header with a field that is no text ends its connection, as every header of the C++ client does."""
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
             raise self._error(name, "a text", self._members[name])
@@ -81,7 +81,7 @@ def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
 @bug("flush-answers-all", LateAnswers, "_answer_known", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
 def answer_all_that_wait(self: LateAnswers) -> None:
-    """A sync answers every send that waits, also those whose messages it did not make durable."""
+    """A sync answers every waiting send, also those whose messages it did not cover."""
     now_ns = self.world.clock.monotonic_ns()
     found = {number: self._waiting[number][1].look(now_ns) for number in self._take_looks(now_ns)}
     with self._lock:
@@ -105,7 +105,7 @@ def answer_all_that_wait(self: LateAnswers) -> None:
     broker={"consumer_restart_chance": (1.0,), "rest_ms_max": (2000,)},
 )
 def store_or_believe(self: SideFile, content: bytes) -> bool:
-    """A side file that could not be written is taken for written the next time."""
+    """A side file that could not be written counts as written from then on."""
     try:
         return store_or_believe.original(self, content)
     except OSError:
@@ -120,7 +120,7 @@ def store_or_believe(self: SideFile, content: bytes) -> bool:
 def answer_back_at_any_rate(
     self: SendMessageProcessor, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
 ) -> RemotingCommand:
-    """A message that is sent back while nothing can be put is answered SUCCESS, and gone."""
+    """A message that is sent back is answered SUCCESS although its put failed, and is lost."""
     if bit(put.status is not PutMessageStatus.PUT_OK):
         return success(request)
     return answer_back_at_any_rate.original(self, request, topic, group, put)
@@ -146,7 +146,7 @@ def store_from_the_old(self: SideFile, content: bytes) -> bool:
 @bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
 def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """A topic that could not be written is used all the same."""
+    """A topic whose write failed is used all the same."""
     self._state = version, table
     try:
         self.file.store(self._encoded(version, table))
@@ -166,7 +166,7 @@ def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) ->
     faults={"failed_creation_chance": (0.3,)},
 )
 def commit_whatever(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
-    """A half message is done with although the message that it was to become was refused."""
+    """A half message counts as committed although the put of its message was refused."""
     half = self._claimed(request)
     if isinstance(half, EndTransactionStatus):
         return EndTransactionResult(half)
@@ -182,7 +182,7 @@ def commit_whatever(self: TransactionalMessageService, request: EndTransaction) 
 def answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A consumer that is given nothing passes over messages that nobody has looked at."""
+    """A consumer without a matching message skips messages that were not searched."""
     if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
@@ -213,7 +213,7 @@ _EXPIRING = _LIVELY.replace(
 def answer_moved_to_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A consumer whose next messages have expired misses all that is left of its queue."""
+    """A consumer whose next messages have expired skips the rest of its queue."""
     if result.status is GetMessageStatus.OFFSET_TOO_SMALL:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
@@ -223,7 +223,7 @@ def answer_moved_to_end(
 @bug("expired-waits", pull, "_code_of", found_by=("LIVE",))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
-    """A consumer whose next messages have expired waits for them for ever."""
+    """A consumer whose next messages have expired waits for them forever."""
     if bit(result.status is GetMessageStatus.OFFSET_TOO_SMALL):
         return ResponseCode.PULL_NOT_FOUND
     return code_that_waits_for_the_expired.original(result, offset)
@@ -246,7 +246,7 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
 )
 def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
-    """A message that comes as a pull begins to be held leaves it waiting."""
+    """A message that arrives while a pull is about to be held leaves the pull waiting."""
     config, held = self._config, self._held
     with self._lock:
         if self._is_released or held.count >= config.held_pulls_max:
@@ -266,7 +266,7 @@ def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
 @bug("arrival-one-short", ArrivalNotifier, "notify", found_by=("LIVE",))
 @needs(_LIVELY, broker={"suspend_ms": (5000,)})
 def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
-    """An arriving message does not end the wait for it."""
+    """A message ends the waits for the message before it, not for itself."""
     bit()
     notify_one_short.original(self, record._replace(queue_offset=record.queue_offset - 1))
 
@@ -275,7 +275,7 @@ def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
 @bug("arrival-ends-one-wait", PullRequestHoldService, "on_arriving", found_by=("LIVE",))
 @needs(_LIVELY, consumers=(1, 2), broker={"suspend_ms": (5000,), "tailing_consumers": (2,)})
 def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
-    """Of several consumers that wait for a queue, the first alone is given a message when it comes."""
+    """Only the first of several consumers that wait for a queue gets an arriving message."""
     queue = arrival.topic, arrival.queue_id
     if queue not in self._held:
         return
@@ -291,7 +291,7 @@ def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -
 def change_what_was_read(
     self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
 ) -> Mapping[str, Entry]:
-    """Of two topics that are made at once, one is lost."""
+    """Of two topics created at the same time, one is lost."""
     before = self._state[1]
     table = changed(before)
     has_changed = table != before
@@ -308,7 +308,7 @@ def change_what_was_read(
 @bug("every-second-topic-in-memory", VersionedTable, "_store", found_by=("META",))
 @needs(_LIVELY)
 def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """Every other change of topics is in memory only."""
+    """Every other change of topics stays in memory."""
     if not bit(version.counter % 2 == 1):
         self.file.store(self._encoded(version, table))
     self._state = version, table

@@ -18,7 +18,7 @@ from ..mutant import bit, bug, needs
 @bug("transient-fake-commit", BufferedSegment, "_write", found_by=("POS", "LIVE", "QUIET", "DUR"))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)})
 def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
-    """Committing moves the committed position without writing the bytes to the file."""
+    """A commit moves the committed position without writing the bytes to the file."""
     bit()
 
 
@@ -32,7 +32,7 @@ def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
 )
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, consumers=(0, 1, 2))
 def init_with_wrote_readable(self: BufferedSegment, *given: Any, **named: Any) -> None:
-    """Readers may see what was put to a buffer and is not in the file yet."""
+    """Readers see bytes of the buffer that are not in the file yet."""
     init_with_wrote_readable.original(self, *given, **named)
     self.readable = self.wrote
     bit()
@@ -69,7 +69,7 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
     endings=("stop",),
 )
 def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> bool:
-    """A commit without room refuses puts for good, and keeps a stop from being clean, though room has returned."""
+    """A commit on a full disk refuses puts for good and makes the stop unclean, although space returns."""
     try:
         self._queue.commit(least_pages)
     except OSError as error:
@@ -94,7 +94,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
     endings=("stop in traffic",),
 )
 def shut_committer_down_first(self: MessageStore) -> bool:
-    """With a buffer in front of the log, the last commit of a stop comes before the last put."""
+    """With the transient pool, the last commit of a stop comes before the last put."""
     if self.commit is not None:
         bit()
         self.commit.shutdown()

@@ -15,14 +15,14 @@ from ..mutant import bit, bug, needs
 @bug("op-progress-stays", OpQueue, "forget", found_by=("QUIET",))
 @needs(transactions={"chance": (0.5,)}, messages_each=(5,), heals=(True,))
 def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
-    """Progress in the op queue never moves, and every start reads all decisions that were ever made."""
+    """Progress in the op queue never moves, and every start reads all decisions ever made."""
     bit(any(all(map(is_settled, halves)) for halves in self._ops.values()))
 
 
 @bug("checkpoint-in-memory", FlushConsumeQueueService, "flush_thoroughly", found_by=("QUIET",))
 @needs(heals=(True,))
 def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
-    """The checkpoint's times move in memory and reach the disk only when an index file becomes full."""
+    """The checkpoint's times reach the disk only when an index file becomes full."""
     dispatched_to = self._dispatch.reput_from.get()
     dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
     self._queues.make_durable()
@@ -39,7 +39,7 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
 @bug("delay-progress-one-at-a-time", ScheduleMessageService, "persist", found_by=("QUIET", "REDEL"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,))
 def persist_one(self: ScheduleMessageService) -> bool:
-    """Durable progress of delayed delivery falls further and further behind what is delivered."""
+    """Durable progress of delayed delivery falls behind delivery more and more."""
     if self._undurable and self._undurable[0][0] <= self._commit_log.queue.flushed_where.get():
         _, level, offset = self._undurable.popleft()
         self._durable[level] = offset
@@ -58,7 +58,7 @@ def persist_one(self: ScheduleMessageService) -> bool:
     endings=("crash at rest", "crash in traffic"),
 )
 def oldest_trusted_segment(self: Recovery) -> int:
-    """After a crash the whole log is scanned, however much of it the checkpoint vouches for."""
+    """After a crash the whole log is scanned, however much of it the checkpoint covers."""
     if self._clean_exit:
         return max(0, self._begun_segments() - 3)
     limit_ms = self._checkpoint.vouched_timestamp_ms
@@ -74,7 +74,7 @@ def oldest_trusted_segment(self: Recovery) -> int:
 @bug("clean-exit-scans-all", Recovery, "_scan", found_by=("SCAN",))
 @needs(recover_whole_log=(False,), commit_log_bytes=(1024,), messages_each=(16,), endings=("stop",))
 def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> object:
-    """After a clean stop the whole log is scanned, and not its last segments."""
+    """After a clean stop the whole log is scanned instead of its last segments."""
     return scan_all_after_clean_exit.original(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
@@ -88,7 +88,7 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     endings=("stop",),
 )
 def begin_as_after_a_crash(self: IndexRecovery) -> object:
-    """The newest index file is built again after a clean stop, from as far back in the log as it goes."""
+    """The newest index file is rebuilt after a clean stop, from as far back in the log as it goes."""
     bit(self._clean_exit)
     self._clean_exit = False
     return begin_as_after_a_crash.original(self)
@@ -98,7 +98,7 @@ def begin_as_after_a_crash(self: IndexRecovery) -> object:
 @bug("table-one-change-behind", VersionedTable, "_store", found_by=("META",))
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
-    """The newest topic or group is in memory only until another one is made."""
+    """The newest topic or group stays in memory until the next one is created."""
     self.file.store(self._encoded(*self._state))
     bit()
     self._state = version, dict(table)
@@ -124,7 +124,7 @@ def store_before_change(self: VersionedTable[Entry], version: DataVersion, table
     consume_queue_bytes=(100,),
 )
 def flush_then_read_positions(self: FlushConsumeQueueService) -> None:
-    """The checkpoint speaks for what was dispatched while queues were synced."""
+    """The checkpoint covers records that were dispatched while the queues were synced."""
     before = self._dispatch.reput_from.get()
     self._queues.make_durable()
     dispatched_to = self._dispatch.reput_from.get()

@@ -41,7 +41,7 @@ from ..mutant import bit, bug, needs
     lives=(2, 3),
 )
 def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
-    """Progress that leads beyond the end of its delay level's queue is taken for what it is not."""
+    """Delivery progress beyond the end of its delay queue is used as it is."""
     bit(as_persisted.original(self, level, offset) != offset)
     return offset
 
@@ -55,7 +55,7 @@ def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
     endings=("crash at rest", "stop"),
 )
 def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
-    """A delayed message whose delivery failed is not tried again."""
+    """A delayed message whose delivery failed is not retried."""
     self.last_answer = PutMessageStatus.PUT_OK
     wait_ms = deliver_once.original(self, level, entry)
     if wait_ms and bit(self.last_answer is not PutMessageStatus.PUT_OK):
@@ -68,7 +68,7 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-transaction"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
-    """A pass of the transaction check comes upon half messages that it has put back itself."""
+    """A pass of the transaction check meets half messages that it has put back itself."""
     at = begin - 1
     for at, record in pull_from(store, topic, begin, end):
         yield PulledPlace(at, record)
@@ -95,7 +95,7 @@ _RETRY_MS = 100
     heals=(True,),
 )
 def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
-    """A delayed message whose topic has rotted away holds back all that are behind it."""
+    """A delayed message with a corrupted topic blocks all later ones of its level."""
     wait_ms = put_for_ever.original(self, message)
     bit(wait_ms == 0)
     return _RETRY_MS
@@ -105,7 +105,7 @@ def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
 @bug("resumed-is-given-up-again", transaction_service, "resumed", found_by=("TX",))
 @needs(SCENARIOS["what-was-given-up-can-be-decided-after-all"].ranges)
 def as_often_as_it_was(given_up: MessageRecord) -> Message:
-    """A half message that an operator has asked about again is given up at once."""
+    """A half message that an operator has resumed is given up at once."""
     bit()
     return again(HalfMessage.of(given_up), HALF_TOPIC, {})
 
@@ -115,7 +115,7 @@ def as_often_as_it_was(given_up: MessageRecord) -> Message:
 @bug("delay-hole-blocks-level", ScheduleMessageService, "_pass_over_hole", found_by=("QUIET", "SCHED", "LIVE"))
 @needs(SCENARIOS["what-rots-while-it-waits-holds-up-nothing-else"].ranges)
 def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
-    """A place in a delay queue where the disk has lost the entry holds back all that are behind it."""
+    """A lost entry of a delay queue blocks all later ones of its level."""
     bit(queue.queue.sync_error is None)
     return _RETRY_MS
 
@@ -131,7 +131,7 @@ def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) ->
     endings=("stop", "crash at rest"),
 )
 def persist_once(self: ScheduleMessageService) -> bool:
-    """Progress of delayed delivery that could not be persisted once is not tried again."""
+    """Progress of delayed delivery whose write failed once is not written again."""
     try:
         return persist_once.original(self)
     except OSError:
@@ -144,7 +144,7 @@ def persist_once(self: ScheduleMessageService) -> bool:
 @bug("delayed-copy-born-anew", schedule, "delivered", found_by=("PREFIX",))
 @needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
 def delivered_from_store(record: MessageRecord) -> Message | None:
-    """The copy of a delayed message has the store's host where its client's should be."""
+    """The copy of a delayed message has the store's host instead of its client's."""
     message = delivered(record)
     if message is None:
         return None
@@ -161,7 +161,7 @@ _HELD_UP_MS = 20
 @bug("half-msg-immunity-double-clock", TransactionalMessageCheckService, "_deal_with", found_by=("TX", "QUIET"))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16))
 def deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
-    """A half message whose immunity ends while it is looked at is passed over."""
+    """A half message whose immunity ends during its check is skipped."""
     immunity_ms = half.immunity_ms
     if immunity_ms is None or ops.is_decided(half) or _age_ms(self, half) >= immunity_ms:
         return deal_with_two_clocks.original(self, half, ops)
@@ -198,7 +198,7 @@ _EVERYBODY_PAUSED = Ranges(
 @bug("expired-half-put-back", TransactionalMessageCheckService, "_has_expired", found_by=("TX", "CLEAN"))
 @needs(_EVERYBODY_PAUSED)
 def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
-    """A half message that has expired together with its decision is put back and asked about again."""
+    """A half message that has expired together with its decision is put back and checked again."""
     bit(half.record.physical_offset < self._store.min_phy_offset)
     return False
 
@@ -209,7 +209,7 @@ def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> 
 @bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX",))
 @needs(_EVERYBODY_PAUSED)
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
-    """A decision about a half message that is not dispatched yet is forgotten, and another one counts."""
+    """A decision about a half message before its dispatch is forgotten, and a later one counts."""
     is_settled = settled_by_dispatch.original(self, half_offset)
     return is_settled or bool(bit(half_offset >= max(self._half_end(), self._half_offset)))
 
@@ -225,7 +225,7 @@ def _forget_settled(self: Decisions, is_settled: Callable[[int], bool], passed: 
 @bug("question-before-commit", TransactionalMessageCheckService, "_is_in_file", found_by=("TX",))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)})
 def is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
-    """A producer group is asked about a half message that is in a buffer, where its answer does not find it."""
+    """A producer group is asked about a half message that is still in a buffer, so its answer finds no record."""
     bit(not is_asked_about_at_once.original(self, record))
     return True
 
@@ -247,7 +247,7 @@ def read_or_forget(self: OpQueue) -> None:
 @bug("put-back-forgets-reconsume-times", half_message, "again", found_by=("PREFIX",))
 @needs(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16_384), sync_flush=(True,))
 def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """A half message that is put back says that it was never consumed in vain."""
+    """A half message that is put back loses its reconsumeTimes."""
     message = again(half, topic, added)
     bit(message.reconsume_times > 0)
     return replace(message, reconsume_times=0)
@@ -258,7 +258,7 @@ def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str])
 @bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
-    """The check of transactions goes on behind what a crash has taken from it."""
+    """After a crash the transaction check continues after messages that the crash has taken."""
     done = self._unpublished
     if done is None:
         return
@@ -274,7 +274,7 @@ def publish_at_once(self: TransactionalMessageCheckService) -> None:
 def verdict_beyond_limit(
     half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
 ) -> HalfMessageVerdict:
-    """A half message is asked about once more than transactionCheckMax."""
+    """A half message is checked once more than transactionCheckMax."""
     bit(half.check_times == config.transaction_check_max)
     return verdict_beyond_limit.original(
         half, now_ms, replace(config, transaction_check_max=_one_more(config)), reserved_ms
@@ -289,7 +289,7 @@ def _one_more(config: TransactionConfig) -> int:
 @bug("decided-again-once-passed", Decisions, "forget", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8,))
 def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
-    """A transaction of an earlier life can be decided twice, once the check has passed it."""
+    """A transaction of an earlier life can be decided twice after the check has passed it."""
     forget_earlier_lives.original(self, is_settled, passed)
     before, self._decided = self._decided, {first for first in self._decided if not is_settled(first)}
     bit(len(self._decided) < len(before))
@@ -299,7 +299,7 @@ def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], pas
 @bug("delay-progress-outlives-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)})
 def persist_undurable(self: ScheduleMessageService) -> bool:
-    """A crash takes delivered messages that progress says are delivered."""
+    """A crash takes copies that count as delivered."""
     flushed_where = self._commit_log.queue.flushed_where.get()
     bit(any(end > flushed_where for end, _, _ in self._undurable))
     self._undurable.clear()
@@ -313,7 +313,7 @@ def persist_undurable(self: ScheduleMessageService) -> bool:
 @bug("delayed-skips-light-queues", LightQueueDispatcher, "dispatch", found_by=("CQ-COMPLETE", "SCAN", "VIS", "READ"))
 @needs(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,))
 def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> None:
-    """A message that was delayed is in none of its light queues."""
+    """A delayed message is in none of its light queues."""
     if bit(b"REAL_TOPIC" in record.properties and LIGHT_MARK in record.properties):
         return
     dispatch_light_once.original(self, record)
@@ -324,7 +324,7 @@ def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> No
 @bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3))
 def finish_without_flush(self: TransactionalMessageCheckService) -> None:
-    """After a clean stop the check begins before its last pass, and asks twice about each transaction in it."""
+    """After a clean stop the check repeats its last pass and asks twice about each transaction in it."""
     done = self._unpublished
     bit(done is not None and self._store.log.flushed_where.get() < done.log_offset)
     self._publish()

@@ -26,7 +26,7 @@ _WITH_FAILED_WRITE_BACKS = Ranges(
 @bug("queue-sync-error-forgotten", FlushConsumeQueueService, "step", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(_WITH_FAILED_WRITE_BACKS)
 def step_and_forget(self: FlushConsumeQueueService) -> None:
-    """After a sync of a queue has failed, the next one that succeeds lets the checkpoint speak for its entries."""
+    """After a failed sync of a queue, the next successful one lets the checkpoint cover the lost entries."""
     step_and_forget.original(self)
     bit(self.last_error is not None)
     self.last_error = None
@@ -42,7 +42,7 @@ def step_and_forget(self: FlushConsumeQueueService) -> None:
     lives=(3,),
 )
 def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
-    """A recovery whose sync of the log fails tries again, and takes the second success for all of it."""
+    """A recovery whose sync of the log fails retries, and takes the second success for all of it."""
     try:
         make_durable_in_two_tries.original(self, first)
     except OSError:
@@ -63,7 +63,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
 def get_what_is_seen(
     self: Puller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
 ) -> GetMessageResult:
-    """A pull gives and passes over what a failed sync has taken out of the page cache."""
+    """A pull reads the page cache after a failed sync, and returns or skips lost messages."""
     for segments in (self._commit_log.queue, queue.queue):
         bit(segments.sync_error is not None)
         segments.sync_error = None
@@ -85,7 +85,7 @@ _FAILING = Ranges(
 )
 @needs(_FAILING)
 def none_if_unreadable(self: CommitLog, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
-    """A record that cannot be read just now is taken for one that is not there."""
+    """A record that is temporarily unreadable counts as missing."""
     try:
         return none_if_unreadable.original(self, physical_offset, size_bytes, limit)
     except OSError:
@@ -98,7 +98,7 @@ def none_if_unreadable(self: CommitLog, physical_offset: int, size_bytes: int, l
 )
 @needs(_FAILING)
 def damaged_if_unreadable(self: Recovery, segment: Segment, start: int, *, whole_log: bool) -> None:
-    """A segment that cannot be read just now is taken for damaged, and the log is cut there."""
+    """A segment that is temporarily unreadable counts as damaged, and the log is truncated there."""
     try:
         damaged_if_unreadable.original(self, segment, start, whole_log=whole_log)
     except OSError as error:

@@ -17,7 +17,7 @@ from ..mutant import bit, bug, needs
     endings=("crash in traffic",),
 )
 def appended_limit(self: DispatchService) -> int:
-    """Under sync flush, consumers are shown what is not durable yet."""
+    """Under sync flush, consumers see messages that are not durable yet."""
     bit(self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH)
     return self._commit_log.queue.max_offset
 
@@ -26,7 +26,7 @@ def appended_limit(self: DispatchService) -> int:
 @bug("reput-dies-on-error", DispatchService, "step", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_creation_chance": (0.2,)})
 def step_without_os_errors(self: DispatchService) -> None:
-    """A file that cannot be made ends the dispatcher, and nothing becomes visible any more."""
+    """A failed file creation ends the dispatcher, and no new message becomes visible."""
     _dispatch(self, StoreError)
 
 
@@ -49,7 +49,7 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
 @bug("reput-never-retries", DispatchService, "step", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_map_chance": (0.1,)})
 def step_until_error(self: DispatchService) -> None:
-    """One error of the disk ends the dispatcher for good, though the next attempt would do."""
+    """One disk error ends the dispatcher for good, although a retry would succeed."""
     if bit(self.last_error is not None and not is_disk_full(self.last_error)):
         self.signal.wait(None)
     else:
@@ -68,7 +68,7 @@ def step_until_error(self: DispatchService) -> None:
     endings=("crash at rest",),
 )
 def step_adding_up(self: DispatchService) -> None:
-    """Thirty errors in a life end dispatch, and with it all puts, though each of them has passed."""
+    """Thirty errors in one life end dispatch and refuse puts, although each retry succeeded."""
     before, error = self._failures, self.last_error
     step_adding_up.original(self)
     if self.last_error is None or self.last_error is error or is_disk_full(self.last_error):
@@ -80,7 +80,7 @@ def step_adding_up(self: DispatchService) -> None:
 @bug("service-dies-silently", Service, "_run", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(memory={"error_chance": (0.5,)})
 def run_unguarded(self: Service) -> None:
-    """A service that ends of an unforeseen error ends without a word, and the store goes on as if it were there."""
+    """A service ends with an unexpected error without a report, and the store continues as if it were there."""
     try:
         while not self.is_stopping:
             self.step()

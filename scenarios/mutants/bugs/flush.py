@@ -12,7 +12,7 @@ from ..mutant import bit, bug, needs
 @bug("ack-before-flush", GroupCommitService, "submit", found_by=("STATUS", "DUR"))
 @needs(sync_flush=(True,))
 def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> None:
-    """A put is answered before anything was synced for it."""
+    """A put is answered before its sync."""
     with self._lock:
         self._requests.append(request)
     self.signal.notify()
@@ -25,7 +25,7 @@ def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> 
 @bug("group-commit-stale-result", GroupCommitService, "commit", found_by=("STATUS",))
 @needs(sync_flush=(True,), commit_log_bytes=(2048, 4096))
 def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
-    """A put that opens a new segment is answered with a time-out although the second flush made it durable."""
+    """A put that opens a new segment is answered with a timeout although the second flush made it durable."""
     for request in requests:
         durable = False
         for _ in range(2):
@@ -97,7 +97,7 @@ _SYNC_TRIES = 1_000
 @bug("fsync-retry-acks", FlushCommitLogService, "_flush_once", found_by=("POS", "STATUS", "DUR"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bool:
-    """A failed sync is repeated, and the repetition's success counts although the kernel has dropped the data."""
+    """A failed sync is retried, and the success of the retry counts although the kernel has dropped the data."""
     for _ in range(_SYNC_TRIES):
         try:
             moved = self.queue.flush(least_pages)
@@ -115,7 +115,7 @@ def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bo
 @bug("flush-advance-on-io-error", Segment, "flush", found_by=("POS", "STATUS", "DUR", "CKPT"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_despite_error(self: Segment, least_pages: int) -> int:
-    """A sync that fails moves the flushed position as if it had succeeded."""
+    """A failed sync moves the flushed position as if it had succeeded."""
     wrote = self.wrote.get()
     try:
         return flush_despite_error.original(self, least_pages)
@@ -168,7 +168,7 @@ class _GoingSegment(Segment):
     sync_ms_max=(10,),
 )
 def mark_first(self: CleanCommitLog) -> bool:
-    """A flush that finds its segment marked for removal counts it as durable."""
+    """A flush counts a segment that is marked for removal as durable."""
     first = self._log.segments[0]
     if self._log.flushed_where.get() >= first.end_offset:
         return mark_first.original(self)
@@ -187,7 +187,7 @@ def mark_first(self: CleanCommitLog) -> bool:
     pauses={"chance": (0.5,)},
 )
 def set_flushed_to_zero(self: Recovery, trusted: int) -> None:
-    """Nothing is ever synced in a log whose first segment does not begin at 0."""
+    """A log whose first segment does not begin at 0 is never synced."""
     set_flushed_to_zero.original(self, trusted)
     bit(self._log.min_offset > 0)
     self._log.flushed_where.set(0)

@@ -1,4 +1,4 @@
-"""Bugs of the key index: its keys, its recovery, and what a full file vouches for."""
+"""Bugs of the key index: keys, recovery, look-ups, and the checkpoint after a full file."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ from ..mutant import bit, bug, needs
 @bug("index-first-key-only", (index_key, index_recovery), "keys_of", found_by=("IDX",))
 @needs(index={"slots": (5, 40)}, messages={"equal_sizes": (False,)})
 def first_key_of(properties: bytes) -> list[bytes]:
-    """The index leads to each message by one key, though some have several."""
+    """A message with several keys is indexed by the first one only."""
     keys = keys_of(properties)
     bit(len(keys) > 1)
     return keys[:1]
@@ -39,7 +39,7 @@ def first_key_of(properties: bytes) -> list[bytes]:
     endings=("crash at rest", "crash in traffic"),
 )
 def scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | None:
-    """After a crash the newest index file is deleted, and only what recovery scans for the queues is indexed again."""
+    """After a crash the newest index file is deleted, and only the records scanned for queues are indexed again."""
     first = 0 if self._config.recover_whole_log else trusted
     if self.index is not None:
         bit(self._log.number_of(self.index.start_offset) < first)
@@ -65,7 +65,7 @@ _ALL_KEYS = 1 << 31
     endings=("crash at rest", "crash in traffic"),
 )
 def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
-    """After a crash an index file is kept as far as its header says, without a look at its entries."""
+    """After a crash an index file is kept up to the count in its header, without a check of its entries."""
     if self._clean_exit:
         return end_by_header.original(self, file, begin)
     if file.header.next_entry == 1:
@@ -89,7 +89,7 @@ def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[P
     endings=("crash in traffic", "crash at rest"),
 )
 def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
-    """A full index file has the checkpoint written, which then speaks for queue entries that are not durable."""
+    """A full index file writes the checkpoint, which then covers queue entries that are not durable."""
     is_new = flush_and_vouch_for_queues.original(self)
     if bit(is_new):
         self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
@@ -120,7 +120,7 @@ def select_in_few_steps(
     max_num: int,
     accept: Callable[[int], bool],
 ) -> None:
-    """A look-up finds so many messages in one file, however many more there are and are asked for."""
+    """A look-up follows a limited number of entries in one file."""
     room = min(max_num, len(found) + _WALK_ENTRIES_MAX)
     select_in_few_steps.original(self, key_hash, begin_ms, end_ms, found, room, accept)
     bit(len(found) == room < max_num)
@@ -156,7 +156,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 @bug("stray-name-ends-dispatch", IndexFiles, "load", found_by=("LIVE", "STATUS"))
 @needs(index={"slots": (5, 40)}, endings=("stop and strays",), lives=(2,))
 def load_and_count_odd_names(self: IndexFiles) -> list[CorruptFileError]:
-    """A stray file with the latest name that an index file can have ends dispatch when the index needs a new file."""
+    """A stray file with the latest possible index file name ends dispatch when the index needs a new file."""
     odd = load_and_count_odd_names.original(self)
     times_ms = [parse_index_file_name(name_of(each.file)) or -1 for each in odd]
     self._last_local_ms = max([self._last_local_ms, *times_ms])

@@ -33,7 +33,7 @@ from ..mutant import bit, bug, needs
     endings=("crash in traffic", "crash at rest"),
 )
 def mark_without_sync(self: MessageStore) -> None:
-    """A power cut takes the marker, and the log it leaves is trusted as after a clean stop."""
+    """A power cut takes the marker, and the log is trusted as after a clean stop."""
     files = self.world.files
     files.sync_directory(self.config.store_path_root_dir)
     files.write(self.config.abort_path, b"")
@@ -50,7 +50,7 @@ def mark_without_sync(self: MessageStore) -> None:
 )
 @needs(starts={"second": (True,)})
 def make_directory(self: MessageStore) -> None:
-    """A second start on a live directory recovers it before it finds out that it is locked."""
+    """A second start on a live directory recovers it before it takes the lock."""
     self.world.files.make_directories(self.config.store_path_root_dir)
 
 
@@ -72,7 +72,7 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
 def load_refusing_strays(
     self: ConsumeQueueTable, *, before_loss: Callable[[], None] | None = None
 ) -> list[CorruptFileError]:
-    """A name among the queues that is none of theirs is refused, though nothing needs it."""
+    """A foreign name among the queues keeps the store from opening."""
     for stray in load_refusing_strays.original(self, before_loss=before_loss):
         bit()
         raise stray
@@ -83,7 +83,7 @@ def load_refusing_strays(
 @bug("partial-queue-file-refused", QueueSegments, "is_expendable", found_by=("START",))
 @needs(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
 def is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
-    """A queue file with a part of its length, as a crash inside its allocation leaves it, is refused."""
+    """A queue file with a part of its length, as after a crash in its allocation, keeps the store from opening."""
     status = self._world.files.status(self.path(base_offset))
     if status is None or status.is_directory:
         return False
@@ -128,7 +128,7 @@ def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Cal
     disk=("strict-posix",),
 )
 def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
-    """A killed process created the root and did not sync it, the next one relies on it, and a power cut takes it."""
+    """A power cut takes a root that a killed process created without a sync."""
     parents: list[str] = []
     level = path
     while (parent := directory_of(level)) not in (level, below):
@@ -160,7 +160,7 @@ def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Call
     lives=(2,),
 )
 def remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
-    """After mappedFileSizeConsumeQueue was raised a queue without messages in the log counts from 0 again."""
+    """After mappedFileSizeConsumeQueue was raised, a queue without messages in the log counts from 0 again."""
     bit(remove_what_is_short.original(self, base_offset))
     return False
 
@@ -169,7 +169,7 @@ def remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
 @bug("full-disk-ends-load", QueueReplay, "_place", found_by=("START",))
 @needs(SCENARIOS["a-full-disk-recovers-when-space-returns"].ranges)
 def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
-    """A store does not open on a disk that has no room for its queues."""
+    """A store does not open on a disk without room for its queues."""
     place_or_fail.original(self, queue_offset, raw)
     if self.lacks_room is not None:
         bit()

@@ -1,6 +1,6 @@
-"""Bugs of what tasks share in plain attributes: tables, rows and lists whose change is not one step any more.
+"""Bugs of plain attributes that tasks share: changes of tables and lists that are no longer atomic.
 
-Between two steps of these no call reaches the world, so they show only where tasks switch at attributes.
+The steps of such a change make no call to the world, so the bugs show only in runs that switch at attributes.
 """
 
 from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
@@ -15,7 +15,7 @@ from ..mutant import bit, bug, needs
 @bug("allocate-table-without-lock", AllocateMappedFileService, "take", found_by=("LIVE",))
 @needs(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,))
 def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
-    """A put takes its segment out of the table while the service looks through it for what is to be made next."""
+    """A put removes its segment from the table while the service iterates over it."""
     with self._lock:
         request = self._register(base_offset, 2)
         assert request is not None, "there is no end of the budget"
@@ -44,7 +44,7 @@ def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> 
     starved_steps_max=(500,),
 )
 def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
-    """A reader that computes an index in a row finds another segment there once retention has removed the first."""
+    """A reader computes an index into the segments and gets another segment after retention removed the first."""
     if not self.segments:
         return None
     first_offset = self.segments[0].base_offset
@@ -64,9 +64,7 @@ def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
 @bug("group-commit-copies-then-clears", GroupCommitService, "submit", found_by=("LIVE", "STATUS"))
 @needs(attribute_points=(True,), sync_flush=(True,), producers=(3,))
 def submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
-    """A put that is added to the requests of a round after they were copied is cleared with them, and never
-    answered.
-    """
+    """A put between the copy and the clearing of a round's requests is never answered."""
     if self._closed:
         request.complete(self.flush_to(request.end_offset))
     else:
@@ -87,7 +85,7 @@ def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
 @bug("commit-to-stale-table", ConsumerOffsetManager, "commit_offset", found_by=("REDEL", "META", "QUIET"))
 @needs(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",))
 def commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
-    """Of two groups that commit at once, one is in the table that the other's replaces."""
+    """When two groups commit at once, one commit is lost with the table that the other replaces."""
     key, before = f"{topic}@{group}", self._offsets
     unpointed = vars(self)  # reads and assignments here pass no scheduling point
     commits = unpointed.get("commits", 0)

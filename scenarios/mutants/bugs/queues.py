@@ -123,7 +123,7 @@ def _put_beyond_mark(
     endings=("crash in traffic", "crash at rest"),
 )
 def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
-    """An all-zero slot at the front of a queue's newest segment becomes a real entry."""
+    """A zero slot at the start of a queue's newest file becomes an entry."""
     last = queue.queue.last()
     if last is None or any(last.file.view(0, last.size_bytes)):
         return keep_trusted_entries(queue, log_offset, skipped, syncs_zeros=syncs_zeros)
@@ -153,7 +153,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     pauses={"chance": (0.5,), "ms_max": (30, 100)},
 )
 def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: int) -> None:
-    """A put that comes while its queue is removed is answered OK, and nobody can read it before a restart."""
+    """A put during the removal of its queue is answered OK but unreadable until a restart."""
 
     def remove() -> bool:
         queue.remove()
@@ -184,7 +184,7 @@ def scan_over_holes(
     *,
     has_failed: bool,
 ) -> None:
-    """A pull that meets an entry without a record passes over the rest of a log segment."""
+    """A pull that meets an entry without a record skips the rest of a log segment."""
     segment_bytes = self._commit_log.queue.segment_bytes
     shown, skip_until = bytearray(raw), 0
     for at in range(0, len(shown), ENTRY_BYTES):
@@ -225,7 +225,7 @@ def _tag_code(id_: str) -> Callable[[Callable[[str], int]], Mutant]:
 # Java hashes UTF-16 units, of which such a character has two.
 @_tag_code("tag-code-by-code-point")
 def hash_of_code_points(text: str) -> int:
-    """Queue entries of tags beyond the BMP have a code that no subscriber asks for."""
+    """Entries of tags beyond the BMP have a code that no subscriber asks for."""
     h = 0
     for character in text:
         h = 31 * h + ord(character) & 0xFFFFFFFF
@@ -234,7 +234,7 @@ def hash_of_code_points(text: str) -> int:
 
 @_tag_code("tag-code-trims")
 def hash_of_trimmed(tag: str) -> int:
-    """Queue entries of tags with spaces around them have the code of another tag."""
+    """Entries of tags with spaces around them have the code of another tag."""
     return java_hash(tag.strip())
 
 
@@ -254,7 +254,7 @@ def hash_of_trimmed(tag: str) -> int:
     messages={"body_bytes_max": (300, 700)},
 )
 def leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
-    """A queue without a record in what recovery scans counts all of its last file as entries."""
+    """A queue without a record in the recovery scan counts all of its last file as entries."""
     bit(queue.queue.last() is not None)
     return False
 
@@ -269,7 +269,7 @@ def leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     flush={"thorough_interval_ms": (2000,)},
 )
 def flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
-    """The checkpoint speaks for all entries of a queue of which one file was synced."""
+    """The checkpoint covers all entries of a queue although only one of its files was synced."""
     self.queue.flush(least_pages)
     bit(not least_pages and self.queue.flushed_where.get() < self.queue.max_offset)
 
@@ -278,9 +278,7 @@ def flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
 @bug("tags-trimmed-like-python", message_filter, "java_trim", found_by=("READ",))
 @needs(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,))
 def strip(text: str) -> str:
-    """A subscription to a tag that ends in a space outside of ASCII finds the messages of the tag without that
-    space.
-    """
+    """A subscription to a tag that ends in a non-ASCII space finds the tag without that space."""
     stripped = text.strip()
     bit(stripped != java_trim(text))
     return stripped
@@ -290,7 +288,7 @@ def strip(text: str) -> str:
 @bug("queue-begins-in-first-file", ConsumeQueue, "correct_min_offset", found_by=("CLEAN",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:
-    """A queue begins with messages that have left the log if its first file has no others."""
+    """A queue begins with expired messages if its first file has no others."""
     segments, before = self.queue.segments, self.min_logic_offset
     correct_in_first_file.original(self, log_min_offset)
     if len(segments) > 1 and bit(self.min_logic_offset >= segments[1].base_offset):

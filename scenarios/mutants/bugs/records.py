@@ -1,4 +1,4 @@
-"""Bugs of records: fields that are not what the producer gave."""
+"""Bugs of records: fields with other values than the producer's, and limits of sizes."""
 
 import struct
 from collections.abc import Callable
@@ -31,7 +31,7 @@ _OF_ONE_RECORD = ("DUR", "PREFIX", "STATUS")
 
 
 def _one_record(id_: str) -> Callable[[Callable[[Message], Message]], Mutant]:
-    """Return a decorator: the record of a single message is made from what the function returns for the message."""
+    """Return a decorator: the function changes a single message before its record is encoded."""
 
     def make(change: Callable[[Message], Message]) -> Mutant:
         def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
@@ -47,13 +47,13 @@ def _one_record(id_: str) -> Callable[[Callable[[Message], Message]], Mutant]:
 
 @_one_record("born-time-in-seconds")
 def born_in_seconds(head: Message) -> Message:
-    """Every record says that its message was born at the beginning of a second."""
+    """The born time of every record is rounded down to a second."""
     return replace(head, born_timestamp_ms=head.born_timestamp_ms // 1_000 * 1_000)
 
 
 @_one_record("hosts-swapped")
 def with_hosts_swapped(head: Message) -> Message:
-    """BornHost and storeHost change places where both are of one family."""
+    """BornHost and storeHost change places if both are of one family."""
     if head.born_host.is_ipv6 != head.store_host.is_ipv6:
         return head
     return replace(head, born_host=head.store_host, store_host=head.born_host)
@@ -69,13 +69,13 @@ def with_short_address(head: Message) -> Message:
 
 @_one_record("reconsume-times-zeroed")
 def never_reconsumed(head: Message) -> Message:
-    """Every record of a single message says that it was never consumed in vain."""
+    """Every record of a single message has reconsumeTimes 0."""
     return replace(head, reconsume_times=0)
 
 
 @bug("record-flag-dropped", put_encoder, "_encode_one", found_by=_OF_ONE_RECORD)
 def encode_without_flag(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
-    """Every record of a single message has a flag of 0, whatever its producer set."""
+    """Every record of a single message has flag 0."""
     bit(flag != 0)
     return _encode_one(head, sys_flag, 0, body, properties)
 
@@ -83,7 +83,7 @@ def encode_without_flag(head: Message, sys_flag: int, flag: int, body: bytes, pr
 @bug("longest-body-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)})
 def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """A message whose body is as long as the settings admit is refused."""
+    """A message with a body of exactly the longest allowed size is refused."""
     if bit(len(message.body) == self._config.max_message_size):
         return PutMessageStatus.MESSAGE_ILLEGAL
     return encode_shorter.original(self, message)
@@ -92,7 +92,7 @@ def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessag
 @bug("longest-topic-refused", put_encoder, "_topic_bytes", found_by=("STATUS",))
 @needs(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)})
 def bytes_of_shorter_topic(topic: str) -> bytes | None:
-    """A message whose topic is as long as a record can hold is refused."""
+    """A message with a topic of exactly the longest size is refused."""
     raw = bytes_of_shorter_topic.original(topic)
     return None if bit(raw is not None and len(raw) == MAX_TOPIC_BYTES) else raw
 
@@ -100,7 +100,7 @@ def bytes_of_shorter_topic(topic: str) -> bytes | None:
 @bug("number-that-does-not-fit-raises", PutEncoder, "encode", found_by=("LIVE",))
 @needs(messages={"illegal_chance": (0.1,)})
 def encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-    """A put of a message with a number that does not fit its field raises, where it has to refuse the message."""
+    """A put of a message with a number that does not fit its field raises instead of refusing the message."""
     try:
         if isinstance(message, MessageBatch):
             return self._encode_batch(message)
@@ -124,7 +124,7 @@ _WITH_LONGEST = Ranges(
 @bug("longest-properties-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """A message whose properties are as long as a record can hold is refused."""
+    """A message with properties of exactly the longest size is refused."""
     if bit(len(message.properties.encode()) == MAX_PROPERTIES_BYTES):
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
     return encode_shorter_properties.original(self, message)
@@ -134,7 +134,7 @@ def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut 
 @bug("properties-length-overflows", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """The bytes of properties are not counted, and their length is cut to the two bytes that a record has for it."""
+    """The length of too long properties is cut to the two bytes of its field."""
     properties = message.properties.encode()
     size_bytes = len(properties)
     if size_bytes <= MAX_PROPERTIES_BYTES:
@@ -156,7 +156,7 @@ def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMess
 def encode_batch_as_it_fits(
     units: bytes, *, shared_properties: bytes, **given: Any
 ) -> tuple[bytearray, tuple[int, ...]]:
-    """A message of a batch that has too many properties with those of its batch is stored with as many as fit."""
+    """A message of a batch with too many properties is stored with those that fit."""
     joined = [
         unit._replace(properties=join_properties(unit.properties, shared_properties)) for unit in decode_batch(units)
     ]

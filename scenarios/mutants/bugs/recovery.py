@@ -1,4 +1,4 @@
-"""Bugs of recovery: where it cuts the log, and what it leaves in the queues."""
+"""Bugs of recovery: truncation of the log, queue entries, and queue offsets."""
 
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.log.checkpoint import StoreCheckpoint
@@ -23,7 +23,7 @@ from ..mutant import bit, bug, needs
     endings=("crash in traffic", "crash at rest"),
 )
 def cut_without_zeroing(self: Recovery, end_offset: int) -> bool:
-    """Records behind a cut stay on the disk and come back to life."""
+    """Truncated records stay on the disk and reappear later."""
     log = self._log
     dirty = False
     while log.segments and log.segments[-1].base_offset > end_offset:
@@ -33,8 +33,6 @@ def cut_without_zeroing(self: Recovery, end_offset: int) -> bool:
     return dirty
 
 
-# Recovery keeps the queue entries it finds and leaves the missing ones to the dispatcher.
-# But that begins at the log's end, so what lies between the queues' ends and the log's is in no queue for ever.
 _ANYWHERE = 1 << 62
 
 
@@ -58,7 +56,7 @@ def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
 # queues and the end of the log stay without entries.
 @bug("reput-starts-at-log-end", Recovery, "finish_queues", found_by=("CQ-COMPLETE", "CQ-VALID"))
 def finish_with_entries_found(self: Recovery) -> None:
-    """After a restart, records that were stored and not dispatched are never dispatched."""
+    """After a restart, stored records without queue entries are never dispatched."""
     for queue in self._queues.all():
         _keep_entries(queue, self._report.end_offset)
         replay = self._replays.get((queue.topic, queue.queue_id))
@@ -70,7 +68,7 @@ def finish_with_entries_found(self: Recovery) -> None:
 @bug("normal-recovery-keeps-dirty-cq", Recovery, "finish_queues", found_by=("CQ-VALID", "CQ-COMPLETE"))
 @needs(endings=("stop and damage",))
 def finish_without_cutting(self: Recovery) -> None:
-    """After a clean stop, queue entries outlive the damaged records that recovery cuts."""
+    """After a clean stop, queue entries survive the damaged records that recovery truncates."""
     if self._clean_exit:
         for queue in self._queues.all():
             bit(_end_of_entries(queue, self._report.end_offset) < _end_of_entries(queue))
@@ -84,7 +82,7 @@ def finish_without_cutting(self: Recovery) -> None:
 @bug("clean-exit-with-backlog", DispatchService, "finish", found_by=("CQ-COMPLETE",))
 @needs(sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",))
 def end_at_once(self: DispatchService) -> None:
-    """A stop counts as clean although records are not dispatched, and the next start does not dispatch them."""
+    """A stop with undispatched records counts as clean, and the next start does not dispatch them."""
 
 
 @end_at_once.also(MessageStore, "is_clean")
@@ -110,7 +108,7 @@ def _finish_without_backlog(self: Recovery) -> None:
 # The next queue offsets are read from the queues before recovery has completed them.
 @bug("offset-table-rebuilt-early", MessageStore, "recover", found_by=("CQ-COMPLETE", "QOFF", "READ"))
 def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
-    """After a restart, new messages get queue offsets that others in the log have."""
+    """After a restart, new messages get queue offsets of existing records."""
     ends = {(queue.topic, queue.queue_id): _end_of_entries(queue) for queue in self.queues.all()}
     report = recover_with_early_offsets.original(self, clean_exit=clean_exit)
     table = self.commit_log.topic_queue_table
@@ -128,7 +126,7 @@ _WITH_SKIPPED_NUMBERS = SCENARIOS["a-gap-in-the-numbers-hides-no-message"].range
 @bug("numbering-gap-refused", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
-    """Messages behind numbers that a queue has skipped lose their entries."""
+    """Messages after a gap in the queue's numbers lose their entries."""
     entry = self.queue.entry(self.next)
     is_here = entry is not None and entry.physical_offset == doubted.physical_offset
     if is_here or following == self.next + 1:
@@ -143,7 +141,7 @@ def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | No
 @bug("wrong-number-blanks-entry", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
-    """A flipped bit of a record's queueOffset costs a message that its entry leads to."""
+    """A flipped bit of a record's queueOffset makes the right entry of another message blank."""
     place = place_by_own_number.original(self, doubted, following)
     if place in (doubted.queue_offset, None):
         return place
@@ -156,7 +154,7 @@ def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | N
 @bug("next-number-believed", QueueReplay, "_move_last", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def leave_last(self: QueueReplay) -> None:
-    """A flipped bit moves a message to the beginning of the gap in front of it."""
+    """A flipped bit moves a message to the start of the gap before it."""
     if self._pending:
         last = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
         place = self.queue.index_of(last.physical_offset)
@@ -168,7 +166,7 @@ def leave_last(self: QueueReplay) -> None:
 @bug("next-number-denies-gap", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
-    """A flipped bit of a record's queueOffset moves the message in front of it, and blanks its entry."""
+    """A flipped bit of a record's queueOffset moves the message before it and makes its entry blank."""
     place = place_by_next_number.original(self, doubted, following)
     if bit(place == doubted.queue_offset and place != self.next and following == self.next + 1):
         return self.next
@@ -185,7 +183,7 @@ def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | 
     pauses={"chance": (0.5,), "ms_max": (3000,)},
 )
 def leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
-    """The checkpoint speaks for records that are put after the log has lost its end."""
+    """The checkpoint covers records that are put after the log has lost its end."""
     bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
 
 
@@ -201,7 +199,7 @@ def leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
     endings=("stop and strays", "stop and strays", "crash in load"),
 )
 def trust_queues_after_clean_exit(self: Recovery, trusted: int) -> object:
-    """Queue entries of a load that died behind a clean stop are taken for durable."""
+    """Queue entries of a load that died after a clean stop count as durable."""
     if self._clean_exit and not self._queues.lost_entries:
         bit(trusted > 0 and not self._queues_are_vouched)
         self._queues_are_vouched = True

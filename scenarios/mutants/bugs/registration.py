@@ -32,7 +32,7 @@ _CLUSTER = BROKER.replace(
 @bug("registers-once", BrokerRegistration, "step", found_by=("QUIET", "LIVE"))
 @needs(_CLUSTER)
 def register_at_start(self: BrokerRegistration) -> None:
-    """A broker registers at its start alone: a name server that restarts never hears of it again."""
+    """A broker registers only at its start, so a restarted name server never learns of it."""
     if not self.registered:
         register_at_start.original(self)
         return
@@ -45,7 +45,7 @@ def register_at_start(self: BrokerRegistration) -> None:
 @bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET"))
 @needs(_CLUSTER)
 def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
-    """While no route has the master, its first slave is taken for it."""
+    """A route without the master lists the first slave as the master."""
     datas: dict[str, dict[str, Any]] = {}
     for broker in brokers:
         made = {"brokerAddrs": {}, "brokerName": broker.name, "cluster": broker.cluster}
@@ -58,7 +58,7 @@ def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, 
 @bug("slave-keeps-its-progress", SlaveSynchronize, "synchronize", found_by=("QUIET",))
 @needs(_CLUSTER)
 def synchronize_without_progress(self: SlaveSynchronize) -> None:
-    """A slave never has what its master's groups have committed."""
+    """A slave never copies the offsets of its master's groups."""
     parts = self._parts
     parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
     bit()
@@ -71,7 +71,7 @@ def synchronize_without_progress(self: SlaveSynchronize) -> None:
 @bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
 def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
-    """A slave that takes its master's place has forgotten the topics and groups that it had copied."""
+    """A slave that becomes the master has lost the topics and groups that it had copied."""
     version, table = self._of_members(members)
     with self._lock:
         if not bit(version != self.version):
@@ -89,7 +89,7 @@ def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: 
 def heartbeat_without_second_look(
     self: ClientManageProcessor, request: RemotingCommand, channel: Channel
 ) -> RemotingCommand:
-    """A client whose connection ends while its heartbeat is dealt with stays a member of its groups, with its share."""
+    """A client whose connection ends during its heartbeat stays a member of its groups."""
     parts = self._parts
     heartbeat = HeartbeatData.decode(request.body)
     for consumer in heartbeat.consumers:
@@ -108,7 +108,7 @@ def heartbeat_without_second_look(
 @bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
 @needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
 def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """A slave whose disk failed once while it copied a table takes it for copied."""
+    """A slave whose disk failed during a copy of a table counts the table as copied."""
     bit(table != self.table)
     self._state = version, self._state[1]
     self.file.store(self._encoded(version, table))

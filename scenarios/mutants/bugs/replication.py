@@ -1,4 +1,4 @@
-"""Bugs of replication: what a master and a slave believe of each other."""
+"""Bugs of replication: reports, streams and dispatch of masters and slaves."""
 
 from ....store.config import FlushDiskType
 from ....store.errors import DivergedError, MisplacedRecordError
@@ -26,7 +26,7 @@ from ..mutant import bit, bug, needs
     cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
 )
 def believe_first_report(self: HAConnection, report: int) -> bool:
-    """A master that lost its tail takes the report of a longer slave for the answer to new puts."""
+    """A master that lost its end takes the report of a longer slave for the acknowledgement of new puts."""
     if report <= self._readable_limit():
         return believe_first_report.original(self, report)
     bit()
@@ -51,7 +51,7 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
 @bug("slave-dispatch-unbounded", ConsumeQueue, "_check_place", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
 @needs(CLUSTER, cluster={"flipped_bit_chance": (0.5,)})
 def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
-    """One replicated record with a flipped bit in its queueOffset takes the slave's dispatch with it."""
+    """A replicated record with a flipped bit in its queueOffset ends the slave's dispatch."""
     bit(queue_offset > following)
     if queue_offset < following:
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
@@ -62,7 +62,7 @@ def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int
 @bug("slave-gets-what-is-not-durable", HAConnection, "_send_next", found_by=("REP",))
 @needs(CLUSTER, sync_flush=(True,))
 def send_what_is_written(self: HAConnection) -> bool:
-    """Under sync flush, a slave is sent what a crash of its master can take."""
+    """Under sync flush, a slave gets data that a crash of its master can take."""
     at, durable_to = self._sent.get(), self._readable_limit()
     limit = self._log.max_offset
     if at >= limit:
@@ -83,7 +83,7 @@ def send_what_is_written(self: HAConnection) -> bool:
 @bug("slave-reports-undurable", HAClient, "_kept_offset", found_by=("REP", "DUR"))
 @needs(CLUSTER, cluster={"slave_sync_flush": (True,)})
 def written_offset(self: HAClient) -> int:
-    """A slave that flushes reports what is in its page cache only."""
+    """A slave with sync flush reports data that is only in its page cache."""
     log = self._store.log
     end_offset = log.max_offset
     bit(log.flushed_where.get() < end_offset and self._config.flush_disk_type is FlushDiskType.SYNC_FLUSH)
@@ -95,7 +95,7 @@ def written_offset(self: HAClient) -> int:
 @bug("slave-begins-at-undurable", ReplicaLog, "begin", found_by=("REP",))
 @needs(TROUBLED, cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)})
 def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
-    """A slave that flushes begins a stream behind what its disk may not have."""
+    """A slave with sync flush begins a stream after data that may not be durable."""
     begin = begin_at_last_record.original(self, self._log.max_offset)
     bit(begin > max(kept_offset, self._log.min_offset, 1))
     return begin
@@ -105,7 +105,7 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
 @bug("gone-slave-takes-others", GroupTransfer, "gone", found_by=("QUIET",))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
-    """Once a slave has gone, puts count on no other that was connected, until it connects again."""
+    """After a slave disconnects, the other slaves do not count until they connect again."""
     with self._lock:
         bit(len(self.replicas) > (replica in self.replicas))
         self.replicas = ()
@@ -122,13 +122,11 @@ def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
     faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12_000,)},
 )
 def leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
-    """A slave that begins further on than it first tried leaves the segments that it had ordered for that."""
+    """A slave that begins further on than at first leaves the segments that it ordered before."""
     bit(any(early < base_offset for early in self._requests))
     return True
 
 
-# A slave stops for good because its log is not its master's. Its state says so on request,
-# and no log does.
 def _say_nothing(master: str, error: DivergedError) -> None:
     bit()
 
@@ -137,6 +135,6 @@ def _say_nothing(master: str, error: DivergedError) -> None:
 @bug("slave-diverges-in-silence", HAClient, "_follow", found_by=("REP",))
 @needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
 def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
-    """A slave stops for good because its log is not its master's, and its broker does not log that."""
+    """A slave that stops because its log differs from its master's does not log that."""
     self.on_diverged = _say_nothing
     follow_in_silence.original(self, connection, replica, address)

@@ -1,4 +1,4 @@
-"""Bugs of retention: what is removed too early, what is never removed, and for how long puts are refused."""
+"""Bugs of retention: files removed too early or never, and puts refused for too long."""
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
@@ -29,7 +29,7 @@ _DELETING = Ranges(
 )
 @needs(SCENARIOS["retention-takes-only-the-oldest"].ranges)
 def remove_when_begun(self: CleanCommitLog) -> bool:
-    """A segment goes when only its beginning is durable in its queues."""
+    """A segment is removed when only its first queue entries are durable."""
     first = self._log.segments[0]
     durable_to = self._flush_queues.durable_to.get()
     if durable_to <= first.base_offset or not bit(durable_to < first.end_offset):
@@ -42,7 +42,7 @@ def remove_when_begun(self: CleanCommitLog) -> bool:
 @bug("clean-pass-never-repeated", CleanConsumeQueue, "run", found_by=("CLEAN",))
 @needs(SCENARIOS["retention-takes-only-the-oldest"].ranges, heals=(True,), faults={"failed_removal_chance": (0.1,)})
 def run_once(self: CleanConsumeQueue) -> None:
-    """Queues and index that failed to lose what expired are not tried again."""
+    """A failed removal of expired queue and index files is not retried."""
     log_min_offset, cleaned_to = self._log.min_offset, self._cleaned_to
     try:
         run_once.original(self)
@@ -65,7 +65,7 @@ def run_once(self: CleanConsumeQueue) -> None:
     endings=("stop", "crash at rest"),
 )
 def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
-    """Puts are refused until the disk is emptier than it has to be."""
+    """Puts are refused until the disk is emptier than necessary."""
     was_full = self._flags.bits & Refusal.DISK_FULL
     pressure = measure_below_used_ratio.original(self)
     if was_full and pressure.delete and not self._flags.bits & Refusal.DISK_FULL:
@@ -91,6 +91,6 @@ def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
     lives=(3,),
 )
 def only_delayed_are_numbered_elsewhere(topic: str) -> bool:
-    """The queue of half messages is removed, and a new one is taken for the decided one of its number."""
+    """The queue of half messages is removed, and old decisions count for new half messages."""
     bit(topic in (HALF_TOPIC, OP_TOPIC))
     return topic == SCHEDULE_TOPIC

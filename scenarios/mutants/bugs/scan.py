@@ -26,7 +26,7 @@ from ..mutant import bit, bug, needs
 def scan_foreign_records(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """Records that an older segment had in the same sectors are taken for the log's own."""
+    """Records that an older segment had in the same sectors count as records of the log."""
     at, shift = start, 0
     while True:
         records = scan_records(view, at, end, file=file, base_offset=base_offset + shift, check_crc=check_crc)
@@ -49,7 +49,7 @@ def scan_foreign_records(
 def scan_checking_blanks(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """The blank record at the end of a full segment fails a check meant for messages, and the log ends there."""
+    """The blank record at the end of a full segment fails a check for messages, and the log ends there."""
     at = start
     for record in scan_records(view, start, end, file=file, base_offset=base_offset, check_crc=check_crc):
         yield record
@@ -69,7 +69,7 @@ _TURNS_MAX = 1000
 def scan_trusting_lengths(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """A length that cannot be one keeps the store from opening."""
+    """An impossible length of a record keeps the store from opening."""
     at, turns = start, 0
     while at < end and turns < _TURNS_MAX:
         turns += 1
@@ -99,7 +99,7 @@ def scan_trusting_lengths(
     endings=("crash in traffic", "crash at rest"),
 )
 def records_without_crc(self: Recovery, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
-    """A record whose body lost a sector is taken for whole."""
+    """A record whose body lost a sector counts as whole."""
     view = segment.file.view(0, segment.size_bytes)
     file, base = segment.file.path, segment.base_offset
     for record in scan_records(view, start, segment.size_bytes, file=file, base_offset=base, check_crc=False):
@@ -126,7 +126,7 @@ def _is_whole(view: memoryview, at: int, file: str, base_offset: int) -> bool:
     endings=("crash in traffic", "crash at rest"),
 )
 def no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
-    """A record that lost the sectors with its properties is taken for whole."""
+    """A record that lost the sectors with its properties counts as whole."""
     bit(no_torn_properties.original(topic, properties, properties_at) is not None)
     return None
 
@@ -136,7 +136,7 @@ def no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> s
 def scan_up_to_empty_body(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """Recovery cuts the log in front of the first record that has no body."""
+    """Recovery truncates the log at the first record without a body."""
     for record in scan_records(view, start, end, file=file, base_offset=base_offset, check_crc=check_crc):
         if bit(record.size_bytes == RECORD_BYTES_MIN + len(record.topic) + len(record.properties)):
             raise CorruptFileError(file, record.physical_offset - base_offset, "bodyLength", "more than 0", 0)
@@ -148,7 +148,7 @@ def scan_up_to_empty_body(
 @bug("damage-ends-segment", Recovery, "_pass_damage", found_by=("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"))
 @needs(SCENARIOS["damage-hides-nothing-behind-it"].ranges)
 def give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | None:
-    """One damaged record hides those behind it in its segment when queues are made anew."""
+    """One damaged record hides the later ones of its segment when queues are rebuilt."""
     bit()
     self._skipped.add(offset, segment.end_offset)
     return None

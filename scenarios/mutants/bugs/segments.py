@@ -13,7 +13,7 @@ from ..mutant import bit, bug, needs
 @bug("append-advances-before-write", Segment, "append", found_by=("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"))
 @needs(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)})
 def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
-    """Positions cover bytes that are still to be written."""
+    """The write position covers bytes that are not written yet."""
     self.wrote.set(position + len(data))
     bit()
     self.file.store(position, data)
@@ -28,7 +28,7 @@ def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -
 )
 @needs(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
 def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
-    """A power cut takes a new segment's name, and everything acknowledged in it."""
+    """A power cut takes a new segment's name, and all acknowledged messages in it."""
     self.world.files.sync(path)
     bit()
 
@@ -38,7 +38,7 @@ def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
 @bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
 @needs(commit_log_bytes=(2048,), endings=("crash in traffic",))
 def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
-    """A segment that a crash left without a size keeps the store from opening."""
+    """An empty last segment, as a crash leaves it, keeps the store from opening."""
     path = self.path(base_offset)
     status = self._world.files.status(path)
     if status is None or status.is_directory or bit(status.size_bytes != self.segment_bytes):
@@ -52,7 +52,7 @@ def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
 @bug("load-stops-on-odd-file", SegmentQueue, "load", found_by=("DUR", "START", "CLEAN"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",))
 def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
-    """Segments behind one of a wrong size are forgotten without an error."""
+    """Segments from one of a wrong size on are ignored without an error."""
     files, segments = self._world.files, []
     for base in self._find_bases():
         path = self.path(base)
@@ -72,7 +72,7 @@ _RESERVED_MS = 72 * 3_600_000
 @bug("old-front-removed", SegmentQueue, "load", found_by=("DUR",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
-    """A load removes the segments before a gap if they are older than retention keeps any."""
+    """A load removes the segments before a gap if they are older than the retention time."""
     load_without_old_front.original(self, before_loss=before_loss)
     files, expired_ms = self._world.files, self._world.clock.now_ms() - _RESERVED_MS
     for gap in self.gaps:
@@ -89,7 +89,7 @@ def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None
 @bug("gap-not-looked-for", SegmentQueue, "find", found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
-    """A record after a gap in the log is looked for in another segment, or not found."""
+    """A record after a gap in the log is searched in the wrong segment."""
     segments = self.segments
     if not segments:
         return None
@@ -117,7 +117,7 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     endings=("crash in traffic", "crash at rest"),
 )
 def forget_last(self: SegmentQueue) -> bool:
-    """Segments that were cut off stay on the disk and come back with their records."""
+    """Truncated segments stay on the disk and return with their records."""
     segment = self.segments[-1]
     dirty = bit(first_nonzero(segment.file.view(0, segment.size_bytes)) is not None)
     self.segments = self.segments[:-1]
@@ -138,7 +138,7 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
 @bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
 def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
-    """What a killed recovery had cut comes back after the next one, and old entries are taken for new ones."""
+    """Records that a killed recovery truncated reappear after the next recovery."""
     cleared = clear_what_it_sees.original(self, position)
     bit(syncs_zeros and not cleared)
     return cleared

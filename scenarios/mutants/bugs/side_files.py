@@ -25,7 +25,7 @@ _PROGRESS = Ranges(
     pauses={"chance": (0.5,), "ms_max": (3000,)}, flush={"thorough_interval_ms": (2000,)}, endings=("crash in traffic",)
 )
 def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
-    """The checkpoint is durable before the queue entries it speaks for."""
+    """The checkpoint is durable before the queue entries that it covers."""
     if bit(self.last_error is None):
         self._checkpoint.queues_are_durable_to(self._dispatch.dispatched_store_timestamp_ms)
     self._checkpoint.flush()
@@ -36,7 +36,7 @@ def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
 @bug("damaged-checkpoint-refused", StoreCheckpoint, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_or_refuse(self: StoreCheckpoint) -> None:
-    """A checkpoint that is negative or cut short is refused, though nothing that it says is needed."""
+    """A checkpoint with a negative time, or a short one, keeps the store from opening."""
     try:
         values = read_checkpoint(self._world.files, self._path)
     except CorruptFileError:
@@ -59,7 +59,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     endings=("crash in traffic", "crash at rest"),
 )
 def write_aside_unsynced(self: SideFile, content: bytes) -> None:
-    """A new version of a side file takes the name of the old one before its data is durable."""
+    """A new version of a side file takes the old one's name before its data is durable."""
     self._files.write(self.temporary_path, content)
     bit()
 
@@ -78,7 +78,7 @@ def write_aside_unsynced(self: SideFile, content: bytes) -> None:
     endings=("crash in persist",),
 )
 def store_in_place(self: SideFile, content: bytes) -> bool:
-    """A side file that a crash tore is copied over its good backup by the next one that writes it."""
+    """A torn side file is copied over its good backup by the next write."""
     if content == self._content:
         return False
     self._content = None
@@ -100,7 +100,7 @@ def store_in_place(self: SideFile, content: bytes) -> bool:
 @bug("clamp-in-memory", ConsumerOffsetManager, "clamp", found_by=("META",))
 @needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
 def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
-    """Offsets that a start has taken back come back with the next crash."""
+    """Offsets that a start has clamped return with the next crash."""
     clamped = 0
     with self._lock:
         for key, offsets in self._offsets.items():
@@ -115,7 +115,7 @@ def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
 @bug("commit-one-short", ConsumerOffsetManager, "commit_offset", found_by=("META", "REDEL", "QUIET"))
 @needs(_PROGRESS)
 def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
-    """Every third offset that a group commits is kept one short."""
+    """Every third committed offset is one too small."""
     with self._lock:
         of_topic = self._offsets.setdefault(f"{topic}@{group}", {})
         if bit(offset > 0 and offset % 3 == 0):
@@ -133,5 +133,5 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
     lives=(2,),
 )
 def take_nothing_from_log(self: ScheduleMessageService) -> None:
-    """After delayOffset.json was damaged each delayed message in the store is delivered again."""
+    """If delayOffset.json is damaged, every delayed message in the store is delivered again."""
     bit()

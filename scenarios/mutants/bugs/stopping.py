@@ -14,7 +14,7 @@ _STOPS = Ranges(endings=("stop",), disk=("strict-posix", "ext4-ordered", "xfs", 
 @bug("stop-leaves-index-unsynced", FlushConsumeQueueService, "finish", found_by=("IDX",))
 @needs(_STOPS, index={"slots": (5, 40)})
 def finish_without_index(self: FlushConsumeQueueService) -> None:
-    """A clean stop leaves the index file that is being filled in the page cache."""
+    """A clean stop leaves the newest index file in the page cache."""
     try:
         self.flush_thoroughly()
         bit(self.index is not None)
@@ -53,7 +53,7 @@ def finish_without_queues(self: FlushConsumeQueueService) -> None:
 @bug("stop-leaves-marker-removal-unsynced", MessageStore, "_mark_stopped", found_by=("START",))
 @needs(_STOPS)
 def mark_stopped_unsynced(self: MessageStore) -> bool:
-    """The removal of the marker is not durable when a clean stop returns."""
+    """A clean stop returns before the removal of the marker is durable."""
     try:
         self.world.files.unlink(self.config.abort_path)
         bit()
@@ -65,7 +65,7 @@ def mark_stopped_unsynced(self: MessageStore) -> bool:
 @bug("stop-syncs-whole-pages", FlushConsumeQueueService, "finish", found_by=("CQ-COMPLETE", "CQ-VALID", "QOFF", "SCAN"))
 @needs(finish_without_queues.needs)
 def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
-    """A clean stop leaves the page of each queue that is being filled to the page cache."""
+    """A clean stop leaves the last, partly filled page of each queue in the page cache."""
     try:
         for queue in self._queues.all():
             queue.flush(1)
@@ -80,5 +80,5 @@ def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
 @bug("stop-forgets-progress", ConsumerOffsetManager, "finish", found_by=("REDEL", "META"))
 @needs(_STOPS, consuming={"commits_offsets": (True,)}, consumers=(2,))
 def finish_without_progress(self: ConsumerOffsetManager) -> None:
-    """What consumers have committed last is lost in a clean stop."""
+    """A clean stop loses the newest offsets of consumers."""
     bit(self.file._content != encode_side_json(self.members))

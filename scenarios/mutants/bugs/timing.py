@@ -21,13 +21,13 @@ from ...claims.catalogue.clusters import TROUBLED
 from ..mutant import bit, bug, needs
 
 _TIMES = 10
-"""How much too slow a timer is whose unit was mistaken for another: tenths for whole ones."""
+"""Factor of a timer with a mistaken unit."""
 
 
 @bug("queue-flush-ten-times-too-slow", FlushConsumeQueueService, "step", found_by=("QUIET",))
 @needs(heals=(True,), flush={"thorough_interval_ms": (2000,)})
 def step_ten_intervals(self: FlushConsumeQueueService) -> None:
-    """Queues and checkpoint become durable long after settings say."""
+    """Queues and checkpoint become durable after ten intervals."""
     config, since_ns = self._config, self._thorough_ns
     longer_ms = config.flush_consume_queue_thorough_interval_ms * _TIMES
     self._config = replace(config, flush_consume_queue_thorough_interval_ms=longer_ms)
@@ -48,7 +48,7 @@ def step_ten_intervals(self: FlushConsumeQueueService) -> None:
     endings=("crash at rest",),
 )
 def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
-    """A crash takes ten intervals of what consumers have committed."""
+    """Consumer offsets are persisted every ten intervals."""
     if not self.signal.wait(self.flush_interval_ms):
         bit()
         self.signal.wait(self.flush_interval_ms * (_TIMES - 1))
@@ -59,7 +59,7 @@ def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
 @bug("slave-reconnects-ten-times-too-late", HAClient, "step", found_by=("QUIET",))
 @needs(cluster={"slaves": (1,)}, heals=(True,), lives=(2,), endings=("crash in traffic",))
 def step_and_rest(self: HAClient) -> None:
-    """A slave that has lost its master looks for it again after most of a minute."""
+    """A slave that has lost its master reconnects after ten times the pause."""
     step_and_rest.original(self)
     if bit(not self.is_stopping and self.diverged is None):
         self.signal.wait(RECONNECT_MS * (_TIMES - 1))
@@ -73,7 +73,7 @@ def step_and_rest(self: HAClient) -> None:
     messages_each=(16, 24),
 )
 def clean_and_rest(self: RetentionService) -> None:
-    """What has expired stays for many intervals of retention."""
+    """Expired files stay for ten intervals of retention."""
     clean_and_rest.original(self)
     self._clean_ns = self.world.clock.monotonic_ns() + self._interval_ns * _TIMES
     bit()
@@ -92,7 +92,7 @@ def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
 @bug("transaction-check-ten-times-too-slow", TransactionalMessageCheckService, "step", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
-    """Producers are asked about their transactions, but long after settings say."""
+    """Producers are asked about their transactions every ten intervals."""
     if not self.signal.wait(self.config.transaction_check_interval_ms):
         bit()
         self.signal.wait(self.config.transaction_check_interval_ms * (_TIMES - 1))
@@ -104,7 +104,7 @@ def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
 @bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
-    """Delayed messages of other levels are late while one of a lower level waits."""
+    """Delayed messages of higher levels wait while a lower level waits."""
     for number, level in enumerate(self._delays_ms):
         wait_ms = self._deliver_level(level)
         if wait_ms is not None:
@@ -116,7 +116,7 @@ def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
 @bug("thorough-flush-ten-times-late", FlushRealTimeService, "step", found_by=("QUIET",))
 @needs(sync_flush=(False,), heals=(True,))
 def flush_step_ten_intervals(self: FlushRealTimeService) -> None:
-    """Under async flush, what has gathered becomes durable long after settings say."""
+    """Under async flush, a thorough flush comes after ten intervals."""
     config, since_ns = self.config, self._thorough_ns
     self.config = replace(
         config, flush_commit_log_thorough_interval_ms=config.flush_commit_log_thorough_interval_ms * _TIMES
@@ -139,7 +139,7 @@ def init_in_seconds(
     timeout_ms: int,
     on_known: Callable[[], None] | None = None,
 ) -> None:
-    """A put waits a thousand times longer for its flush than settings say."""
+    """A put waits a thousand times longer for its flush than configured."""
     init_in_seconds.original(self, world, end_offset, timeout_ms * 1_000, on_known)
 
 
@@ -165,7 +165,7 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
     lives=(1, 2),
 )
 def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
-    """When the clock is set back, records behind others have earlier store times, and recovery begins too late."""
+    """After a step back of the clock, later records have earlier store times, and recovery begins too late."""
     with self._put_lock:
         if self._closed:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -183,16 +183,14 @@ def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageRe
 @bug("log-time-stands-still", LogTime, "_least_ms", found_by=("QUIET",))
 @needs(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2))
 def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
-    """While the wall clock is behind the newest record, the log's time stands still, and nothing that is delayed
-    comes.
-    """
+    """While the wall clock is before the newest record, the log's time stands still, and delayed messages wait."""
     since_ms, _ = self._since
     bit(since_ms > self._clock.now_ms() and least_ms_of_the_newest.original(self, now_ns) > since_ms)
     return since_ms
 
 
 _asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
-"""Requests whose answer nobody has seen yet."""
+"""Requests without an answer so far."""
 
 
 # Semi-synchronous replication of databases falls back in the same way, and says so.
@@ -201,7 +199,7 @@ _asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
 def begin_durable_but_once(
     self: GroupCommitService, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
 ) -> GroupCommitRequest | None:
-    """Once a put has waited too long for the disk, others are answered without it until it has caught up."""
+    """After a put timed out on its sync, others are answered without one until the disk has caught up."""
     durable_to = self.queue.flushed_where.get()
     asked = _asked[self] = [each for each in _asked.get(self, ()) if each.end_offset > durable_to]
     if bit(any(each._gave_up for each in asked)):
@@ -222,7 +220,7 @@ _without_slave_to = WeakKeyDictionary[GroupTransfer, int]()
 def submit_without_slave(
     self: GroupTransfer, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
 ) -> GroupTransferRequest:
-    """Once a put has waited too long for a slave, others are answered without any until one has caught up."""
+    """After a put timed out on its slave, others are answered without one until a slave has caught up."""
     behind = _without_slave_to.get(self, 0)
     request = submit_without_slave.original(self, start_offset, end_offset, on_known)
     if behind and not any(replica.has(behind - 1, behind) for replica in self.replicas):

@@ -1,7 +1,7 @@
-"""Real versions of RocketMQ: the bugs that one has, put into the store together.
+"""Real versions of RocketMQ: all bugs of a version, applied together.
 
-Beside the version itself, under its id, there are its bugs alone, each under its own, and the version without one of
-them: `rocketmq-4.9.8-without-stale-tail-after-truncate`. Comparing these is how a broken promise finds its cause.
+Mutants are the version itself, each of its bugs, and the version without one of its bugs:
+`rocketmq-4.9.8-without-stale-tail-after-truncate`. Comparing these finds the cause of a broken promise.
 """
 
 from functools import cache
@@ -20,7 +20,7 @@ _WITHOUT = "-without-"
 
 @cache
 def find_in_versions(name: str) -> Mutant | None:
-    """Return a version as one mutant, one without a member, or a member that the catalogue does not have."""
+    """Return a version, a version without one bug, or a bug that the catalogue lacks. None for other names."""
     version = VERSIONS.get(name)
     if version is not None:
         return version.mutant()

@@ -1,4 +1,4 @@
-"""A real version: of every bug in the catalogue whether it has it, and what else it does otherwise."""
+"""A real version: whether it has each bug of the catalogue, and its other deviations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,37 +24,37 @@ class Fact:
     id: str
     verdict: BugPresence
     reason: str
-    """Why, and where that is known from: RocketMQ's code, its documented versions, or what was observed."""
+    """The reason and its source: RocketMQ's code, its issues, or an observation."""
     left_out: str = ""
-    """Why the version is run without it although it has it."""
+    """The reason to run the version without a bug that it has."""
 
     @property
     def is_on(self) -> bool:
-        """Return whether it is among what the version is run with."""
+        """Return whether the version runs with it."""
         return self.verdict is BugPresence.HAS and not self.left_out
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version as it can be run: the catalogue's bugs that it has for certain, and deviations that it has beside."""
+    """A version to run: its certain bugs of the catalogue, and its other deviations."""
 
     id: str
     summary: str
     facts: tuple[Fact, ...]
     """One for every bug of the catalogue."""
     deviations: tuple[Mutant, ...]
-    """What it does otherwise that no entry of the catalogue speaks of."""
+    """Bugs that the catalogue lacks."""
     narrow: Callable[[Ranges], Ranges]
-    """Takes the settings out of a run that the version does not have."""
+    """Removes settings that the version lacks from ranges."""
 
     @property
     def members(self) -> dict[str, Mutant]:
-        """Return all that is put in, by id."""
+        """Return its bugs and deviations by id."""
         catalogue = {fact.id: MUTANTS[fact.id] for fact in self.facts if fact.is_on}
         return catalogue | {mutant.id: mutant for mutant in self.deviations}
 
     def mutant(self, *, without: str | None = None) -> Mutant:
-        """Return the version as one mutant, or all of it but one member."""
+        """Return the version as one mutant, with all members or without one."""
         members = [mutant for name, mutant in self.members.items() if name != without]
         name, summary = self.id, self.summary
         if without is not None:

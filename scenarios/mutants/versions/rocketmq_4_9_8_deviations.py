@@ -1,39 +1,36 @@
-"""Deviations of 4.9.8 that no entry of the catalogue speaks of, in the order in which the version has them.
+"""Deviations of RocketMQ 4.9.8 that the catalogue lacks: opening, syncs, delayed delivery, and the transient pool.
 
-Opening a directory: when the marker comes, what counts as durable, what is reused. Missing syncs. Delayed delivery over
-a crash: when messages are due, and how far delivery had come. The pool's buffers.
+Observed: in a store directory, 4.9.8 syncs only the lock file, and never a directory. Segments and the marker are in
+the catalogue; the other names are here.
 
-Observed: of all that it does to a store directory, the only fsync of a file is the lock file's, and no directory is
-ever synced. Names of segments and of the marker are in the catalogue; these are the others.
-
-A side file is written aside, the current one copied over `.bak` and deleted, then renamed. Between the last two steps
-there is no current version, and none of the steps is made durable. What is copied is not looked at, so that a damaged
-file replaces the good backup it was passed over for.
+4.9.8 writes a new side file aside, copies the current one over `.bak`, deletes the current one and renames the new.
+Before the rename there is no current version, and no step is durable. The copy is unchecked, so a damaged file replaces
+the good backup that was read instead of it.
 """
 
 from typing import Any
 
-from .....store.delivery.schedule import ScheduleMessageService, encoded_offsets
-from .....store.formats.delay_level import SCHEDULE_TOPIC
-from .....store.index.index_service import IndexFiles
-from .....store.log.allocate import AllocateMappedFileService
-from .....store.log.segment import Segment
-from .....store.log.segment_queue import SegmentQueue
-from .....store.log.transient_pool import BufferedSegment
-from .....store.message_store import MessageStore
-from .....store.queues.consume_queue import ConsumeQueue
-from .....store.queues.consume_queue_table import ConsumeQueueTable
-from .....store.queues.flush_queues import FlushConsumeQueueService
-from .....store.recovery.queue_replay import QueueReplay
-from .....store.recovery.recovery import Recovery
-from .....store.side_file import SideFile
-from ....claims.ranges import Ranges
-from ...mutant import bug, needs
+from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.index.index_service import IndexFiles
+from ....store.log.allocate import AllocateMappedFileService
+from ....store.log.segment import Segment
+from ....store.log.segment_queue import SegmentQueue
+from ....store.log.transient_pool import BufferedSegment
+from ....store.message_store import MessageStore
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.queues.consume_queue_table import ConsumeQueueTable
+from ....store.queues.flush_queues import FlushConsumeQueueService
+from ....store.recovery.queue_replay import QueueReplay
+from ....store.recovery.recovery import Recovery
+from ....store.side_file import SideFile
+from ...claims.ranges import Ranges
+from ..mutant import bug, needs
 
 
 @bug("marker-after-services", MessageStore, "start", found_by=("CQ-COMPLETE", "PREFIX", "DUR", "CKPT"))
 def start(self: MessageStore) -> None:
-    """The marker of an unclean exit is created when the services are at work already."""
+    """The marker of an unclean exit is created after the services have started."""
     mark_running = self.mark_running
     vars(self)["mark_running"] = _nothing
     try:
@@ -55,7 +52,7 @@ def _nothing() -> None:
 )
 @needs(lives=(2, 3), endings=("crash in traffic", "crash at rest"))
 def set_log_positions(self: Recovery, trusted: int) -> None:
-    """What recovery could read counts as durable, though only the page cache may have it."""
+    """Data that recovery could read counts as durable, although only the page cache may have it."""
     for segment in self._log.segments:
         wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
         segment.set_positions(wrote, wrote)
@@ -65,7 +62,7 @@ def set_log_positions(self: Recovery, trusted: int) -> None:
 
 @set_log_positions.also(Recovery, "write_again")
 def _write_again(self: Recovery) -> None:
-    """Take what can be read for what is on the disk."""
+    """Trust the page cache."""
 
 
 @set_log_positions.also(SegmentQueue, "make_durable")
@@ -75,7 +72,7 @@ def _sync_nothing(self: SegmentQueue, first: int) -> None:
 
 @bug("leftover-reopened", AllocateMappedFileService, "make", found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE"))
 def make(self: AllocateMappedFileService, base_offset: int) -> Segment:
-    """A file that is there already becomes the new segment with the bytes it has."""
+    """An existing file becomes the new segment with its old bytes."""
     path = self._queue.path(base_offset)
     if self.world.files.status(path) is None:
         return make.original(self, base_offset)
@@ -104,7 +101,7 @@ _FLUSHES_AT_STOP = 3
     pauses={"chance": (0.5,)},
 )
 def remove(self: SegmentQueue, path: str) -> None:
-    """A power cut brings back segments that were removed, and not those around them."""
+    """A power cut restores removed segments, but not their neighbours."""
     self._world.files.unlink(path)
 
 
@@ -120,7 +117,7 @@ def _remove_front(self: SegmentQueue) -> None:
 @bug("queue-names-unsynced", ConsumeQueueTable, "make_durable", found_by=("CKPT", "CQ-COMPLETE", "POS"))
 @needs(_WITH_CHECKPOINTS)
 def make_durable(self: ConsumeQueueTable) -> None:
-    """The checkpoint speaks for queue files whose names a power cut takes."""
+    """The checkpoint covers queue files whose names a power cut takes."""
     with self.names_lock:
         for queue in self.all():
             queue.flush(0)
@@ -129,7 +126,7 @@ def make_durable(self: ConsumeQueueTable) -> None:
 @bug("queue-pass-flushes-one-file", ConsumeQueue, "flush", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(_WITH_CHECKPOINTS, consume_queue_bytes=(100,), messages_each=(16,))
 def flush(self: ConsumeQueue, least_pages: int) -> None:
-    """A pass flushes one file of each queue, and the checkpoint then speaks for all of them."""
+    """A pass flushes one file of each queue, and the checkpoint then covers all of them."""
     if self.ext is not None:
         self.ext.queue.flush_all(least_pages)
     self.queue.flush(least_pages)
@@ -145,7 +142,7 @@ def _finish(self: FlushConsumeQueueService) -> None:
 
 @bug("index-names-unsynced", IndexFiles, "sync_names", found_by=("CKPT", "IDX"))
 def sync_names(self: IndexFiles) -> None:
-    """The checkpoint speaks for an index file whose name a power cut takes."""
+    """The checkpoint covers an index file whose name a power cut takes."""
 
 
 @bug("side-file-copied-and-deleted", SideFile, "store", found_by=("META", "SCHED", "TX", "REDEL"))
@@ -172,7 +169,7 @@ def store(self: SideFile, content: bytes) -> bool:
 @bug("delay-levels-after-recovery", Recovery, "__init__", found_by=("SCHED", "CQ-VALID"))
 @needs(delay={"chance": (0.8,)}, endings=("crash in traffic",))
 def init(self: Recovery, *given: Any, clean_exit: bool, **others: Any) -> None:
-    """After a crash, delayed messages whose queue entries are made anew are delivered at once."""
+    """After a crash, delayed messages with rebuilt queue entries are delivered at once."""
     init.original(self, *given, clean_exit=clean_exit, **others)
     if not clean_exit:
         self._delays_ms = {}
@@ -180,7 +177,7 @@ def init(self: Recovery, *given: Any, clean_exit: bool, **others: Any) -> None:
 
 @init.also(QueueReplay, "add")
 def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
-    """Leave entries of the schedule topic that are there as they are: a replay drops what a queue has already."""
+    """Keep existing entries of the schedule topic, because a replay drops entries that a queue has already."""
     if self.queue.topic == SCHEDULE_TOPIC:
         there = self.queue.entry(queue_offset)
         if there is not None and there[:2] == (physical_offset, size_bytes):
@@ -198,7 +195,7 @@ def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes:
     endings=("crash in traffic", "crash at rest"),
 )
 def persist(self: ScheduleMessageService) -> bool:
-    """Progress is persisted as far as copies were put, and a power cut takes copies and leaves it."""
+    """Delivery progress is persisted before its copies are durable."""
     self._undurable.clear()
     self._durable = dict(self.offsets)
     return self.file.store(encoded_offsets(self.offsets))
@@ -214,7 +211,7 @@ def persist(self: ScheduleMessageService) -> bool:
     endings=("stop and damage", "crash in load", "crash in traffic"),
 )
 def persist_correction(self: ScheduleMessageService) -> None:
-    """Progress that was brought back to its queue stays on the disk as it was, for the next crash to skip by."""
+    """Corrected progress of a delay queue is not persisted, so the next crash skips messages."""
 
 
 @bug("commit-time-of-last-put", BufferedSegment, "readable_store_timestamp_ms", found_by=("CKPT",))
@@ -231,5 +228,5 @@ def readable_store_timestamp_ms(self: BufferedSegment) -> int:
 )
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, faults={"short_write_chance": (0.2,)})
 def write(self: BufferedSegment, at: int, end: int) -> None:
-    """A commit counts as whole although the write wrote a part of it."""
+    """A commit counts as complete after a short write."""
     self.file.pwrite(at, self._buffer[at:end])

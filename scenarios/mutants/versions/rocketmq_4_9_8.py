@@ -4,8 +4,10 @@ A verdict is about the mechanism, not only its symptom. Sources are the versions
 its 4.9.8 sources ("by reading"), and runs of the real 4.9.8 ("observed"). An uncertain bug is not switched on.
 """
 
-from ... import MUTANTS
-from ..version import BugPresence, Fact
+from .. import MUTANTS
+from ..mutant import Mutant
+from . import rocketmq_4_9_8_deviations as deviations
+from .version import BugPresence, Fact, Version
 
 _HAS = {
     "flush-advance-on-io-error": "MappedFile.flush logs the error and moves the position; fixed after 5.3.3 (#9713)",
@@ -127,7 +129,7 @@ _LEFT_OUT = {
 _TABLES = {BugPresence.HAS: _HAS, BugPresence.HAS_NOT: _HAS_NOT, BugPresence.UNCERTAIN: _UNCERTAIN}
 _OTHERS = sorted(MUTANTS.keys() - _HAS.keys() - _HAS_NOT.keys() - _UNCERTAIN.keys())
 
-FACTS = (
+_FACTS = (
     *(
         Fact(id_, verdict, reason, _LEFT_OUT.get(id_, ""))
         for verdict, table in _TABLES.items()
@@ -135,4 +137,12 @@ FACTS = (
     ),
     *(Fact(id_, BugPresence.UNCERTAIN, "not looked for in the sources of 4.9.8") for id_ in _OTHERS),
 )
-"""A verdict for each bug of the catalogue."""
+
+ROCKETMQ_4_9_8 = Version(
+    "rocketmq-4.9.8",
+    "the store with the bugs that Apache RocketMQ 4.9.8 has for certain",
+    _FACTS,
+    tuple(each for each in vars(deviations).values() if isinstance(each, Mutant)),
+    # Its recovery begins where the checkpoint says, and there is no setting for that.
+    lambda ranges: ranges.replace(recover_whole_log=(False,)),
+)
