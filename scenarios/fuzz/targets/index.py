@@ -9,7 +9,8 @@ from typing import cast
 
 from ....store.formats import index as index_format
 from ....store.index import index_file
-from ....store.world import MappedFile, Tasks
+from ....store.real.world import ThreadTasks
+from ....store.world import MappedFile
 from ..material import BORN_MS
 from ..mutation import Draw
 from ..shape import INDEX_SLOTS as SLOTS
@@ -27,29 +28,8 @@ _NEVER_MS = 1 << 64
 _FILE_BYTES = index_format.index_file_bytes(SLOTS, ENTRIES_MAX)
 
 
-class _Cell:
-    """An integer that one task uses."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, name: str, value: int) -> None:
-        self._value = value
-
-    def get(self) -> int:
-        return self._value
-
-    def set(self, value: int) -> None:
-        self._value = value
-
-
-class _OneTask:
-    """What an index file needs of tasks where there is one."""
-
-    cell = _Cell
-
-
 class _Memory:
-    """A mapped file that is nowhere but in memory."""
+    """A mapped file in memory."""
 
     __slots__ = ("_raw", "path", "size_bytes")
 
@@ -66,12 +46,11 @@ class _Memory:
 
 
 def _opened(raw: bytearray) -> index_file.IndexFile:
-    file = cast(MappedFile, _Memory(raw))
-    return index_file.IndexFile(cast(Tasks, _OneTask), file, _NAME, SLOTS, ENTRIES_MAX)
+    return index_file.IndexFile(ThreadTasks(), cast(MappedFile, _Memory(raw)), _NAME, SLOTS, ENTRIES_MAX)
 
 
 class IndexTarget(Target):
-    """A whole file of a small geometry; what has another length is made to fit, as a file's is when it is mapped."""
+    """A whole file with few slots and entries. Shorter inputs are extended by zeros, as a map does."""
 
     name = "index"
     file = FILE
@@ -89,7 +68,7 @@ class IndexTarget(Target):
         return bytes(raw)
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Check the file as recovery does, and look up in it whatever that finds."""
+        """Check the file as recovery does, and look up keys in it."""
         data = bytearray(raw.ljust(_FILE_BYTES, b"\0"))
         view = memoryview(data)
         found = index_file.defects(view, FILE, SLOTS, ENTRIES_MAX)
@@ -131,12 +110,12 @@ def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_
 
 
 def _entry_places(end: int) -> range:
-    """Return where the entries from the first to the one in front of number end begin."""
+    """Return the places of the entries before number end."""
     return range(_ENTRIES_AT + _ENTRY_BYTES, _ENTRIES_AT + _ENTRY_BYTES * end, _ENTRY_BYTES)
 
 
 def _check_made_again(file: index_file.IndexFile, data: bytearray) -> None:
-    """See that putting the entries of a file without defects into a new one gives its slots and chains."""
+    """Put the entries of a file without defects into a new one, and compare slots and chains."""
     again = bytearray(_FILE_BYTES)
     new = _opened(again)
     for number in range(1, file.header.next_entry):
