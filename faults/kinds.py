@@ -23,7 +23,7 @@ _TCP = "RFC 9293"
 
 
 class Excuse(Flag):
-    """Correct reactions of a program to a fault that was injected. An oracle maps each to what it allows."""
+    """Correct reactions of a program to a fault that was injected. An oracle maps each to its allowances."""
 
     NOTHING = 0
     SYNC_ERROR = auto()

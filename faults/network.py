@@ -39,9 +39,9 @@ class NetworkFaults(LinkConditions):
         self._latencies_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
         self._blocked_until_ns: dict[tuple[str, str], int] = {}
         self._slow_until_ns: dict[tuple[str, str], int] = {}
-        self._sent_until_ns: dict[tuple[str, str], int] = {}  # when a slow link has sent all that it was given
+        self._sent_until_ns: dict[tuple[str, str], int] = {}  # end of the last transfer over a slow link
         self._late_until_ns: dict[tuple[str, str], int] = {}
-        """When everything has arrived that took longer than it takes where all is well."""
+        """The last arrival that took longer than without faults."""
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
         """Return after how long something arrives that is sent now."""
@@ -56,13 +56,13 @@ class NetworkFaults(LinkConditions):
         return delay_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Note until when something is late. What is split takes as long as two pieces do."""
+        """Note a late arrival. A split delivery may take as long as two pieces."""
         if arrives_ns - sent_ns > 2 * self._latencies_ns[1]:
             link = source, target
             self._late_until_ns[link] = max(arrives_ns, self._late_until_ns.get(link, 0))
 
     def late_until_ns(self, host: str) -> int:
-        """Return when everything late from and to a host has arrived; virtual time, 0 if nothing was."""
+        """Return the virtual time at which all late deliveries from and to a host have arrived."""
         return max((until_ns for link, until_ns in self._late_until_ns.items() if host in link), default=0)
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
@@ -92,7 +92,7 @@ class NetworkFaults(LinkConditions):
         return self._inject_if(FaultKind.FAILED_POLL, machine)
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
-        """Return whether a machine that dies now is off, and says nothing."""
+        """Return whether a machine that dies now is off, without a message to its peers."""
         return self._inject_if(FaultKind.SILENT_DEATH, host, None if forced is None else float(forced))
 
     def is_reset_at_death(self, host: str) -> bool:
@@ -104,14 +104,14 @@ class NetworkFaults(LinkConditions):
         return self._stream.below(under_way + 1, f"pieces lost with {host}")
 
     def heal(self) -> None:
-        """Let everything be well from here on."""
+        """End all faults."""
         self._plan = healed(self._plan)
         self._blocked_until_ns.clear()
         self._slow_until_ns.clear()
         self._sent_until_ns.clear()
 
     def _outage_ns(self, source: str, target: str, link: str) -> int:
-        """Return for how much longer nothing gets through, and then until the next try; 0 if it does."""
+        """Return the rest of an outage and the wait for the next try; 0 without an outage."""
         now_ns = self._kernel.now_ns
         left_ns = self._blocked_until_ns.get((source, target), 0) - now_ns
         if left_ns <= 0:
@@ -136,7 +136,7 @@ class NetworkFaults(LinkConditions):
         return lasts_ns
 
     def _queue_ns(self, source: str, target: str, link: str, size_bytes: int) -> int:
-        """Return how long bytes stand behind others on a slow link, and take themselves; 0 on one that is not slow."""
+        """Return the queueing and transfer time of bytes on a slow link; 0 on another."""
         plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
         if self._slow_until_ns.get(direction, 0) <= now_ns:
             if not size_bytes or not self._inject_if(FaultKind.SLOW_LINK, link):
@@ -153,7 +153,7 @@ class NetworkFaults(LinkConditions):
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether a fault happens here, and count it. chance: if not the plan's; none is drawn without one."""
+        """Draw whether a fault happens here, and count it. chance: instead of the plan's. 0 and 1 are no draws."""
         if chance is None:
             chance = getattr(self._plan, fault.row.knob)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):

@@ -1,7 +1,8 @@
 """Fault plans: chances of faults on one disk and on one network, all off by default.
 
-A chance is per operation that the fault can hit; on a network per transmission over a link: bytes sent at once, or one
-direction of opening or closing a connection. Times are virtual. `kinds` explains each fault.
+`kinds` explains each fault. A chance is per operation that the fault can hit; its row says which. On a network it is
+per transmission over a link: bytes sent at once, or one direction of opening or closing a connection. Times are
+virtual.
 
 Bounds of times are fields although few shipped scenarios vary them: stored plans name them, and tests and scenarios of
 users need short ones (a stall below a time-out) and long ones (a stall beyond it).
@@ -15,7 +16,7 @@ from .kinds import FaultKind
 
 AnyPlan = TypeVar("AnyPlan", "FaultPlan", "NetworkPlan")
 FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
-"""File systems whose failing syncs are modelled."""
+"""File systems with a model of failing syncs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +25,17 @@ class FaultPlan:
 
     failed_sync_chance: float = 0.0
     failing_sync: str = "ext4-ordered"
-    """The file system that decides what a failed sync leaves: one of FAILING_SYNCS, see `disk.syncs`."""
+    """The file system that determines the state after a failed sync: one of FAILING_SYNCS, see `disk.syncs`."""
     failed_write_back_chance: float = 0.0
     """Per sync of a file: it reports a page that an earlier write-back failed to write."""
     failed_directory_sync_chance: float = 0.0
     stopped_file_system_chance: float = 0.0
-    """Per failing sync of a file or directory."""
     lying_sync_chance: float = 0.0
-    """Per sync of a file or directory."""
     slow_sync_chance: float = 0.0
     slow_sync_ms_max: int = 3000
     failed_write_chance: float = 0.0
-    """Per write through a descriptor."""
     short_write_chance: float = 0.0
     failed_read_chance: float = 0.0
-    """Per read of a small file."""
     failed_map_chance: float = 0.0
     failed_lookup_chance: float = 0.0
     failed_page_in_chance: float = 0.0
@@ -51,7 +48,6 @@ class FaultPlan:
     sparse: bool = False
     """Whether a file that grows gets its blocks at the first write to them."""
     slow_io_chance: float = 0.0
-    """Per read, map, look-up or write through a descriptor."""
     slow_io_ms_max: int = 1000
     slow_page_in_chance: float = 0.0
     """As failed_page_in_chance, bounded by slow_io_ms_max."""
@@ -59,13 +55,9 @@ class FaultPlan:
     """Per operation that slow IO can hit, and per sync."""
     stall_ms_max: int = 5000
     lost_write_chance: float = 0.0
-    """Per page that a sync writes."""
     misdirected_write_chance: float = 0.0
-    """Per page that a sync writes."""
     torn_bytes_chance: float = 0.0
-    """Per page torn by a power cut."""
     garbage_chance: float = 0.0
-    """Per sector in flight at a power cut."""
 
     def __post_init__(self) -> None:
         if self.failing_sync not in FAILING_SYNCS:
@@ -81,7 +73,6 @@ class NetworkPlan:
     latency_us_max: int = 50
     """One way, without a fault."""
     split_chance: float = 0.0
-    """Per bytes sent at once."""
     late_chance: float = 0.0
     late_ms_max: int = 3_000
     partition_chance: float = 0.0
@@ -92,16 +83,12 @@ class NetworkPlan:
     slow_link_ms_max: int = 10_000
     slow_link_bytes_per_s: int = 2_000
     broken_chance: float = 0.0
-    """Per bytes sent at once."""
     half_open_chance: float = 0.0
-    """Per bytes sent at once."""
     refused_chance: float = 0.0
-    """Per connection that could be made."""
     failed_poll_chance: float = 0.0
     silent_death_chance: float = 0.0
     """Per machine that dies without a stated way of dying."""
     reset_at_death_chance: float = 0.0
-    """Per connection of a process that dies."""
 
     def __post_init__(self) -> None:
         if not 0 < self.latency_us_min <= self.latency_us_max:
@@ -120,6 +107,6 @@ def healed(plan: AnyPlan) -> AnyPlan:
 
 
 def enabled_kinds(plan: FaultPlan | NetworkPlan) -> Iterator[str]:
-    """Yield the names of the kinds whose knob is on, without those that only follow another kind."""
+    """Yield the kinds that the plan enables by their knobs, without those that only follow another kind."""
     knobs = {field.name for field in fields(plan) if getattr(plan, field.name)}
     yield from (kind.value for kind in FaultKind if kind.row.knob in knobs)

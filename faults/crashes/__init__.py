@@ -1,1 +1,1 @@
-"""Crash images: what a kill or a power cut may leave of a disk, drawn at random or enumerated."""
+"""Crash images: possible states of a disk after a kill or a power cut, drawn or enumerated."""

@@ -19,12 +19,12 @@ from .profiles import CrashProfile, Metadata
 
 
 def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
-    """Return what survives if the page cache does."""
+    """Return the image if the page cache survives."""
     return _image(entries, {path: inode.content() for path, inode in entries.contents()}, wall_start_ms)
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
-    """Return what survives if all dirty pages are written first. Pages that failed syncs dropped are not dirty."""
+    """Return the image if all dirty pages are written first. Pages that failed syncs dropped are not dirty."""
     contents = {}
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
@@ -41,7 +41,7 @@ class PowerCut:
     page_bytes: int
     _sector_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
-    """Sectors that images of this cut have filled with garbage, synced bytes beside them included."""
+    """Sectors filled with garbage in images of this cut, including synced bytes in them."""
 
     @property
     def page_sectors(self) -> int:
@@ -80,7 +80,7 @@ class PowerCut:
                     injected[FaultKind.LIE_EXPOSED] += 1
             else:
                 change.apply(entries)
-        entries.prune()  # what a lost directory held has no name either
+        entries.prune()  # entries of a lost directory are lost, too
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
@@ -100,7 +100,7 @@ class PowerCut:
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         for page, writes in inode.dirty_pages(size_bytes):
             least = 0
-            # With data before size, the length that is there vouches for what was appended up to it.
+            # With data before size, a surviving length implies the data appended before it.
             while least < len(writes) and writes[least][0] <= written:
                 least += 1
             if inode.in_drive and self._profile.drive_cache_survives:
@@ -173,7 +173,7 @@ class PowerCut:
     def _exposes_lie(
         self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: Content
     ) -> bool:
-        """Return whether a page would be another one if what the drive had acknowledged of it were there."""
+        """Return whether a page would differ if all writes that the drive acknowledged were there."""
         least = inode.acknowledged_writes(page.page, page.writes)
         start = page.page * self.page_bytes
         honest = bytearray(durable[start : start + len(found)])
@@ -195,7 +195,7 @@ def _image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: 
 
 
 def file_image(inode: Inode, content: Content, wall_start_ms: int) -> FileImage:
-    """Return an image's file with that content, which is shared if it is what the disk was loaded with."""
+    """Return a file of an image with that content, shared if it is the content that was loaded."""
     mtime_ms = inode.mtime_ms(wall_start_ms)
     if inode.loaded is not None and content is inode.loaded.held:
         return inode.loaded.touched(mtime_ms)
@@ -203,7 +203,7 @@ def file_image(inode: Inode, content: Content, wall_start_ms: int) -> FileImage:
 
 
 def fingerprint_of(names: Namespace) -> str:
-    """Return the digest of what is durable, what may be lost, and of times."""
+    """Return the digest of the durable state, of possible losses and of times."""
     digest = blake2b(digest_size=16)
     inodes: dict[int, Inode] = {}
     for entries in (names.durable, names.current):

@@ -3,7 +3,7 @@
 If the product of all losses (versions of pages, sectors, changes) is within a limit, all of it is tried. Otherwise
 these states are tried up to the limit:
 
-    nothing lost, and everything; all changes after some operation lost
+    no loss, and every loss; all changes after some operation lost
     each page alone lost, alone kept, at each version in between, torn at every sector boundary
     each change of metadata alone lost, alone kept, each prefix of those that are in order; pages kept or lost
     some drawn as a power cut of a run is drawn
@@ -34,13 +34,13 @@ from .profiles import CrashProfile
 from .sampling import decide_lost_changes, draw_lost_changes, draw_page_outcomes, record_page_outcome
 
 DRAWN_STATES = 16
-"""How many are drawn where not all can be tried."""
+"""Number of drawn states if not all can be tried."""
 Chosen = tuple[int, ...]
 """For each dirty page, in order, the number of its outcome."""
 
 
 class CrashLosses(NamedTuple):
-    """What one state has lost: changes, with the bytes left of a growth; of the dirty pages, what became of each."""
+    """Losses of one state: changes, with the bytes left of a growth, and the outcome of each dirty page."""
 
     changes: tuple[tuple[Change, int], ...]
     pages: tuple[tuple[DirtyPage, PageOutcome], ...]
@@ -82,7 +82,7 @@ class CrashState:
 
     @property
     def image(self) -> Image:
-        """Return what is left, made anew each time."""
+        """Return the image, made anew each time."""
         return self._variant.image(self._chosen)
 
 
@@ -107,7 +107,7 @@ class DurableFiles:
         self._files: dict[tuple[str, int, int], tuple[FileImage, bytes]] = {}
 
     def file(self, path: str, inode: Inode, entries: MetadataState) -> tuple[FileImage, bytes]:
-        """Return a file with the length it has left, and what it gives to a digest."""
+        """Return a file with its surviving length, and its part in a digest."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
@@ -118,7 +118,7 @@ class DurableFiles:
 
 
 class MetadataVariant:
-    """What is left of names and sizes once some changes are lost, and the states of pages on top of that."""
+    """Names and sizes after the loss of some changes, and all states of the pages with these."""
 
     def __init__(self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles) -> None:
         page_bytes = cut.page_bytes
@@ -127,8 +127,8 @@ class MetadataVariant:
         self._directories = tuple(sorted(entries.directories - {"/"}))
         self._durable: dict[str, FileImage] = {}
         self._pieces = {path: directory_piece(path) for path in self._directories}
-        """Of the digest of what is durable, by path, directories first."""
-        self._twins: dict[str, list[str]] = {}  # of a file with several names, the others behind the first
+        """Parts of the digest of the durable state, by path, directories first."""
+        self._twins: dict[str, list[str]] = {}  # further names of a file, by its first
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
             if file in entries.symlinks:
@@ -137,7 +137,7 @@ class MetadataVariant:
             if first.setdefault(file, path) != path:
                 self._twins.setdefault(first[file], []).append(path)
         self._symlinks = entries.symlink_texts()
-        for path, text in self._symlinks.items():  # behind all files, as an image has them
+        for path, text in self._symlinks.items():  # after all files, as in an image
             self._pieces[path] = symlink_piece(path, text)
         self.pages = [
             PageOutcomes(page, self._durable[page.path].held, page_bytes, cut.page_sectors, sector_faults)
@@ -225,7 +225,7 @@ class MetadataVariant:
         content = with_pages(
             durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
         )
-        # Else the same object, whose digest is known.
+        # If unchanged the same object, because its digest is known.
         return durable if content is durable.held else FileImage(content, durable.mtime_ms)
 
 
@@ -233,9 +233,9 @@ class CrashStates:
     """The states of one crash, made on first use. whole: the image if the page cache survives, else None."""
 
     is_exhaustive: bool
-    """Whether these are all there are, but for what happens inside of sectors, and lengths of growth lost in part."""
+    """Whether these are all states, apart from faults inside sectors and lengths of partial growth."""
     was_cut: bool
-    """Whether the limit has kept some from being tried that should have been. Known once all were asked for."""
+    """Whether the limit has left out states. Known after the iteration."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class CrashStates:
         return variant.state(chosen)
 
     def taken(self, state: CrashState) -> CrashLosses:
-        """Return what is lost in a state."""
+        """Return the losses of a state."""
         lost = state.lost
         changes = tuple((change, lost[change.number]) for change in self._unsure if change.number in lost)
         return CrashLosses(changes, tuple(zip(state.dirty_pages, state.page_outcomes, strict=True)))
@@ -362,7 +362,7 @@ class CrashStates:
     def _representatives(self) -> Iterator[CrashState]:
         kept = self._variant({})
         yield from kept.states(kept.extremes)
-        if self._tears_sectors:  # what this kind of crash is about comes first: the limit cuts from the end
+        if self._tears_sectors:  # the main fault of this kind of crash comes first: the limit cuts from the end
             yield from kept.states(kept.with_sector_faults())
         yield from self._in_order(kept)
         for lost in self._few_losses():
@@ -376,7 +376,7 @@ class CrashStates:
             yield from kept.states(kept.with_sector_faults())
 
     def _in_order(self, kept: MetadataVariant) -> Iterator[CrashState]:
-        """Yield what is left if all that is later than some operation, and not sure, is lost."""
+        """Yield the states that lose all unsure changes and writes from some operation on."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = [*self._ordered, *self._single]
         for operation in sorted(numbers.union(unsure), reverse=True):

@@ -37,7 +37,7 @@ class PageOutcome(NamedTuple):
     sectors: int = 0
     torn_at: int = 0
     """Byte of the page before which the sector that has it is of the newer version, and from which on of the older;
-    0 and the sectors' own first bytes tear nothing."""
+    0 and first bytes of sectors mean no tear."""
     garbage: int = 0
     """Bit s set: sector s holds garbage if the two versions differ there."""
     filling: int = 0
@@ -54,7 +54,7 @@ class DirtyPage(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return what the draws about this page are labelled with."""
+        """Return the label of draws about this page."""
         return f"page {self.path}#{self.page}"
 
 
@@ -73,13 +73,13 @@ class SectorFaults(NamedTuple):
 
 
 class Tears(NamedTuple):
-    """What a page has suffered. page: it is at no one version, because of whole sectors or of what follows."""
+    """Damage of a page. page: it mixes versions, by whole sectors or as follows."""
 
     page: bool = False
     sectors: int = 0
-    """How many are at no one version themselves, torn inside."""
+    """How many mix versions, torn inside."""
     garbage: int = 0
-    """How many hold neither version's bytes."""
+    """How many hold bytes of neither version."""
 
 
 _WHOLE = Tears()
@@ -111,7 +111,7 @@ class PageOutcomes:
         self._known: dict[PageOutcome, int] = {}
 
     def number(self, page_outcome: PageOutcome) -> int:
-        """Return the number of what an outcome leads to."""
+        """Return the number of the content of an outcome."""
         number = self._known.get(page_outcome)
         if number is None:
             content = self._lay(page_outcome)
@@ -130,7 +130,7 @@ class PageOutcomes:
 
     @property
     def least(self) -> int:
-        """Return the number of the page with no more than what is sure."""
+        """Return the number of the page with its sure writes only."""
         return self.number(PageOutcome(self.page.least))
 
     @property
@@ -140,7 +140,7 @@ class PageOutcomes:
         return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 
     def before_operation(self, operation: int) -> int:
-        """Return the number of the page with what was written before an operation, or is sure."""
+        """Return the number of the page with its sure writes and those before an operation."""
         earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
@@ -195,7 +195,7 @@ class PageOutcomes:
         return [sector for sector, at in enumerate(starts) if one[at : at + size] != other[at : at + size]]
 
     def _cuts(self, older: int, newer: int, sector: int) -> list[int]:
-        """Return bytes of the page to tear a sector at: behind the first that differs, half way, before the last."""
+        """Return bytes of the page to tear a sector at: after the first that differs, half way, before the last."""
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
         first = sector * self._sector_faults.sector_bytes
         last = min(first + self._sector_faults.sector_bytes, len(one))
@@ -220,7 +220,7 @@ def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
             page[at - start : stop - start] = data
         else:
             first, last = max(at, start), min(stop, end)
-            if first < last:  # a write to the page may lie behind the length that is left of the file
+            if first < last:  # a write to the page may lie beyond the surviving length of the file
                 page[first - start : last - start] = data[first - at : last - at]
 
 
@@ -288,7 +288,7 @@ def _lay_garbage(
 
 
 def garbage(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
-    """Return what is in [start, end), a sector of a file whose durable content is file."""
+    """Return garbage for [start, end), a sector of a file with the durable content file."""
     assert 0 < filling < FILLINGS, filling
     size_bytes = end - start
     if filling == _ZEROS:

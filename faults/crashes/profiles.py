@@ -115,7 +115,7 @@ class CrashProfile:
     whole_pages: bool = False
     """No page is torn."""
     drive_cache_survives: bool = False
-    """What a sync has handed to the drive is there, even if the drive's cache forgets it without power."""
+    """Synced data in the drive's volatile cache survives."""
     torn_bytes_chance: float = 0.0
     """Of a torn page, to be torn inside a sector, whatever the disk's own plan says."""
     torn_page_chance: float = 0.0
@@ -131,7 +131,7 @@ class CrashProfile:
     def summary(self) -> str:
         """Describe the losses of such a crash."""
         if self.page_cache_survives:
-            # `DiskLifecycle` mounts the same disk after a process kill, so what is only cached stays at risk.
+            # `DiskLifecycle` mounts the same disk after a process kill, so cached data stays at risk.
             later = "a later power cut may lose them" if self.name == "process-kill" else "all are durable"
             return f"the page cache survives, and with it every write, name and size; {later}"
         torn = "torn between or inside sectors" if self.torn_bytes_chance else "torn"
@@ -150,7 +150,7 @@ class CrashProfile:
         if not self.grows_in_steps:
             return []
         ordered, others = self.metadata.split(unsure)
-        # In order, a part of the first loss is the journal's end; what was logged later cannot be there then.
+        # In order, a part of the first loss is the journal's end; later changes cannot survive then.
         first = [change for change in ordered if change.number in lost][:1]
         gone = first + [change for change in others if change.number in lost]
         growths = [change for change in gone if isinstance(change, Extend)]

@@ -47,7 +47,7 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
 def draw_page_outcomes(
     stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, sector_faults: SectorFaults | None = None
 ) -> list[PageOutcome]:
-    """Return what becomes of each dirty page. page_sectors 0: none is torn."""
+    """Return the outcome of each dirty page. page_sectors 0: no tears."""
     if not dirty:
         return []
     if sector_faults is not None and not (page_sectors and sector_faults.is_possible):
@@ -91,7 +91,7 @@ def record_page_outcome(
 
 
 def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
-    """Propose those that are lost, and what is left of a growth: half of the time nothing."""
+    """Propose lost changes, and for half of lost growths the bytes left."""
     ordered, others = profile.metadata.split(unsure)
     kept = _version(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}

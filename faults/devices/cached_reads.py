@@ -40,7 +40,7 @@ class ReadAhead:
         """Pages of the last window, 0 after a miss at random."""
 
     def miss(self, page: int, wanted: int) -> range:
-        """Return what to read, and wait for, when a page is not there, the first of so many that are wanted."""
+        """Return the pages to read at a miss of the first of so many wanted pages."""
         if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
             if self._around:
@@ -53,7 +53,7 @@ class ReadAhead:
         return range(page, self._end)
 
     def hit(self, page: int) -> range:
-        """Return what to begin to read, without waiting, when a page is there: mostly nothing."""
+        """Return the pages to begin to read, without a wait, at a hit: mostly none."""
         if not 0 <= self._marker <= page < self._end:
             return range(0)
         begin = self._marker = self._end

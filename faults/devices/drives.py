@@ -101,7 +101,7 @@ class HardDisk:
         return max(now_ns + _COMMAND_NS, self._idle_ns)
 
     def flush(self, now_ns: int) -> int:
-        """Return at once: what was written is on the medium."""
+        """Return at once: all writes are on the medium."""
         return max(now_ns, self._idle_ns)
 
     def _serve(self, now_ns: int, run: Run) -> int:
@@ -137,7 +137,7 @@ class FlashDrive:
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """depth: how many commands that are there at once it works on side by side, but for their transfers."""
+        """depth: number of concurrent commands, apart from their transfers."""
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
@@ -193,7 +193,7 @@ StorageModel = Callable[[Stream], Storage]
 
 
 class NamedModel(NamedTuple):
-    """One storage, and what it stands for."""
+    """One storage, and its meaning."""
 
     meaning: str
     make: StorageModel

@@ -24,7 +24,7 @@ _COMPLETION = Waiting("a request's end")
 
 @dataclass(slots=True, eq=False)
 class IoRequest:
-    """Runs that one task asked for. Invariant: `done_ns`, when the last of them ends, is known once none is queued."""
+    """Runs of one task. Invariant: `done_ns`, the end of the last run, is set when `queued` is 0."""
 
     begun_ns: int
     queued: int
@@ -33,7 +33,7 @@ class IoRequest:
 
 
 Queued = tuple[int, int, int, IoRequest]
-"""A run that waits: its first block, a number that makes it comparable, how many blocks, whose it is."""
+"""A queued run: first block, a number for comparison, number of blocks, its request."""
 
 
 class Elevator:
@@ -110,7 +110,7 @@ class Elevator:
                 kernel.park(_SERVING, done_ns)
 
     def _issue(self, now_ns: int) -> int | None:
-        """Give the device what is next; return when it will be through with that, None if there is nothing."""
+        """Give the device the next requests; return the time of their end, None for an empty queue."""
         starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
         if self._reads and not starved:
             self._reads_in_a_row += 1
@@ -164,7 +164,7 @@ class Elevator:
             blocks += queued[2]
             taken += 1
         assert taken > 0, "a queue that is not empty gives at least one run"
-        wrapped = max(0, at + taken - len(queue))  # of those in front of the head, at the queue's start
+        wrapped = max(0, at + taken - len(queue))  # runs before the head, at the queue's start
         del queue[at : at + taken]
         del queue[:wrapped]
         self._head = end
@@ -172,7 +172,7 @@ class Elevator:
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:
-    """Return runs, sorted from one point on, with what lies side by side or twice as one."""
+    """Return runs, sorted from one point on, with adjacent and overlapping ones merged."""
     found: list[Run] = []
     for first, blocks in runs:
         if found and found[-1][0] <= first <= sum(found[-1]):
@@ -184,7 +184,7 @@ def merged(runs: Iterable[Run]) -> list[Run]:
 
 
 def _finish(request: IoRequest, done_ns: int) -> None:
-    """Note that one of a request's runs ends then; let those who wait go on if it was the last one."""
+    """Note the end of one of a request's runs; after the last one wake its waiters."""
     assert request.queued > 0, "a run of the request ended twice"
     assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)
     request.queued -= 1

@@ -16,7 +16,7 @@ from ...sim.machine import Gate
 from .storage import FreeBlocks, Run, append_block
 
 ROOM_BLOCKS = 2048
-"""8 MiB: what a file that has grown keeps, as ext4's preallocation has it at most."""
+"""8 MiB: the room of a file that has grown, ext4's largest preallocation."""
 _MIB = 1 << 20
 
 
@@ -67,19 +67,19 @@ class Placement(FreeBlocks):
 
 @dataclass(slots=True, eq=False)
 class FilePages:
-    """Invariant: a page is dirty while the device has not been given what it holds."""
+    """The pages of one file. Invariant: a page is dirty until its write is queued at the device."""
 
     path: str
     written: Gate
-    """Who waits for the pages that are on their way to the device."""
+    """Tasks that wait for the pages in flight."""
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)
     dirty_since_ns: int = 0
     """When the first of the dirty pages became so."""
     in_flight: int = 0
-    """How many are on their way to the device."""
+    """Number of pages on their way to the device."""
     commit_number: int = 0
-    """The journal's commit that takes what was last written of it."""
+    """The journal's commit that covers its last write-back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Memory:
     """
 
     dirty_bytes_max: int = 32 * _MIB
-    """Above that, whoever writes waits."""
+    """Above that, writing tasks wait."""
     cache_bytes: int = 64 * _MIB
     """Of pages that were read."""
     expire_ns: int = 30_000_000_000

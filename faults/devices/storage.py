@@ -39,7 +39,7 @@ class BlockDevice(Protocol):
 
 
 class Storage(Protocol):
-    """What a disk asks how long a sync takes."""
+    """The durations of syncs, and places of files."""
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
         """Return when a sync of these dirty blocks ends, begun at now_ns."""
@@ -49,7 +49,7 @@ class Storage(Protocol):
 
 
 def append_block(runs: list[Run], block: int) -> bool:
-    """Add a block to runs, to the last one if it lies right behind that; return whether it began a run."""
+    """Add a block to runs, to the last one if it is adjacent; return whether it began a run."""
     if runs and sum(runs[-1]) == block:
         runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         return False
@@ -58,7 +58,7 @@ def append_block(runs: list[Run], block: int) -> bool:
 
 
 class FreeBlocks:
-    """The free blocks of one device: all from `_free` on. Files lie behind one another, as they were made."""
+    """The free blocks of one device: all from `_free` on. Files are adjacent, in order of creation."""
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
@@ -81,7 +81,7 @@ class JournalRing:
         self._at = 0
 
     def next(self, blocks: int) -> Run:
-        """Return the next blocks; what would not fit in front of the end begins at the start again."""
+        """Return the next blocks; blocks that would cross the end begin at the start again."""
         assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
             self._at = 0
@@ -106,7 +106,7 @@ class JournalledStorage:
         if runs:
             done_ns = device.write(done_ns, runs)
         done_ns = device.write(done_ns, [self._journal.next(DESCRIPTION_BLOCKS)])
-        done_ns = device.flush(done_ns)  # the commit block must not be durable before what it vouches for
+        done_ns = device.flush(done_ns)  # the commit block must not be durable before the blocks that it commits
         done_ns = device.write(done_ns, [self._journal.next(COMMIT_BLOCKS)])
         self._idle_ns = device.flush(done_ns)
         assert self._idle_ns >= done_ns >= now_ns, (now_ns, done_ns, self._idle_ns)
@@ -175,7 +175,7 @@ class StorageTiming:
 
 
 def _runs(first_block: int, inode: Inode, start: int, end: int) -> list[Run]:
-    """Return the dirty blocks of a file's [start, end), ascending, what lies side by side as one run."""
+    """Return the dirty blocks of a file's [start, end), ascending, with adjacent ones as one run."""
     dirty: set[int] = set()
     for _, at, data in inode.pending:
         if data and at < end and start < at + len(data):

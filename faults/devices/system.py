@@ -41,7 +41,7 @@ class StorageSystem:
         self._files: dict[str, FilePages] = {}
 
     def file(self, path: str) -> FilePages:
-        """Return what is known of a file."""
+        """Return the pages and blocks of a file."""
         found = self._files.get(path)
         if found is None:
             found = self._files[path] = FilePages(path, Gate(self._kernel, f"write-back of {path}"))
@@ -60,7 +60,7 @@ class StorageSystem:
 
 
 class TimedFiles:
-    """The files of one machine; what it does not name is theirs."""
+    """The files of one machine, timed; other attributes are those of SimFiles."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class TimedFiles:
         self._system = system
         self._room = room
         self.is_timed = True
-        """While it is not, pages become dirty and nobody waits for anything."""
+        """If False, pages become dirty and no task waits."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
@@ -107,7 +107,7 @@ class TimedFiles:
             self._system.write_back.sync_names()
 
     def pages(self, path: str) -> "TimedPages":
-        """Return the pages of a file, for those who write to it and sync it."""
+        """Return the pages of a file, for writes and syncs."""
         return TimedPages(self, self._system, self._system.file(path))
 
 
@@ -134,14 +134,13 @@ class TimedPages:
 
 
 class TimedMappedFile:
-    """A mapped file; what it does not name is the map's."""
+    """A mapped file, timed; other attributes are the map's."""
 
     def __init__(self, mapped: SimMappedFile, pages: TimedPages) -> None:
         self._mapped = mapped
         self._pages = pages
-        self.path = mapped.path
         self.size_bytes = mapped.size_bytes
-        self.view = mapped.view
+        self.view = mapped.view  # not by `__getattr__`, which would slow down every look at the file
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._mapped, name)

@@ -54,7 +54,7 @@ class Journal:
             self.wait_for(self.open_number)
 
     def wait_for(self, number: int) -> None:
-        """Let the current task wait until the commit of that number has ended; make it, if nobody does."""
+        """Wait until the commit of that number has ended; make it unless another task does."""
         while self._committed < number:
             if self._is_committing:
                 self._waiters.wait(None)
@@ -65,7 +65,7 @@ class Journal:
         assert not self._is_committing, "two commits would interleave in the ring"
         self._is_committing = True
         self._is_due = False
-        # Taken before anything is written: what is noted while this commit runs belongs to the next one.
+        # Taken before the first write: changes noted while this commit runs belong to the next one.
         number, self.open_number = self.open_number, self.open_number + 1
         self._write(DESCRIPTION_BLOCKS)
         self._write(COMMIT_BLOCKS)
@@ -108,7 +108,7 @@ class WriteBack:
 
     @property
     def dirty_bytes(self) -> int:
-        """Return how much is not on the device, what is on its way included."""
+        """Return how many bytes are not on the device yet, including those in flight."""
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def dirtied(self, file: FilePages, first: int, last: int) -> None:
@@ -142,16 +142,16 @@ class WriteBack:
         self._journal.wait_for(file.commit_number)
 
     def sync_names(self) -> None:
-        """Let the current task wait until what was done to names survives a power cut."""
+        """Let the current task wait until changes of names survive a power cut."""
         self._journal.wait_for(self._journal.open_number)
 
     def prepare(self, file: FilePages, first: int, last: int) -> None:
-        """Note that pages were written to before anything is measured: nobody waits, and `forget` is to follow."""
+        """Note writes before a measurement: no task waits, and `forget` follows."""
         file.dirty.update(range(first, last + 1))
         self._files[file.path] = file
 
     def forget(self) -> None:
-        """Take all that is dirty for written: what was done before a measurement is none of its business."""
+        """Place all dirty pages and mark them clean: a measurement starts without them."""
         for file in self._files.values():
             self._placement.place(file.blocks, sorted(file.dirty))
             file.dirty.clear()
@@ -178,7 +178,7 @@ class WriteBack:
                 self._journal.commit_if_due()
 
     def _next_batch(self) -> list[Batch]:
-        """Return pages that are to be written back now, of those files first that have been dirty for longest."""
+        """Return pages to be written back now, of the longest dirty files first."""
         expired_ns = self._kernel.now_ns - self._memory.expire_ns
         found: list[Batch] = []
         count = 0

@@ -1,4 +1,4 @@
-"""Snapshot of a disk for traces: its files now, and the effects of a crash. Costs nothing without a trace."""
+"""Snapshot of a disk for traces: its files now, and the effects of a crash. Made for a trace only."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -12,7 +12,7 @@ from .namespace import Namespace
 
 
 class PageEnding(StrEnum):
-    """What became of a dirty page at a power cut."""
+    """The state of a dirty page after a power cut."""
 
     KEPT = "kept"
     MIDDLE = "middle"
@@ -32,7 +32,7 @@ class FileState(NamedTuple):
     dirty: tuple[tuple[int, int], ...]
     """Ranges [start, end) with writes that are not surely durable."""
     stale: frozenset[int]
-    """Pages whose data a failed sync dropped."""
+    """Pages with data that a failed sync dropped."""
     name_is_durable: bool
     """Whether no sync is missing, strictly, for the name to survive."""
 
@@ -46,7 +46,7 @@ class DiskState(NamedTuple):
 
 
 class CrashedPage(NamedTuple):
-    """A page that was dirty at a power cut, and what became of it."""
+    """A page that was dirty at a power cut, and its state afterwards."""
 
     path: str
     page: int
@@ -54,7 +54,7 @@ class CrashedPage(NamedTuple):
 
 
 class Aftermath(NamedTuple):
-    """What a crash has left. lost: the names, sizes and removals that it took, in words."""
+    """The state after a crash. lost: labels of the names, sizes and removals that it took."""
 
     profile: str
     lost: tuple[str, ...]
@@ -63,7 +63,7 @@ class Aftermath(NamedTuple):
 
 
 def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskState:
-    """Return what a disk's files are now; nothing is changed by that."""
+    """Return the present state of a disk's files, without a change."""
     unsure = _unsure_names(names.journal)
     files = {}
     for path, file in sorted(names.current.names.items()):
@@ -81,7 +81,7 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
 
 
 def _kept(content: Content) -> Content:
-    """Return content as it stays, whatever is written to the file then."""
+    """Return content that later writes to the file leave alone."""
     return content.copy() if isinstance(content, SparseBytes) else bytes(content)
 
 
@@ -93,7 +93,7 @@ def aftermath_of(
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
-    """Return the effects of a power cut. entries: what is left; lost: changes with the bytes left of a growth."""
+    """Return the effects of a power cut. entries: surviving names; lost: changes with the bytes left of a growth."""
     return Aftermath(
         profile,
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),
@@ -114,7 +114,7 @@ def _unsure_names(journal: Sequence[Change]) -> list[str]:
 def _ending(
     page: DirtyPage, page_outcome: PageOutcome, entries: MetadataState, image: Image, page_bytes: int
 ) -> PageEnding:
-    """Return what became of one page, by the bytes that are there now."""
+    """Return the state of one page, judged by its bytes now."""
     inode, content = entries.inode(page.path), image.files[page.path].content
     assert inode is not None, page.path
     start = page.page * page_bytes

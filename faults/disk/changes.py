@@ -13,7 +13,7 @@
     make directory     the directory above is synced                 directory lost
     remove directory   the directory above is synced                 removal undone
 
-Replayed over the durable state, a change of a name that is missing, because its creation was lost, does nothing. A
+Replayed over the durable state, a change of a name that is missing, because its creation was lost, has no effect. A
 rename that is kept while its file's creation was lost still gives the new name. Paths in a change follow the renames of
 directories: if such a rename is lost, later changes inside apply under the old name (`moved`).
 """
@@ -54,7 +54,7 @@ class MetadataState:
         return MetadataState(names, files, directories, dict(self.sizes), dict(self.written), dict(self.symlinks))
 
     def inode(self, path: str) -> Inode | None:
-        """Return the content of the file at path, None if there is none."""
+        """Return the content of the file at path, else None."""
         file = self.names.get(path)
         return None if file is None else self.files[file]
 
@@ -74,12 +74,12 @@ class MetadataState:
 
     @property
     def used_bytes(self) -> int:
-        """Return what the files with a name take, allocated ahead or not."""
+        """Return the size of all files with a name, allocated ahead or not."""
         files = self.names.values()
         return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
 
     def prune(self) -> None:
-        """Remove what lies in directories that do not exist."""
+        """Remove all entries of missing directories."""
         for directory in sorted(self.directories - {"/"}):
             if parent_of(directory) not in self.directories:
                 self.directories.discard(directory)
@@ -114,23 +114,23 @@ class Change(ABC):
 
     @property
     def directory(self) -> str | None:
-        """Return the directory whose sync makes the change durable; None if the file's own does."""
+        """Return the directory that must be synced for the change to be durable; None: the file itself."""
         return parent_of(self.path)
 
     @property
     def label(self) -> str:
-        """Return what the draw about this change is labelled with."""
+        """Return the label of the draw about this change."""
         return f"{self.kind} {self.path}"
 
     @abstractmethod
     def apply(self, entries: MetadataState) -> None:
         """Do the change to entries."""
 
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing behind
-        """Do to entries what is left of a lost change. kept_bytes: of the growth of a file."""
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave no remains
+        """Apply the remains of a lost change. kept_bytes: of the growth of a file."""
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
-        """Return what the loss is counted as."""
+        """Return the kind of the loss."""
         return self.lost
 
     def moved(self, where: Callable[[str], str]) -> Self:
@@ -140,7 +140,7 @@ class Change(ABC):
         return twin
 
     def before(self, path: str) -> str:
-        """Return where a path leads to that was used behind this change if the change is lost."""
+        """Map a path used after this change to its path if the change is lost."""
         return path
 
 
@@ -155,18 +155,25 @@ class _FileChange(Change):
 
 
 @dataclass(slots=True, eq=False)
-class Create(Change):
+class Link(Change):
+    """A file gets one more name."""
+
+    kind = "link"
+    lost = FaultKind.NAME_LOST
+    file: int
+
+    def apply(self, entries: MetadataState) -> None:
+        """Add the name, and whatever stays without it."""
+        entries.names[self.path] = self.file
+        self.lose(entries)
+
+
+@dataclass(slots=True, eq=False)
+class Create(Link):
     """A new, empty file."""
 
     kind = "create"
-    lost = FaultKind.NAME_LOST
-    file: int
     inode: Inode
-
-    def apply(self, entries: MetadataState) -> None:
-        """Give the file its name and its first content."""
-        entries.names[self.path] = self.file
-        entries.files[self.file] = self.inode
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
         """Leave the file nameless: a later rename may still name it."""
@@ -213,7 +220,7 @@ class Extend(_FileChange):
             entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
-        """Return what the loss is counted as: there is a name of its own for one in part."""
+        """Return the kind of the loss, which depends on whether it is partial."""
         return FaultKind.PARTIAL_EXTEND if kept_bytes else self.lost
 
 
@@ -286,7 +293,7 @@ class _Renaming(Change):
 
 @dataclass(slots=True, eq=False)
 class Rename(_Renaming):
-    """A file moves from path to target, replacing what had that name."""
+    """A file moves from path to target, replacing any file there."""
 
     kind = "rename"
     file: int
@@ -300,27 +307,27 @@ class Rename(_Renaming):
 
 @dataclass(slots=True, eq=False)
 class RenameDirectory(_Renaming):
-    """A directory moves from path to target, where there is nothing, or an empty directory."""
+    """A directory moves from path to target, which is free or an empty directory."""
 
     kind = "rename"
 
     def apply(self, entries: MetadataState) -> None:
-        """Move the directory; one whose making was lost still gets the new name."""
+        """Move the directory; it gets the new name even if its creation was lost."""
         entries.relocate(self.after)
         entries.directories.add(self.target)
 
     def after(self, path: str) -> str:
-        """Return where a path leads to once this has happened."""
+        """Map a path before the change to the one after it."""
         return below(path, self.path, self.target)
 
     def before(self, path: str) -> str:
-        """Return where a path behind it leads to if it has not happened."""
+        """Map a path after the change to the one before it."""
         return below(path, self.target, self.path)
 
 
 @dataclass(slots=True, eq=False)
 class RenameExchange(_Renaming):
-    """What is at two paths, files or directories, change places at once."""
+    """Two files or directories change places at once."""
 
     kind = "exchange"
 
@@ -329,47 +336,26 @@ class RenameExchange(_Renaming):
         entries.relocate(self.after)
 
     def after(self, path: str) -> str:
-        """Return where a path leads to once this has happened."""
+        """Map a path before the change to the one after it."""
         moved = below(path, self.path, self.target)
         return moved if moved != path else below(path, self.target, self.path)
 
     def before(self, path: str) -> str:
-        """Return where a path behind it leads to if it has not happened: it is its own reverse."""
+        """Map a path after the change to the one before it: an exchange is its own reverse."""
         return self.after(path)
 
 
 @dataclass(slots=True, eq=False)
-class Symlink(Change):
+class Symlink(Create):
     """A new symbolic link. Its text is there whenever its name is."""
 
     kind = "symlink"
-    lost = FaultKind.NAME_LOST
-    file: int
-    inode: Inode
     text: str
 
-    def apply(self, entries: MetadataState) -> None:
-        """Add the link."""
-        entries.names[self.path] = self.file
-        self.lose(entries)
-
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Leave the link nameless: a later rename may still name it."""
-        entries.files[self.file] = self.inode
+        """Leave the link nameless, as Create does."""
+        Create.lose(self, entries)
         entries.symlinks[self.file] = self.text
-
-
-@dataclass(slots=True, eq=False)
-class Link(Change):
-    """A file gets one more name."""
-
-    kind = "link"
-    lost = FaultKind.NAME_LOST
-    file: int
-
-    def apply(self, entries: MetadataState) -> None:
-        """Add the name."""
-        entries.names[self.path] = self.file
 
 
 class MakeDirectory(Change):

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 PAGE_BYTES = 4096
 _NOTHING = bytes(PAGE_BYTES)
-_FLAT_BYTES_MAX = 1 << 20  # content up to that length has the digest that plain bytes have, whichever way it is kept
+_FLAT_BYTES_MAX = 1 << 20  # up to this length both kinds of content have the digest of plain bytes
 _SUM_BITS = 128
 
 
@@ -141,7 +141,7 @@ Content = bytes | SparseBytes
 
 
 def _page_digest(page: int, content: bytes) -> int:
-    """Return what a page adds to the sum of its content; one of zeros adds nothing, as one that is not there."""
+    """Return a page's share of the sum of its content: 0 for a page of zeros, as for a missing page."""
     if content == _NOTHING:
         return 0
     digest = blake2b(content, digest_size=_SUM_BITS // 8, salt=page.to_bytes(8, "little"))

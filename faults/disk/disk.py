@@ -58,7 +58,7 @@ class Disk:
         self.injected: Counter[str] = self._injector.injected
         """How often each fault really happened."""
         self.damage: list[DamagedRange] = self._injector.damage
-        """What the disk took back after it had acknowledged or shown it, in the order in which it did."""
+        """Ranges that the disk took back after it had acknowledged or shown them, in order."""
         if image is None:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
@@ -116,7 +116,7 @@ class Disk:
 
     @property
     def used_bytes(self) -> int:
-        """Return what its files take."""
+        """Return the size of its files."""
         return self._volume.space().used_bytes
 
     def take_used_extremes(self) -> tuple[int, int]:
@@ -154,7 +154,7 @@ class Disk:
         self._injector.aim = trigger
 
     def strike_page_ins_of(self, names: Collection[str]) -> None:
-        """Let page-ins be slow or fail only for tasks whose names end so after the last `/`."""
+        """Let page-ins be slow or fail only for tasks with these names after the last `/`."""
         self._injector.struck_names = names
 
     @contextmanager
@@ -179,11 +179,11 @@ class Disk:
             injector.faults = before
 
     def heal(self) -> None:
-        """Let no operation fail or be slow any more, as its plan would have it. What was done stays done."""
+        """End the faults of the plan that pass. Earlier damage remains."""
         self._injector.faults = healed(self._injector.faults)
 
     def disarm(self) -> None:
-        """Let nobody die any more of a trigger that no operation has met."""
+        """Remove a trigger that no operation has met."""
         self._injector.crash_at = -1
         self._injector.met = None
         self._injector.aim = None
@@ -203,24 +203,24 @@ class Disk:
         return inode is not None and inode.is_dirty(start, end)
 
     def content(self, path: str) -> bytes:
-        """Return what readers see of a file, empty if there is none. For judges, not for stores."""
+        """Return the bytes of a file as readers see them; none without a file. For judges, not for stores."""
         inode = self._names.current.inode(path)
         return b"" if inode is None else bytes(inode.content())
 
     def state(self) -> DiskState:
-        """Return what its files are now, and what of them is durable. For pictures, not for stores."""
+        """Return the present state of its files, and their durable bytes. For pictures, not for stores."""
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 
     def crash(self, profile: CrashProfile) -> Image:
-        """Return what is left after the machine died, drawn within what profile allows. The disk is then finished."""
+        """Return an image of the disk after the machine died, drawn as profile allows. This finishes the disk."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
-        if not self._was_killed:  # else this makes an image of what a kill has left, which is no second crash
+        if not self._was_killed:  # an image of a killed machine's disk is no second crash
             self._count_crash(profile)
         return self._left_by(profile)
 
     def power_cut_after_stop(self, profile: CrashProfile) -> Image:
-        """Return what is left if the power goes when all that the machine was to do is done: it has died of nothing."""
+        """Return an image after a power cut that follows a clean stop."""
         self.injected[FaultKind.POWER_CUT_AFTER_STOP] += 1
         return self._left_by(profile)
 
@@ -233,7 +233,7 @@ class Disk:
                 trace.emit(Aftermath(profile.name, (), (), image))
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
-        # Metadata first: which pages there are to be lost depends on the names and lengths that are left.
+        # Metadata first: the pages that can be lost depend on the surviving names and lengths.
         lost = draw_lost_changes(self._stream, profile, cut.unsure_changes())
         entries = cut.entries_without(lost, self.injected)
         dirty = cut.dirty_pages(entries)
@@ -268,12 +268,12 @@ class Disk:
         return CrashStates(cut, profile, self._sector_faults(profile), whole, wall_ms, limit, stream)
 
     def settle(self) -> Image:
-        """Return what a clean power-off leaves: all that is in the page cache, but for what failed syncs dropped."""
+        """Return the image of a clean power-off: the page cache without the data that failed syncs dropped."""
         self._finish()
         return durable_image(self._names.current, self.operations, self.kernel.wall_start_ms)
 
     def _sector_faults(self, profile: CrashProfile) -> SectorFaults:
-        """Return what a power cut does to single sectors, by the disk's plan and by the kind of crash."""
+        """Return the faults of single sectors at a power cut, by the disk's plan and the kind of crash."""
         faults = self._injector.faults
         torn_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
         return SectorFaults(self._sector_bytes, torn_chance, faults.garbage_chance, profile.torn_page_chance)

@@ -1,4 +1,4 @@
-"""Images as real directories, so that the real store, or the real RocketMQ, can open what a crash left."""
+"""Images as real directories, so that the real store, or the real RocketMQ, can open a crash image."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ def export(image: Image, root: str, directory: Path) -> None:
             target = directory / path[len(below) :]
             _write(target, file.held)
             os.utime(target, ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
-    for path, text in image.symlinks.items():  # last, so that nothing is written through one
+    for path, text in image.symlinks.items():  # last, so that no file is written through one
         if path.startswith(below):
             (directory / path[len(below) :]).symlink_to(text)
 
@@ -79,6 +79,6 @@ def _data(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            return  # there is only a hole up to the end
+            return  # the rest is a hole
         at = os.lseek(descriptor, start, os.SEEK_HOLE)
         yield start, at

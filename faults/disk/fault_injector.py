@@ -84,7 +84,7 @@ class CrashPoint(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "CrashPoint":
-        """Return the point that `str` gave; ValueError if text is none."""
+        """Parse the text of `str`; ValueError if it is no crash point."""
         found = _POINT.fullmatch(text)
         if found is None:
             raise ValueError(f"crash point: expected KIND PATH #N, found {text[:80]}")
@@ -96,7 +96,7 @@ class CrashTrigger:
 
     def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
         self.met: CrashPoint | None = None
-        """The name of the operation to die at, once it has come."""
+        """The name of the fatal operation, once it has come."""
         self.times: dict[tuple[str, str], int] = {}
         """How many operations of a kind on a path there were, in the order of their first."""
         self._operation = operation
@@ -136,17 +136,17 @@ class FaultInjector:
         self.damage: list[DamagedRange] = []
         self._stalled_until_ns = 0
         self.slow_until_ns = 0
-        """When all operations are over that take longer than they should."""
+        """The end of the last slow operation."""
         self.operations = 0
         self.stopped = 0
-        """The errno of all that would change a file system that has stopped itself; 0 while it goes on."""
+        """The errno of changes after the file system has stopped itself; 0 before."""
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.faults = faults
         self.struck_names: Collection[str] = ()
-        """Last parts of the names of tasks that page-ins strike wherever they look through a map."""
+        """Names after the last `/` of tasks that page-ins strike at every view of a map."""
         self.struck: set[SimTask] = set()
-        """Tasks that they strike just now."""
+        """Tasks that they strike now."""
         self.moment: str = CrashPhase.BEFORE
         self.met: CrashSite | None = None
         """The last operation that a machine died at, or is about to."""
@@ -165,7 +165,7 @@ class FaultInjector:
             raise MachineDied(machine.name)
 
     def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether a fault happens here, and count it. chance: if not the plan's; none is drawn without one."""
+        """Draw whether a fault happens here, and count it. chance: instead of the plan's. 0 and 1 are no draws."""
         if chance is None:
             chance = getattr(self.faults, fault.row.knob)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
@@ -178,7 +178,7 @@ class FaultInjector:
         if self.inject_if(FaultKind.FAILED_WRITE, path):
             raise os_error(errno.EIO, path)
         if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):
-            # What is missing is drawn: the plain draw is the shortest of short writes, all but a byte.
+            # The missing bytes are drawn, so the plain draw, 1, is the mildest short write.
             missing = f"bytes missing in a short write {path}"
             return size_bytes - self.stream.between(1, size_bytes - 1, missing)
         return size_bytes
@@ -189,7 +189,7 @@ class FaultInjector:
             raise os_error(errno.EIO, path)
 
     def wait_for_device(self, kind: str, path: str) -> None:
-        """Let the current task wait for a device that takes its time; nothing happens with one that does not."""
+        """Let the current task wait for the device if it is slow."""
         faults = self.faults
         if faults.slow_io_chance > 0.0 or faults.stall_chance > 0.0:
             label = f"{kind} {path}"
@@ -201,12 +201,12 @@ class FaultInjector:
 
     @property
     def is_struck_by_page_ins(self) -> bool:
-        """Return whether what the present task looks at through a map may have to be read from the device first."""
+        """Return whether a view of a map by the current task may have to read from the device first."""
         task = self.kernel.current
         return task in self.struck or task.name.rpartition("/")[2] in self.struck_names
 
     def wait_for_page(self, path: str) -> None:
-        """Let the current task wait for a page that is read from the device, longer than it should take."""
+        """Let the current task wait for a slow page-in."""
         delay_ns = self.draw_ns(_SLOW_NS_MIN, self.faults.slow_io_ms_max, f"slow page-in {path}")
         self.kernel.park(Waiting(f"page-in {path}"), self.kernel.now_ns + delay_ns)
 
@@ -216,7 +216,7 @@ class FaultInjector:
         self.wait_for_device(kind, path)
 
     def stalled_ns(self, label: str) -> int:
-        """Return how long who arrives now has to wait before the device does anything."""
+        """Return how long an operation that arrives now waits for the end of a stall."""
         faults, now_ns = self.faults, self.kernel.now_ns
         if now_ns >= self._stalled_until_ns and self.inject_if(FaultKind.STALLED_DEVICE, label):
             lasts_ns = self.draw_ns(_STALL_NS_MIN, faults.stall_ms_max, f"stall {label}")
@@ -248,7 +248,7 @@ class FaultInjector:
             kernel.trace.add(kind, path)
         number = self.operations
         self.operations = number + 1
-        # The aim is asked at the very operation only: it counts what it is asked about.
+        # The aim is asked once per operation, because it counts each question.
         if number == self.crash_at and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number

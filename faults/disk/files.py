@@ -18,11 +18,11 @@ from .page_cache import Inode
 from .syncs import Syncs, SyncWait
 from .volume import SimFileLock, SimulatedDiskSpace, Volume
 
-_NOTE_WRITE, _NOTE_ZERO = 7 << 56, 8 << 56  # tags of digest words, beside those of the injector, maps and syncs
+_NOTE_WRITE, _NOTE_ZERO = 7 << 56, 8 << 56  # tags of digest words; the injector, maps and syncs have others
 
 
 class SimulatedFileStatus(NamedTuple):
-    """What a directory knows of a name. Directories have size and time 0."""
+    """Size, time and type of a path. Directories have size and time 0."""
 
     size_bytes: int
     mtime_ms: int
@@ -133,13 +133,13 @@ class SimDescriptor:
         self._syncs.file(self._machine, why, self._inode, min(start, end), end)
 
     def link(self, new: str) -> None:
-        """Give the file a name, which nothing has yet, whether it has others or none: FileExistsError."""
+        """Give the file a further or first name; FileExistsError if it is taken."""
         self._injector.pause(self._machine, "link")
         self._names.check_new(new)
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, self._file)
 
     def close(self) -> None:
-        """Give the descriptor back. Not a scheduling point; a second call does nothing. Any other use is EBADF."""
+        """Close it; again is harmless. Not a scheduling point. Any later use is EBADF."""
         self._is_closed = True
 
 
@@ -196,7 +196,7 @@ class SimFiles:
         self._syncs = syncs
 
     def status(self, path: str) -> SimulatedFileStatus | None:
-        """Return what is at path, None if nothing is."""
+        """Return the status of a path, None if it is free."""
         self._injector.pause_for_device(self._machine, "status", path)
         self._injector.check_look_up(path)
         inode = self._names.current.inode(path)
@@ -212,7 +212,7 @@ class SimFiles:
         return self._names.children(path)
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and those above it, each an operation; nothing happens if it exists."""
+        """Create a directory and its missing parents, each as an operation."""
         self._injector.pause(self._machine, "make directory")
         missing: list[str] = []
         while path not in self._names.current.directories:
@@ -249,12 +249,12 @@ class SimFiles:
         return kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Say when a file was last changed. It is as durable as any time of change here: at once."""
+        """Set the time of the last change of a file, durable at once like all times here."""
         self._injector.pause(self._machine, "set mtime")
         self._names.find(path).mtime_ns = (mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000
 
     def space(self, path: str) -> SimulatedDiskSpace:
-        """Return how full the disk is: what its files take, and what its capacity leaves. path: anything on it."""
+        """Return the used and free space of the disk. path: any path on it."""
         self._injector.pause(self._machine, "space")
         current = self._names.current
         if path not in current.directories and path not in current.names:
@@ -301,7 +301,7 @@ class SimFiles:
                 raise self._volume.full(path)
 
     def open(self, path: str) -> SimDescriptor:
-        """Open a file, created if there is none, to write anywhere in it, to cut and to sync it."""
+        """Open a file, created if it is missing, to write, cut and sync it."""
         self._injector.pause_for_device(self._machine, "open", path)
         self._open(path)
         file = self._names.current.names[path]
@@ -327,7 +327,7 @@ class SimFiles:
         return SimDescriptor(f"/#{file}", file, self._machine, self._volume, self._syncs)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it, or a directory, which may replace an empty one."""
+        """Rename a file, which may replace a file, or a directory, which may replace an empty one."""
         self._injector.pause(self._machine, "rename")
         if old in self._names.current.directories:
             self._rename_directory(old, new)
@@ -335,7 +335,7 @@ class SimFiles:
         self._names.find(old)
         self._names.check_parent(new)
         names = self._names.current.names
-        if names[old] == names.get(new):  # two names of one file: rename(2) does nothing then
+        if names[old] == names.get(new):  # two names of one file: rename(2) has no effect then
             return
         injector = self._injector
         injector.fail_by_chance(FaultKind.FAILED_RENAME, old)
@@ -360,7 +360,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "rename", old, names.rename_directory, old, new)
 
     def exchange(self, one: str, other: str) -> None:
-        """Let what is at two paths, files or directories, change places at once."""
+        """Exchange two files or directories at once."""
         names = self._names
         self._injector.pause(self._machine, "exchange")
         for path, away in ((one, other), (other, one)):
@@ -371,7 +371,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "exchange", one, names.exchange, one, other)
 
     def link(self, path: str, new: str) -> None:
-        """Give a file one more name, which nothing has yet: FileExistsError."""
+        """Give a file one more name; FileExistsError if it is taken."""
         self._injector.pause(self._machine, "link")
         self._names.find(path)
         self._names.check_new(new)
@@ -379,7 +379,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, file)
 
     def symlink(self, path: str, text: str) -> None:
-        """Make a symbolic link at path, where there is nothing yet. Nothing here follows it: paths are real ones."""
+        """Make a symbolic link at a free path. The disk never follows links: paths are real ones."""
         injector = self._injector
         injector.pause(self._machine, "symlink")
         self._names.check_new(path)
@@ -410,7 +410,7 @@ class SimFiles:
         return self._volume.lock(path, self._machine)
 
     def _open(self, path: str) -> Inode:
-        """Return the file at path, created if there is none."""
+        """Return the file at path, created if it is missing."""
         self._injector.check_readable(path)
         inode = self._names.current.inode(path)
         if inode is None:

@@ -25,7 +25,7 @@ from ..kinds import FaultKind
 from .content import Content, SparseBytes
 
 _SECTOR_BYTES, _PAGE_BYTES = 512, 4096
-_ANYWHERE_CHANCE = 0.25  # else where there is something to lose; zeros behind what was written rot as well
+_ANYWHERE_CHANCE = 0.25  # else at bytes that are not zero; zeros after the written part rot as well
 
 
 class FileImage:
@@ -102,17 +102,17 @@ class Image:
 
 
 def directory_piece(path: str) -> bytes:
-    """Return what a directory gives to the digest of an image."""
+    """Return the part of a directory in the digest of an image."""
     return f"d {path}\0".encode()
 
 
 def file_piece(path: str, file: FileImage) -> bytes:
-    """Return what a file gives to the digest of an image."""
+    """Return the part of a file in the digest of an image."""
     return f"f {path}\0".encode() + file.digest()
 
 
 def symlink_piece(path: str, text: str) -> bytes:
-    """Return what a symbolic link gives to the digest of an image."""
+    """Return the part of a symbolic link in the digest of an image."""
     return f"l {path}\0{text}\0".encode()
 
 
@@ -122,7 +122,7 @@ def digest_of_pieces(pieces: Iterable[bytes]) -> str:
 
 
 class DamagedRange(NamedTuple):
-    """Bytes [start, end) of a file that are not what its user was shown, and the kind of fault that did it."""
+    """Bytes [start, end) of a file that differ from those its user saw, and the kind of fault."""
 
     path: str
     start: int
@@ -146,7 +146,7 @@ class RotPlan:
 
 
 def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> tuple[Image, list[DamagedRange]]:
-    """Return an image after decay with its damaged ranges; the image itself if nothing changed.
+    """Return an image after decay with its damaged ranges; the image itself without a change.
 
     injected counts changed bytes. Reads count unreadable sectors, which `Disk` takes as bad_sectors.
     """
@@ -176,7 +176,7 @@ class _Rotting:
     damage: list[DamagedRange] = field(default_factory=list)
 
     def suffer(self, plan: RotPlan) -> None:
-        """Draw what happens, and let it happen."""
+        """Draw the decay, and apply it."""
         if not self.content:
             return
         chance = self._stream.chance

@@ -53,7 +53,7 @@ class SimMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map: in the page cache at once, durable some day."""
-        # `pause` and `begin` of the injector and `Inode.write`, written out: calls would be most of what a store costs.
+        # `pause` and `begin` of the injector and `Inode.write`, inlined: calls would be most of the cost of a store.
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -62,7 +62,7 @@ class SimMappedFile:
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
         if type(data) is not bytes:
-            data = bytes(data)  # it is kept until it is durable, and its owner may change a buffer meanwhile
+            data = bytes(data)  # kept until it is durable, while its owner may change a buffer
         number = injector.operations
         injector.operations = number + 1
         if number == injector.crash_at and injector.is_met(number, "store", self.path, at):
@@ -78,7 +78,7 @@ class SimMappedFile:
         inode.pending.append((number, at, data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor and return how much was written: all of it, but for a fault that says less."""
+        """Write through the descriptor and return how much, all of it unless the write is short."""
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -134,17 +134,17 @@ class SimMappedFile:
         self._pause_open("munlock")
 
     def advise_will_need(self) -> None:
-        """Take note of nothing."""
+        """No-op: hints have no effect in the simulation."""
         self._pause_open("madvise")
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Take note of nothing."""
+        """No-op: hints have no effect in the simulation."""
         self._injector.pause(self._machine, "madvise")
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
 
     def close(self) -> None:
-        """Give the map and the descriptor back. Views taken earlier stay readable; closing twice is harmless."""
+        """Close map and descriptor. Earlier views stay readable; closing twice is harmless."""
         self._injector.pause(self._machine, "close")
         self._limit = -1
 
@@ -172,7 +172,7 @@ class SimMappedFile:
 
 
 class ReclaimedMappedFile(SimMappedFile):
-    """A mapped file whose clean pages the system may have let go: who looks at them waits, or finds them unreadable."""
+    """A mapped file with clean pages that the system may have dropped: a view waits for them, or fails."""
 
     __slots__ = ()
 
@@ -187,7 +187,7 @@ class ReclaimedMappedFile(SimMappedFile):
 
 
 class FlawedMappedFile(SimMappedFile):
-    """A mapped file whose pages may be missing. A store into one of them is a scheduling point more."""
+    """A mapped file with missing pages. A store into one is an additional scheduling point."""
 
     __slots__ = ()
 
@@ -198,14 +198,14 @@ class FlawedMappedFile(SimMappedFile):
         return flaws
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes as readers see them now; a page with a bad sector is the death of who looks at it."""
+        """Return the bytes as readers see them now; a bad sector kills the process (SIGBUS)."""
         readable = super().view(start, end)
         if self._flaws.spoils(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
         return readable
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map; a page with a bad sector, or a hole and no room, is the death of the process."""
+        """Write through the map; a bad sector, or a hole and no room, kills the process (SIGBUS)."""
         end = at + len(data)
         if at >= 0 and end <= self._limit and (self._flaws.spoils(at, end) or self._flaws.holes_in(at, end)):
             self._fault_in(at, end)
@@ -222,7 +222,7 @@ class FlawedMappedFile(SimMappedFile):
         return written
 
     def _fault_in(self, start: int, end: int) -> None:
-        """Let the pages of [start, end) come into memory, or die."""
+        """Load the pages of [start, end), or die."""
         self._injector.pause(self._machine, "page fault")
         if self._flaws.spoils(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)

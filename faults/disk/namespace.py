@@ -1,12 +1,12 @@
 """Namespace of one disk: names, sizes, and the journal of changes that a crash can take back.
 
-File systems differ in what a sync makes durable, and a crash decides which one applies. So the journal keeps both
+File systems give syncs different effects, and a crash decides which one applies. So the journal keeps both
 answers: a change is `synced` after a sync meant for it (strict POSIX), and everything up to operation `committed` is
 durable, because a journal commits in order (ext4, XFS).
 
 A journal may commit at any time, so a sync only guarantees changes before the last change of its own file or directory.
 A sync of data alone (fdatasync, msync, O_DSYNC) ignores times: without a new length, block or name of the file it
-commits nothing (`sync_file`).
+does not commit (`sync_file`).
 
 Source: Linux, ext4_sync_file() with i_sync_tid and i_datasync_tid; xfs_fsync_flush_log() with ili_datasync_seq.
 """
@@ -89,7 +89,7 @@ class Namespace:
         return namespace
 
     def find(self, path: str) -> Inode:
-        """Return the content of the file at path; FileNotFoundError or IsADirectoryError if there is none."""
+        """Return the content of the file at path; FileNotFoundError or IsADirectoryError without a file."""
         inode = self.current.inode(path)
         if inode is not None:
             return inode
@@ -98,7 +98,7 @@ class Namespace:
         raise self.nothing_at(path)
 
     def nothing_at(self, path: str) -> OSError:
-        """Make the error for a path that is not there: the way to it may lead through a file."""
+        """Make the error for a missing path: ENOTDIR if a parent is a file."""
         above = parent_of(path)
         while above != "/" and above not in self.current.directories:
             if above in self.current.names:
@@ -117,7 +117,7 @@ class Namespace:
             raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.nothing_at(path)
 
     def check_parent(self, path: str) -> None:
-        """Raise the OSError that creating path would meet because of what is above it, or at it."""
+        """Raise the OSError of creating path if its parent or a directory at it prevents that."""
         if path in self.current.directories:
             raise os_error(errno.EISDIR, path)
         above = parent_of(path)
@@ -140,9 +140,9 @@ class Namespace:
         return inode
 
     def create_unnamed(self, mtime_ns: int) -> int:
-        """Make an empty file without a name, and return its number: there is nothing yet that a crash could take."""
+        """Make an empty file without a name, and return its number."""
         inode = self._new_inode(mtime_ns)
-        # No change is recorded, for a crash leaves nothing without a name. A later `link` needs the content in both.
+        # No change is recorded: a crash cannot take a file without a name. A later `link` needs the content in both.
         for entries in (self.current, self.durable):
             entries.files[inode.identity] = inode
         return inode.identity
@@ -189,7 +189,7 @@ class Namespace:
         self._remove_child(path)
 
     def rename(self, number: int, path: str, target: str) -> None:
-        """Move a name that exists to a target whose directory exists."""
+        """Rename a file to a target in an existing directory."""
         file = self.current.names[path]
         inode = self.current.files[file]
         if target in self.current.names:
@@ -201,7 +201,7 @@ class Namespace:
         self._add_child(target)
 
     def rename_directory(self, number: int, path: str, target: str) -> None:
-        """Move a directory that exists to a target at which there is nothing, or an empty directory."""
+        """Move a directory to a target that is free or an empty directory."""
         self._children.pop(target, None)
         self._in_directory.pop(target, None)
         self._relocate(RenameDirectory(number, path, target))
@@ -209,7 +209,7 @@ class Namespace:
         self._add_child(target)
 
     def exchange(self, number: int, path: str, target: str) -> None:
-        """Let what is at two paths change places."""
+        """Exchange two files or directories."""
         for one in (path, target):
             inode = self.current.inode(one)
             if inode is not None:
@@ -275,7 +275,7 @@ class Namespace:
         self._mark_synced(self._in_directory, path, upto)
 
     def _commit(self, changed_at: int, upto: int) -> None:
-        # A journal commits in order, with all that came before. If it changed again behind upto, when it did before
+        # A journal commits in order, with all that came before. If it changed again after upto, the earlier change
         # is not known: all of it is taken for committed, which a crash may contradict, but never has to.
         self.committed = max(self.committed, min(changed_at, upto))
 
@@ -313,7 +313,7 @@ class Namespace:
                 inode.with_flaws(sector_bytes).bad_sectors.update(sectors)
 
     def lay_holes(self, sector_bytes: int) -> None:
-        """Let the pages that hold nothing but zeros be holes, in every file: an image does not say which ones were."""
+        """Make every page of zeros a hole, in all files: an image does not record its holes."""
         page_bytes = self._page_bytes
         nothing = bytes(page_bytes)
         for _, inode in self.current.contents():
@@ -333,7 +333,7 @@ class Namespace:
         numbers: set[int] = set()
         above: set[str] = set()
         for change in self.journal:
-            if not isinstance(change, Create | Rename | Link):
+            if not isinstance(change, Rename | Link):
                 continue
             if self.current.files[change.file].synced_upto < change.number:
                 continue
@@ -351,7 +351,7 @@ class Namespace:
         done = 0
         for change in self.journal:
             if not change.synced:
-                break  # what is behind it may be synced, but has to be replayed in order
+                break  # later ones may be synced, but are replayed in order
             change.apply(self.durable)
             done += 1
         del self.journal[:done]

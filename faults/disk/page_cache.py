@@ -47,26 +47,26 @@ class Inode:
         self.identity = identity
         self.page_bytes = page_bytes
         self.mtime_ns = mtime_ns
-        """When the file was last written: virtual time, plus what the wall clock was off by."""
+        """Time of the last write: virtual time plus the offset of the wall clock."""
         self.loaded = loaded
-        """The file as an image has it, for as long as nothing newer is durable."""
+        """The file in the image, until newer bytes are durable."""
         self._frozen = loaded
-        """The same until someone maps the file or writes to it: most are never touched, and need no page cache."""
+        """The same until the file is mapped or written: most files never are, and need no page cache."""
         self.cache = _NOTHING
         self.readable = _NOTHING_READABLE
         self.pending: list[Write] = []
         self.stale: frozenset[int] = _NO_PAGES
-        """Pages whose data a failed sync dropped."""
+        """Pages with data that a failed sync dropped."""
         self.synced_upto = -1
         """The last operation that a sync of this file covers."""
         self.changed_at = -1
         """The last operation that changed its names or length."""
-        self._wrote_at = -1  # the last one that wrote what is not pending any more
+        self._wrote_at = -1  # the last operation with a write that is not pending any more
         self.in_drive: tuple[Range, ...] = ()
-        """What of pending a sync has acknowledged though it only is in the drive's volatile cache."""
+        """Pending ranges that a lying sync acknowledged: in the drive's volatile cache only."""
         self._durable = _NOTHING
         self.flaws: Flaws | None = None
-        """Where it cannot simply be used; hardly any file has such places."""
+        """Unreadable sectors and holes; hardly any file has them."""
 
     @property
     def size_bytes(self) -> int:
@@ -86,7 +86,7 @@ class Inode:
         return self.flaws
 
     def mtime_ms(self, wall_start_ms: int) -> int:
-        """Return the wall-clock ms of the last write, for a kernel whose wall clock began at wall_start_ms."""
+        """Return the wall-clock ms of the last write, for a wall clock that began at wall_start_ms."""
         return wall_start_ms + self.mtime_ns // 1_000_000
 
     @property
@@ -196,7 +196,7 @@ class Inode:
         self.write(number, start, bytes(end - start), mtime_ns)
 
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
-        """Return a new Inode with the first size_bytes of this one, which stays as it is, and what is pending there."""
+        """Return a new Inode with the first size_bytes of this one, pending writes included."""
         assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
         rest = self._beginning(identity, size_bytes, mtime_ns)
         left = [write for write in self.pending if write[1] < size_bytes]
@@ -307,7 +307,7 @@ class Inode:
         return lost
 
     def revert(self, page: int) -> tuple[int, int]:
-        """Show readers of a stale page what is durable; return where it begins and ends."""
+        """Show readers the durable bytes of a stale page; return its range."""
         assert page in self.stale, page
         durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes
@@ -354,7 +354,7 @@ class Flaws:
         self.holes: set[int] = set()
 
     def beginning(self, size_bytes: int) -> "Flaws":
-        """Return those of a file that is cut to size_bytes: what happens to it is none of this one's business."""
+        """Return a copy for a file that is cut to size_bytes."""
         rest = Flaws(self._page_bytes, self._sector_bytes)
         rest.bad_sectors = {sector for sector in self.bad_sectors if sector * self._sector_bytes < size_bytes}
         rest.holes = {page for page in self.holes if page * self._page_bytes < size_bytes}
@@ -419,7 +419,7 @@ def _pages(at: int, size_bytes: int, page_bytes: int) -> range:
 
 
 def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
-    """Yield what of a write lies before start and behind end."""
+    """Yield the parts of a write before start and after end."""
     number, at, data = write
     if at < start:
         yield number, at, data[: start - at]

@@ -11,7 +11,7 @@ from .page_cache import Inode
 
 
 class SparseInode(Inode):
-    """One file's content, whatever its names are; it costs what was written, however long it is."""
+    """One file's content, at the cost of the written pages, however long it is."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class SparseInode(Inode):
         self._keep(SparseBytes(), SparseBytes())
 
     def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
-        # All that `Inode` does to these, beside what is overridden here, is to take their length and slices.
+        # Methods of `Inode` that are not overridden only take the length and slices of these.
         self.cache = cast(bytearray, cache)
         self.readable = cast("memoryview[int]", cache)
         self._durable = cast(bytearray, durable)
@@ -56,7 +56,7 @@ class SparseInode(Inode):
         return self.cache
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
-        """Put zeros in the page cache, inside the file: where neither it nor the disk has any but zeros, nothing is."""
+        """Put zeros in the page cache, inside the file, only on pages that are not zeros in it or on the disk."""
         self.thaw(0)
         held = {*self._sparse_cache.pages(), *SparseBytes.of(self.durable_bytes(self.size_bytes)).pages()}
         for _, at, data in self.pending:

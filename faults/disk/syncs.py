@@ -21,12 +21,12 @@ A write astray strikes one page of a successful sync: readers see the right byte
 page is then clean, and durably what it was before, as after a failed sync.
 
 Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; "Improved block-layer error
-handling", LWN 724307, and "PostgreSQL's fsync() surprise", LWN 752063, for who hears of a failed write-back; Rajimwale
+handling", LWN 724307, and "PostgreSQL's fsync() surprise", LWN 752063, for the report of a failed write-back; Rajimwale
 et al., "Coerced Cache Eviction and Discreet-Mode Journaling", DSN 2011, for disks that ignore a flush; Zheng et al.,
-FAST 2013, for SSDs that lose what they had acknowledged; the kernel's description of how volatile write caches are
+FAST 2013, for SSDs that lose acknowledged data; the kernel's description of how volatile write caches are
 controlled; Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, for how often
 drives lose and misplace writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Krioukov et al., "Parity Lost and
-Parity Regained", FAST 2008, for what a misdirected write does at both places.
+Parity Regained", FAST 2008, for the effects of a misdirected write at both places.
 """
 
 import errno
@@ -46,7 +46,7 @@ _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
 _BEFORE_ALL = -1  # number of an operation that was before any other
 # ext4 and btrfs go on read-only, xfs shuts down and refuses reads as well.
 _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
-_Saved = tuple[int, int, bytes]  # what was durable of a page before a sync of that number wrote it: number, at, data
+_Saved = tuple[int, int, bytes]  # durable bytes of a page before a sync wrote it: number of the sync, at, data
 
 
 class SyncWait(Waiting):
@@ -62,7 +62,7 @@ class SyncWait(Waiting):
 
 
 class Timing(Protocol):
-    """What a disk asks how long its syncs take."""
+    """The durations of a disk's syncs."""
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
         """Return the latency, in ns, of a sync of a file's bytes [start, end) that begins now; None: a directory's."""
@@ -83,7 +83,7 @@ class SyncTiming:
         return self.draw(injector, label)
 
     def draw(self, injector: FaultInjector, label: str) -> int:
-        """Return one sync's latency in ns, the rest of a stall included. What cannot vary is not drawn."""
+        """Return one sync's latency in ns, the rest of a stall included. A fixed latency is not drawn."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         if injector.inject_if(FaultKind.SLOW_SYNC, label):
@@ -101,7 +101,7 @@ class DriveCache:
     _held: list[Callable[[], None]] = field(default_factory=list)
 
     def hold_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
-        """Take what a file's sync would make durable; return whether there is anything."""
+        """Take the data that a file's sync covers; return whether there is any."""
         grown = self._names.acknowledge_file(inode, upto)
         if not inode.covered_pages(upto, start, end) and not grown:
             return False
@@ -116,7 +116,7 @@ class DriveCache:
         return True
 
     def hold_directory(self, path: str, upto: int) -> bool:
-        """Take what a directory's sync would make durable; return whether there is anything."""
+        """Take the names that a directory's sync covers; return whether there are any."""
         if not self._names.acknowledge_directory(path, upto):
             return False
         self._held.append(lambda: self._names.sync_directory(path, upto))
@@ -146,14 +146,14 @@ class Syncs:
         self._timing = timing
         self._drive = DriveCache(names)
         self._journalled: dict[int, list[_Saved]] = {}
-        """By Inode.identity: pages that have reached the journal, and will not reach their place."""
+        """By Inode.identity: pages that reached the journal only."""
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
-        faults = injector.faults  # read behind the wait: the disk may have healed meanwhile
+        faults = injector.faults  # read after the wait, in which the disk may have healed
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
             (faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end))
@@ -195,7 +195,7 @@ class Syncs:
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
-        if dying:  # half-way: others have seen its beginning, and nothing is durable yet
+        if dying:  # half-way: other tasks have run, and no byte is durable yet
             latency_ns //= 2
         if latency_ns:
             kernel.park(why, kernel.now_ns + latency_ns)
@@ -249,7 +249,7 @@ class Syncs:
             self._injector.damage += [DamagedRange(path, *inode.revert(page), kind) for page in sorted(lost)]
 
     def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
-        """Keep what is durable of the pages that a sync writes into the journal, and not to their place."""
+        """Save the durable bytes of the pages that a sync writes to the journal only."""
         page_bytes = inode.page_bytes
         durable_bytes = inode.durable_bytes(inode.size_bytes)
         saved = [
@@ -261,11 +261,11 @@ class Syncs:
             self._journalled.setdefault(inode.identity, []).extend(saved)
 
     def _journal_fails(self, path: str, inode: Inode) -> bool:
-        """Undo what an earlier sync of this file left in the journal only; return whether to raise an error for it."""
+        """Undo pages that an earlier sync of this file left in the journal only; return whether to raise an error."""
         saved = self._journalled.pop(inode.identity, None)
         if saved is None:
             return False
-        # The newest first: each gives back what was there before it.
+        # The newest first: each restores the bytes before it.
         lost = [
             DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
             for number, at, data in reversed(saved)
@@ -293,7 +293,7 @@ class Syncs:
     # -- writes that go astray ---------------------------------------------------------------------
 
     def _write_astray(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
-        """Do as Inode.make_durable does, but for the pages whose writes are lost or misdirected."""
+        """Make writes durable as Inode.make_durable does, except lost and misdirected ones."""
         injector = self._injector
         faults, chance = injector.faults, injector.stream.chance
         chances = (
@@ -333,7 +333,7 @@ class Syncs:
             return
         first, at = page * page_bytes, other * page_bytes
         end = min(at + page_bytes, victim.size_bytes)
-        victim.thaw(0)  # who looks at it from now on sees what the page cache has
+        victim.thaw(0)  # readers see the page cache from now on, not the image
         damage = []
         if inode.take_back(_BEFORE_ALL, first, before):
             damage.append(DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE))

@@ -10,7 +10,7 @@ from .fault_injector import FaultInjector, os_error
 from .namespace import Namespace
 from .page_cache import Inode
 
-_UNLIMITED_BYTES = 1 << 40  # what a disk without a capacity says it holds
+_UNLIMITED_BYTES = 1 << 40  # reported by a disk without a capacity
 
 
 class SimulatedDiskSpace(NamedTuple):
@@ -34,11 +34,11 @@ class Volume:
     sector_bytes: int
     limit_bytes: int | None
     _reported_bytes: tuple[int, int] | None = None
-    """The least and the most that was reported as used since `take_used_extremes`."""
+    """The least and most reported as used since `take_used_extremes`."""
     _holders: dict[int, Machine] = field(default_factory=dict)  # of the locks, by the files' numbers
 
     def space(self) -> SimulatedDiskSpace:
-        """Return what the files take and what is left; a disk may hold more than it could take now."""
+        """Return the used and free bytes; after a cut of the capacity more may be used than fits."""
         used_bytes = self.names.current.used_bytes
         assert used_bytes >= 0, used_bytes
         least, most = self._reported_bytes or (used_bytes, used_bytes)
@@ -64,7 +64,7 @@ class Volume:
         return self.usable_bytes >= more_bytes
 
     def check_creation(self, path: str) -> None:
-        """Raise OSError(ENOSPC) if nothing at all is left, or with the chance given for it; a new file begins empty."""
+        """Raise OSError(ENOSPC) if the disk is full, or by chance. A new file begins empty."""
         if self.usable_bytes == 0:
             raise self.full(path)
         if self.injector.inject_if(FaultKind.FAILED_CREATION, path):
@@ -93,7 +93,7 @@ class Volume:
             raise self.full(path)
 
     def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
-        """Give blocks to a file's holes in [start, end), one by one; return False at the first there is none for."""
+        """Give blocks to a file's holes in [start, end), one by one; return False at the first without room."""
         assert inode.flaws is not None, "a file without flaws has no holes"
         for page in inode.flaws.holes_in(start, end):
             if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
@@ -102,7 +102,7 @@ class Volume:
         return True
 
     def full(self, path: str) -> OSError:
-        """Make the error for what there is no room for, and count it."""
+        """Make the error of a full disk, and count it."""
         self.injector.injected[FaultKind.DISK_FULL] += 1
         return os_error(errno.ENOSPC, path)
 
@@ -117,7 +117,7 @@ class Volume:
         return SimFileLock(self, file, machine)
 
     def release(self, file: int, machine: Machine) -> None:
-        """Release a machine's lock on a file; nothing happens if it holds none."""
+        """Release a machine's lock on a file, if it holds one."""
         self.injector.pause(machine, "unlock")
         if self._holders.get(file) is machine:
             del self._holders[file]
@@ -132,5 +132,5 @@ class SimFileLock:
     _machine: Machine
 
     def release(self) -> None:
-        """Let the next one in; nothing happens if the lock is not the machine's any more."""
+        """Release the lock, if the machine still holds it."""
         self._volume.release(self._file, self._machine)
