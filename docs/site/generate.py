@@ -25,6 +25,7 @@ from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.guarantees import PROMISED
 from tornlog.scenarios.oracle.invariants import INVARIANTS
+from tornlog.scenarios.oracle.invariants.fields import CHECKED, RUNS
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("store", "sim", "faults", "scenarios", "reports")
@@ -117,12 +118,18 @@ def scenarios() -> str:
 
 
 def promises() -> str:
-    """Return what each invariant says, and on which disk it is promised."""
+    """Return what each invariant says, which fields it checks, and on which disk it is promised."""
     disks = list(DISK_MODELS)
     kept = [(name, *(PROMISED[disk][name].value for disk in disks)) for name in INVARIANTS]
     meanings = [(f"`{one.name}`", one.meaning) for one in DISK_MODELS.values()]
+    checked = [
+        (name, ", ".join(one.fields), *("yes" if run in one.runs else "-" for run in RUNS))
+        for name, one in CHECKED.items()
+    ]
     return (
         f"# Promises\n\n{_table(('promise', 'what it says'), INVARIANTS.items())}\n\n"
+        "## Which fields, in which runs\n\nRuns are of a store alone, a cluster, or brokers and their clients.\n\n"
+        f"{_table(('promise', 'fields', *RUNS), checked)}\n\n"
         "## On which disk\n\n`intact`: of everything in front of the first damage. `-`: the disk has taken away what "
         f"the promise stands on.\n\n{_table(('promise', *disks), kept)}\n\n{_table(('disk', 'what it is'), meanings)}"
     )
