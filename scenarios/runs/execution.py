@@ -11,26 +11,24 @@ from ...faults.disk.disk import Disk
 from ...faults.disk.syncs import SyncTiming
 from ...faults.simulation.simulation import Crash, Simulation
 from ...sim.disturbances import Disturbances
-from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...sim.policies.starving import Starving
-from ...store.errors import CorruptFileError
 from ...store.formats.messages import PutMessageStatus
 from ...store.marks import collected
 from ...store.message_store import MessageStore
+from ...store.recovery.recovery import RecoveryReport
 from ..claims.landmarks import landmarks_ms
 from ..claims.machine import config_of
 from ..claims.plan import Life, LifeEnding, Plan
-from ..oracle import allowances
-from ..oracle.evidence import Violation, place_of, tried, tries_collected
-from ..oracle.invariants import live, scan
+from ..oracle.evidence import Violation, tries_collected
+from ..oracle.invariants import live
 from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger, Versions
 from ..oracle.progress import GroupProgress
-from ..workload.mishaps import SERVICES
 from ..workload.traffic import Traffic
 from ..workload.transaction_traffic import TransactionTraffic
+from .loading import die_if_excused, load_judged
 from .marks import RunMarks
 from .outcome import RunOutcome
 from .settling import Settling
@@ -136,33 +134,15 @@ class Execution(ABC):
         """
         if self._kernel.trace is not None:
             self._kernel.trace.emit(store)
-        vouched = scan.vouched(disk, store.config) if scan.is_to_be_checked(self._plan) else None
-        try:
-            disk.strike_page_ins_of(SERVICES)
-            with disk.with_page_ins():
-                report = store.load()
-            if report.lacks_room is not None and not allowances.is_only_full(disk):
-                raise report.lacks_room  # files fail to be made again and again: no judge knows when queues are whole
-            progress = list(load_progress())
-        except Exception as error:
-            if isinstance(error, OSError) and allowances.has_met_any(disk) and not allowances.is_only_full(disk):
-                self._kernel.kill(machine)
-                raise MachineDied(machine.name) from error
-            if isinstance(error, CorruptFileError) and self._judge.may_refuse:
-                raise StopOnViolation(f"refused by name: {error}") from error
-            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(store.config.config_directory)
-            self._judge.broken(
-                "META" if is_progress else "START",
-                f"the store cannot be opened: {type(error).__name__}: {error}",
-                "load",
-                "",
-                "",
-                detail=f"raised in {place_of(error)}",
-            )
-        if store.log.segments:
-            tried("START")
-        if vouched is not None:
-            self._judge.report(scan.check(store, vouched))
+        progress: list[Violation] = []
+
+        def load() -> tuple[MessageStore, RecoveryReport]:
+            return store, store.load()
+
+        def beside() -> None:
+            progress.extend(load_progress())
+
+        load_judged(self._kernel, self._plan, self._judge, machine, disk, store.config, load, beside, awaits_room=True)
         self._judge.report(progress)
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
@@ -170,10 +150,8 @@ class Execution(ABC):
         try:
             store.start()
         except OSError as error:
-            if not allowances.has_met_any(disk):
-                raise
-            self._kernel.kill(machine)
-            raise MachineDied(machine.name) from error
+            die_if_excused(self._kernel, machine, disk, error)
+            raise
 
     def _users(self, number: int, store: MessageStore, disk: Disk) -> Traffic:
         """Return the users of a store in the life of that number; those who decide about transactions have begun."""

@@ -9,12 +9,12 @@ from ....store.broker.requests import ResponseCode
 from ....store.broker.router import Channel
 from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.topics import TopicConfig
-from ....store.delivery import transaction_service
-from ....store.delivery.half_message import HalfMessage, committed
+from ....store.formats.half_message import HalfMessage, committed
 from ....store.formats.host import Host, encode_message_id
 from ....store.formats.message import MessageRecord
+from ....store.formats.messages import GetMessageResult, Message, PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
-from ....store.message import GetMessageResult, Message, PutMessageResult
+from ....store.services import transaction_service
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import Mutant, Patch, bit
 

@@ -19,20 +19,21 @@ from ....store.broker.router import Channel
 from ....store.broker.server import RemotingServer
 from ....store.broker.topics import TopicConfig
 from ....store.config import BrokerRole, FlushDiskType
-from ....store.errors import CorruptFileError, DivergedError
+from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
+from ....store.recovery.recovery import RecoveryReport
 from ....store.world import Files, Signal, Task, World
 from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.disk_space import Room, WatchedRemovals
-from ...oracle.evidence import Evidence, Violation, place_of, tried
-from ...oracle.invariants import consumers, delivery, live, quiescence, rep, scan, side_files, tx
+from ...oracle.evidence import Evidence, Violation
+from ...oracle.invariants import consumers, delivery, live, quiescence, rep, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
-from ...workload.mishaps import SERVICES
+from ..loading import die_if_excused, load_judged
 from ..settling import Settling
 from .account import BrokerAccount
 from .message_options import topic_of_users
@@ -224,7 +225,7 @@ class BrokerNode:
             if self._makes_topics and not self.is_slave:
                 self._make_topics(broker)
         except OSError as error:
-            self._die_excused(disk, machine, error)
+            die_if_excused(self._kernel, machine, disk, error)
             raise
         report, ledger = self._judge.report, self.account.ledger
         requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to)
@@ -423,32 +424,15 @@ class BrokerNode:
             removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
-        vouched = scan.vouched(disk, self._config) if scan.is_to_be_checked(self._plan) else None
-        try:
-            disk.strike_page_ins_of(SERVICES)
-            with disk.with_page_ins():
-                broker.load()
-            report = broker.own_store.last_recovery
-            if report is not None and report.lacks_room is not None:
-                raise report.lacks_room  # as in `Execution`: no judge knows when the queues are whole
-        except Exception as error:
-            if isinstance(error, OSError):
-                self._die_excused(disk, machine, error)
-            is_progress = isinstance(error, CorruptFileError) and error.file.startswith(self._config.config_directory)
-            invariant = "META" if is_progress else "START"
-            summary = f"the broker cannot be opened: {type(error).__name__}: {error}"
-            self._judge.broken(invariant, summary, "load", "", "", detail=f"raised in {place_of(error)}")
-        if removals is not None:
-            removals.store = broker.own_store
-        if vouched is not None:
-            self._judge.report(scan.check(broker.own_store, vouched))
-        return broker
 
-    def _die_excused(self, disk: Disk, machine: Machine, error: OSError) -> None:
-        """Let a machine die whose broker gives up because the disk failed it; if it has not, nobody is excused."""
-        if allowances.has_met_any(disk):
-            self._kernel.kill(machine)
-            raise MachineDied(machine.name) from error
+        def load() -> tuple[MessageStore, RecoveryReport | None]:
+            broker.load()
+            return broker.own_store, broker.own_store.last_recovery
+
+        store = load_judged(self._kernel, self._plan, self._judge, machine, disk, self._config, load)
+        if removals is not None:
+            removals.store = store
+        return broker
 
     def _recovered(self, broker: Broker, disk: Disk) -> None:
         """Judge what a recovery has made of the last life, and note what it settles."""
@@ -460,8 +444,6 @@ class BrokerNode:
             return
         topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
         self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
-        if store.log.segments:
-            tried("START")
         self.account.note_recovery(self._judge.recovery(store, disk))
         self._history.begin(store.log)
         self.store = store
