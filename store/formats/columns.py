@@ -158,6 +158,7 @@ class PlainRecords:
         self.count = 0
         self.key_count = 0
         self._core = core
+        self._runs: list[Run] | None = None
         self._queues: dict[bytes, int] = {}
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)
@@ -183,6 +184,7 @@ class PlainRecords:
 
         base_offset is the log offset of the view's first byte. Records stored later than stored_ms_max are left.
         """
+        self._runs = None
         self.count, self.key_count, self.end = self._core.scan(
             view, start, base_offset, check_crc, self._queues, stored_ms_max, self._rows, self._keys
         )
@@ -197,8 +199,10 @@ class PlainRecords:
         return _column(self._keys, KEY_COLUMNS.index(name), self.key_count)
 
     def runs(self) -> list[Run]:
-        """Return what `Core.runs` does."""
-        return self._core.runs(self._rows, self.count, len(self._queues))
+        """Return what `Core.runs` does, until the next scan."""
+        if self._runs is None:
+            self._runs = self._core.runs(self._rows, self.count, len(self._queues))
+        return self._runs
 
     def link(
         self, begin: int, end: int, index: memoryview, slots: int, newest: dict[int, int], number: int, begin_ms: int

@@ -6,8 +6,8 @@ message's own queue. Then the listeners run: RocketMQ's MessageArrivingListener,
 dispatch task, after the message can be pulled and before the next one is dispatched, so they must be quick. A listener
 that raises is noted and changes nothing for the others, nor for dispatch.
 
-Where there is a core in C, and all dispatchers can take columns, plain records are dispatched many at a time: they are
-all in their queues before the first of them is in the index, or is announced to anybody.
+With the core in C, plain records are dispatched many at a time. Each dispatcher gets all of them before the next
+dispatcher gets the first, so all are in their queues before one is in the index or is announced.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..config import BrokerRole, FlushDiskType, StoreConfig
 from ..errors import CorruptFileError, MisplacedRecordError, StoreError, is_disk_full
-from ..formats.columns import ROWS_MAX, PlainRecords, Run
+from ..formats.columns import PlainRecords, Run
 from ..formats.consume_queue import ENTRY_BYTES, ExtUnit, decode_entry
 from ..formats.delay_level import SCHEDULE_TOPIC, entry_tags_code, record_tags_code
 from ..formats.light_queues import LIGHT_MARK, light_records
@@ -95,8 +95,8 @@ class DispatchService(Service):
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
         """In order. Each sees every record, those that take no place in a queue too."""
-        self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {}
-        """Of the dispatchers behind the first: what takes the place of some when records come in columns."""
+        self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
+        """What takes plain records in columns, by dispatcher. One without it is called with each of them."""
         self.on_arriving: list[ArrivingListener] = []
         """Called after all dispatchers, with records that are in a queue."""
         self.awaits: Callable[[str, int], bool] = _always
@@ -115,6 +115,8 @@ class DispatchService(Service):
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._plain_queues: list[tuple[str, int]] = []
         """Those known to it, by their numbers there."""
+        self._run_queues: list[ConsumeQueue] = []
+        """The queue of each run that is being dispatched."""
 
     def readable_limit(self) -> int:
         """Return the log offset up to which records may be shown to anyone."""
@@ -166,53 +168,45 @@ class DispatchService(Service):
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         """Dispatch from log offset start to position end of its segment."""
-        position = start - segment.base_offset
-        assert 0 <= position <= end <= segment.size_bytes, (start, segment.base_offset, end)
-        if self._plain is None:
-            position = self._take_records(segment, position, end, None)
-        else:
-            more = True
-            while more and position < end:
-                position, count = self._take_plain(self._plain, segment, position, end)
-                if position < end:
-                    before, position = position, self._take_records(segment, position, end, count)
-                    more = position > before
-        if position < end:
+        at, end_offset = start, segment.base_offset + end
+        assert segment.base_offset <= at <= end_offset <= segment.end_offset, (segment.base_offset, at, end)
+        read = self._records if self._plain is None else self._runs
+        dispatchers, on_arriving = self.dispatchers, self.on_arriving
+        try:
+            for found in read(segment, start - segment.base_offset, end):
+                if isinstance(found, ScannedRecord):
+                    assert found.physical_offset == at, (found.physical_offset, at)
+                    self._take_record(segment, found, dispatchers, on_arriving)
+                    at += found.size_bytes
+                else:
+                    self._take_run(segment, at - segment.base_offset, found)
+                    at = segment.base_offset + found.end
+                    self.reput_from.set(at)
+        finally:
+            self.reput_from.set(at)
+        if at < end_offset:
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
-    def _take_plain(self, plain: PlainRecords, segment: Segment, position: int, end: int) -> tuple[int, int]:
-        """Dispatch, as far as records are plain, many at a time.
-
-        Return the position behind them, and how many are to be dispatched one by one before the next are looked at.
-        """
-        others = self.dispatchers[1:]
-        if self.dispatchers[0] != self.dispatch_to_queue or any(one not in self.plain_dispatchers for one in others):
-            return position, ROWS_MAX
+    def _runs(self, segment: Segment, position: int, end: int) -> Iterator[PlainRecords | ScannedRecord]:
+        """Yield what `_records` does, plain records many at a time."""
+        plain = self._plain
+        assert plain is not None
         view = segment.file.view(0, end)
-        while position < end and plain.scan(view, position, segment.base_offset, check_crc=False):
-            runs = plain.runs()
-            queues = [self._queues.find_or_create(*self._plain_queues[run[0]]) for run in runs]
-            if not _follow_on(runs, queues):
-                return position, plain.count
-            for queue, (_, queue_offset, entries, _) in zip(queues, runs, strict=True):
-                queue.put_run(queue_offset, entries)
-            for one in others:
-                self.plain_dispatchers[one](plain)
-            if self.on_arriving:
-                self._announce(segment, position, plain.end, queues)
-            if self.passed_over is None:
-                self.dispatched_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
-            position = plain.end
-            self.reput_from.set(segment.base_offset + position)
-        return position, 1
-
-    def _announce(self, segment: Segment, begin: int, end: int, queues: list[ConsumeQueue]) -> None:
-        """Tell whoever awaits it of each record between two positions that is in one of some queues."""
-        awaited = {place for one in queues if self.awaits(*(place := (one.topic, one.queue_id)))}
-        for record in self._records(segment, begin, end) if awaited else ():
-            if (record.topic, record.queue_id) in awaited and is_queued(record):
-                for listener in self.on_arriving:
-                    listener(record)
+        while position < end:
+            count = 1
+            if plain.scan(view, position, segment.base_offset, check_crc=False):
+                self._run_queues = [self._queues.find_or_create(*self._plain_queues[run[0]]) for run in plain.runs()]
+                if _follow_on(plain.runs(), self._run_queues):
+                    yield plain
+                    position = plain.end
+                    continue
+                count = plain.count
+            before = position
+            for record in islice(self._records(segment, position, end), count):
+                yield record
+                position += record.size_bytes
+            if position == before:
+                return
 
     def _records(self, segment: Segment, begin: int, end: int) -> Iterator[ScannedRecord]:
         return scan_records(
@@ -224,31 +218,52 @@ class DispatchService(Service):
             check_crc=False,
         )
 
-    def _take_records(self, segment: Segment, begin: int, end: int, limit: int | None) -> int:
-        """Dispatch up to limit records one by one, or all; return the position behind them."""
-        at = segment.base_offset + begin
-        dispatchers, on_arriving = self.dispatchers, self.on_arriving
-        try:
-            for record in islice(self._records(segment, begin, end), limit):
-                assert record.physical_offset == at, (record.physical_offset, at)
-                for dispatch in dispatchers:
-                    try:
-                        dispatch(record)
-                    except MisplacedRecordError as error:
-                        self._pass_over(record, segment, error)
-                if record.topic == SCHEDULE_TOPIC:
-                    self.on_scheduled()
-                elif self._plain is not None and is_queued(record):
-                    self._know(self._plain, record)
-                if on_arriving and is_queued(record):
-                    for listener in on_arriving:
-                        listener(record)
-                if self.passed_over is None:  # else the checkpoint would vouch for what is not in its queue
-                    self.dispatched_store_timestamp_ms = record.store_timestamp_ms
-                at = record.physical_offset + record.size_bytes
-        finally:
-            self.reput_from.set(at)
-        return at - segment.base_offset
+    def _take_record(
+        self,
+        segment: Segment,
+        record: ScannedRecord,
+        dispatchers: list[Dispatcher],
+        on_arriving: list[ArrivingListener],
+    ) -> None:
+        for dispatch in dispatchers:
+            try:
+                dispatch(record)
+            except MisplacedRecordError as error:
+                self._pass_over(record, segment, error)
+        if record.topic == SCHEDULE_TOPIC:
+            self.on_scheduled()
+        elif self._plain is not None and is_queued(record):
+            self._know(self._plain, record)
+        if on_arriving and is_queued(record):
+            for listener in on_arriving:
+                listener(record)
+        if self.passed_over is None:  # else the checkpoint would vouch for what is not in its queue
+            self.dispatched_store_timestamp_ms = record.store_timestamp_ms
+
+    def _take_run(self, segment: Segment, begin: int, run: PlainRecords) -> None:
+        """Hand plain records from a position on to each dispatcher in turn, one by one where it takes no columns."""
+        for dispatch in self.dispatchers:
+            take_columns = self.plain_dispatchers.get(dispatch)
+            if take_columns is not None:
+                take_columns(run)
+                continue
+            for record in self._records(segment, begin, run.end):
+                try:
+                    dispatch(record)
+                except MisplacedRecordError as error:
+                    self._pass_over(record, segment, error)
+        if self.on_arriving:
+            self._announce(segment, begin, run)
+        if self.passed_over is None:
+            self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
+
+    def _announce(self, segment: Segment, begin: int, run: PlainRecords) -> None:
+        """Call the listeners with each record of a run whose queue they want to know of."""
+        awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
+        for record in self._records(segment, begin, run.end) if awaited else ():
+            if (record.topic, record.queue_id) in awaited and is_queued(record):
+                for listener in self.on_arriving:
+                    listener(record)
 
     def _know(self, plain: PlainRecords, record: ScannedRecord) -> None:
         """Have records of a queue found in columns from now on."""
@@ -280,6 +295,10 @@ class DispatchService(Service):
             record.queue_offset,
         )
 
+    def _put_runs(self, plain: PlainRecords) -> None:
+        for queue, (_, queue_offset, entries, _) in zip(self._run_queues, plain.runs(), strict=True):
+            queue.put_run(queue_offset, entries)
+
     def finish(self) -> None:
         """Dispatch the rest; give up on an error, which leaves the backlog to the next recovery."""
         try:
@@ -305,12 +324,16 @@ def _always(topic: str, queue_id: int) -> bool:
     return True
 
 
+def _no_bits(record: ScannedRecord) -> bytes:
+    return b""
+
+
 class ExtendedQueueDispatcher:
     """Takes the place of `DispatchService.dispatch_to_queue` when queues are extended."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int]) -> None:
-        self.bit_map = b""
-        """Of the record dispatched next; whoever calculates it sets it before each."""
+        self.bit_map_of: Callable[[ScannedRecord], bytes] = _no_bits
+        """Returns the bit map of a record's unit."""
         self._queues = queues
         self._delays_ms = delays_ms
 
@@ -319,7 +342,7 @@ class ExtendedQueueDispatcher:
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
-        unit = ExtUnit(record_tags_code(record, self._delays_ms), record.store_timestamp_ms, self.bit_map)
+        unit = ExtUnit(record_tags_code(record, self._delays_ms), record.store_timestamp_ms, self.bit_map_of(record))
         queue.put_extended(record.physical_offset, record.size_bytes, unit, record.queue_offset)
 
 

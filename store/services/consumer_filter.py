@@ -4,8 +4,8 @@ consumers = use_bit_maps(store)  # before it is started
 data = consumers.register("Orders", "group", "amount > 5")
 store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
 
-While a consumer is registered, `CalcBitMap` evaluates its expression on each message of the topic as it is dispatched,
-and marks the message with the consumer's bits. A message without the marks was then not wanted, if it was dispatched
+While a consumer is registered, dispatch evaluates its expression on each message of the topic and marks the message
+with the consumer's bits. A message without the marks was then not wanted, if it was dispatched
 after the registration; of older ones the marks say nothing. A pull asks the bit map first, then the properties.
 
 Marks are a Bloom filter: a few bits for each consumer of a topic, the same in every broker.
@@ -28,7 +28,6 @@ from ..formats.message import check_record
 from ..formats.properties import decode_properties
 from ..formats.scan import ScannedRecord
 from ..message_store import MessageStore
-from ..queues.dispatch import ExtendedQueueDispatcher
 from ..world import Tasks
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
@@ -215,6 +214,18 @@ class ConsumerFilterManager:
         """Return what is registered for a topic."""
         return self._by_topic.get(topic, ())
 
+    def bit_map_of(self, record: ScannedRecord) -> bytes:
+        """Return the bits of every consumer of the topic whose expression is true of the record, none without any."""
+        consumers = self.of_topic(record.topic)
+        if not consumers:
+            return b""
+        properties = decode_properties(record.properties.decode(errors="replace"))
+        bit_map = bytearray(self.bloom_filter.map_bytes)
+        for consumer in consumers:
+            if consumer.expression.matches(properties):
+                set_bits(bit_map, consumer.positions)
+        return bytes(bit_map)
+
     def find(self, topic: str, group: str) -> ConsumerFilterData | None:
         """Return what a group has registered for a topic, None if nothing."""
         return next((each for each in self.of_topic(topic) if each.group == group), None)
@@ -280,29 +291,5 @@ def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
         return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
 
     consumers = ConsumerFilterManager(store.world.tasks, newest_ms)
-    store.dispatch.dispatchers.insert(0, CalcBitMap(consumers, store.extended).dispatch)
+    store.extended.bit_map_of = consumers.bit_map_of
     return consumers
-
-
-class CalcBitMap:
-    """A dispatcher that comes before the one for extended queues, and hands it each record's bit map."""
-
-    def __init__(self, consumers: ConsumerFilterManager, queues: ExtendedQueueDispatcher) -> None:
-        self._consumers = consumers
-        self._queues = queues
-
-    def dispatch(self, record: ScannedRecord) -> None:
-        """Calculate one record's bit map; it is empty where no consumer of the topic filters."""
-        self._queues.bit_map = self.bit_map_of(record)
-
-    def bit_map_of(self, record: ScannedRecord) -> bytes:
-        """Return the bits of every consumer of the topic whose expression is true of the record."""
-        consumers = self._consumers.of_topic(record.topic)
-        if not consumers:
-            return b""
-        properties = decode_properties(record.properties.decode(errors="replace"))
-        bit_map = bytearray(self._consumers.bloom_filter.map_bytes)
-        for consumer in consumers:
-            if consumer.expression.matches(properties):
-                set_bits(bit_map, consumer.positions)
-        return bytes(bit_map)

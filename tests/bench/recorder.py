@@ -117,7 +117,7 @@ def _recorded_seconds(kind: str, count: int, directory: str) -> tuple[float, flo
     It has a process of its own, for the recorder is a fork of whoever asks for it, and may share it with no thread.
     """
     command = [sys.executable, "-P", "-m", __name__, kind, str(count)]
-    environment = {**os.environ, "TMPDIR": directory}
+    environment = {**os.environ, "TMPDIR": directory, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the recorder has ended with {done.returncode}: {done.stderr.strip()[-500:]}")

@@ -8,7 +8,7 @@ the yardstick beside every figure that waits for it.
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from time import perf_counter, sleep
@@ -119,7 +119,8 @@ def dispatch(place: Workplace, *, keyed: bool = False) -> Sample:
         def gate(record: ScannedRecord) -> None:
             """Hold the first record, and with it all others, until the backlog is there."""
             may_pass.wait()
-            store.dispatchers.remove(gate)  # it is the last one, so dispatch skips none by this
+            with suppress(ValueError):  # called again for the other records of the same run
+                store.dispatchers.remove(gate)  # it is the last one, so dispatch skips none by this
 
         store.dispatchers.append(gate)
         try:

@@ -206,8 +206,6 @@ UNREACHED: dict[str, str] = {
     ),
     "drop-notice:message_store.MessageStore._on_committed#1": "every store of a run flushes at its interval",
     "drop-step:consume_queue.ConsumeQueue.remove#1": "no queue of a run has an extension",
-    "drop-step:dispatch.DispatchService._take_plain#1": _NO_CORE,
-    "forget-state:dispatch.DispatchService._take_plain#1": _NO_CORE,
     "skip-advance:index_file.IndexFile._write_built#1": _NO_CORE,
     "drop-step:index_service.IndexService._make_file#2": "no disk of its component's runs refuses to make a file",
     "drop-step:segment_queue.SegmentQueue.remove_in_use#1": "no queue is removed that has two files",
@@ -234,7 +232,6 @@ UNREACHED: dict[str, str] = {
     "forget-state:dispatch.DispatchService.dispatch_available#1": (_NO_SLAVE),
     "ignore-error:segment_queue.SegmentQueue.flush#1": ("no sync of a file fails in its component's runs"),
     "off-by-one:consume_queue.QueueSegments.is_expendable#1": ("no whole file of a queue is behind a half-made one"),
-    "short-by-one:dispatch.DispatchService._take_plain#1": (_NO_CORE),
     "ignore-error:segment_queue.SegmentQueue.sync_page#1": ("no delay queue of its component's runs lacks an entry"),
 }
 """By id: code that no run comes to, and what would have to happen. The next site in line is hunted in its place."""

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -23,12 +24,13 @@ from tornlog.store.formats.consume_queue import (
 from tornlog.store.formats.index_key import keys_of
 from tornlog.store.formats.message import MessageRecord, decode_record, place_records
 from tornlog.store.formats.messages import Message
+from tornlog.store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH
 from tornlog.store.index.key_query import KeyQuerier
 from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.queues.pull import Puller
-from tornlog.store.real.world import overlay_world
+from tornlog.store.real.world import overlay_world, real_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import verify_directory
 
@@ -56,15 +58,20 @@ class CountingCore:
     """A core that counts what it is used for."""
 
     def __init__(self, core: Core) -> None:
-        self.runs, self.link, self.place = core.runs, core.link, core.place
+        self.runs, self.place = core.runs, core.place
         self.encode, self.encode_batch = core.encode, core.encode_batch
-        self.records = 0
+        self.records = self.linked = 0
+        self._link = core.link
         self._scan, self._pull, self._with_key = core.scan, core.pull, core.with_key
 
     def scan(self, *arguments: Any) -> tuple[int, int, int]:
         found = self._scan(*arguments)
         self.records += found[0]
         return found
+
+    def link(self, keys: bytearray, begin: int, end: int, *others: Any) -> tuple[bytes, int]:
+        self.linked += end - begin
+        return self._link(keys, begin, end, *others)
 
     def pull(self, *arguments: Any) -> Pulled:
         found = self._pull(*arguments)
@@ -323,3 +330,44 @@ def test_a_pull_ends_in_front_of_a_record_that_readers_may_not_see_whole(
     assert offsets == [100, 120][: len(taken)]
     assert places == list(range(scanned)) == list(range(len(taken)))
     assert (total, last) == (sum(map(len, taken)), [0, 100, 120][len(taken)])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"enable_consume_queue_ext": True}, {"enable_multi_dispatch": True, "enable_lmq": True}],
+    ids=["plain", "extended", "light"],
+)
+def test_dispatch_fills_the_same_queues_with_the_core_and_without(
+    core: Core, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    counting = CountingCore(core)
+    left = [queues_dispatched(tmp_path / name, each, settings) for name, each in (("c", counting), ("py", None))]
+
+    assert left[0] == left[1]
+    assert counting.linked > 100
+
+
+def queues_dispatched(root: Path, core: Core | None, settings: dict[str, Any]) -> list[tuple[str, int, list[bytes]]]:
+    """Dispatch a log of some queues at once; return the entries of each queue, and how many keys are found."""
+    config = StoreConfig(str(root), mapped_file_size_commit_log=1 << 16, **settings)
+    store = MessageStore(replace(real_world(), core=core), config)
+    store.load()
+    store.start()
+    gate = Event()
+    store.dispatchers.insert(0, lambda record: bool(gate.wait()))
+    for number in range(300):
+        lights = {PROPERTY_INNER_MULTI_DISPATCH: "%LMQ%a,%LMQ%b"} if number % 7 == 0 and config.enable_lmq else {}
+        store.put_message(Message.of("T", b"x" * number, queue_id=number % 3, keys=f"k{number}", properties=lights))
+    gate.set()
+    store.shutdown()
+    again = MessageStore(overlay_world(), config)
+    again.load()
+    try:
+        keys = sum(len(again.query_message("T", f"k{number}", 9, 0, 1 << 60).records) for number in range(300))
+        found = [("keys", keys, list[bytes]())]
+        for queue in again.queues.all():
+            files = [bytes(segment.file.view(0, segment.wrote.get())) for segment in queue.queue.segments]
+            found.append((queue.topic, queue.queue_id, files))
+        return found
+    finally:
+        again.close()
