@@ -9,25 +9,30 @@ class Counting(AbstractPluginMessageStore):
 
 store = build_message_store("my.plugins:Counting", PluginContext(world, config), MessageStore(world, config))
 """
-# ruff: noqa: D102 - what an operation means stands with `MessageStore`
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from .config import ConfigError, StoreConfig
-from .filters.message_filter import MessageFilter
 from .formats.java_text import java_trim
-from .formats.message import MessageRecord
-from .formats.messages import GetMessageResult, Message, MessageBatch, PutMessageResult
-from .index.key_query import QueryMessageResult
+from .formats.messages import Message, MessageBatch, PutMessageResult
 from .log.put_wait import PutWait
 from .message_store import MessageStore
-from .queues.dispatch import ArrivalNotifier, Dispatcher
-from .recovery.recovery import RecoveryReport
-from .running_flags import RunningFlags
-from .stats import StoreStats
 from .world import World
+
+_PARTS = ("config", "flags", "stats", "on_arriving")
+"""Attributes of a store that others may ask for."""
+_INTERNAL = ("follow", "services")
+"""Operations that replication and the harness ask of the store itself, past all plug-ins."""
+
+if TYPE_CHECKING:
+    _Operations = MessageStore
+else:
+    _Operations = object
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,75 +45,15 @@ class PluginContext:
     """The broker's other settings, by RocketMQ's keys."""
 
 
-class AbstractPluginMessageStore:
-    """Hands every operation to the next store. A plug-in overrides what it cares for.
+class AbstractPluginMessageStore(_Operations):
+    """Hands every operation of `MessageStore` to the next store. A plug-in overrides some of them.
 
-    What an operation means stands with `MessageStore`. What the next store does of itself, its recovery or its
-    services, does not come by here.
+    The next store's own work, such as recovery and services, does not pass through here.
     """
 
     def __init__(self, context: PluginContext, next_store: "AnyMessageStore") -> None:
         self.context = context
         self.next = next_store
-
-    # -- parts -------------------------------------------------------------------------------------
-
-    @property
-    def config(self) -> StoreConfig:
-        return self.next.config
-
-    @property
-    def flags(self) -> RunningFlags:
-        return self.next.flags
-
-    @property
-    def stats(self) -> StoreStats:
-        return self.next.stats
-
-    @property
-    def on_arriving(self) -> ArrivalNotifier:
-        return self.next.on_arriving
-
-    @property
-    def dispatchers(self) -> list[Dispatcher]:
-        return self.next.dispatchers
-
-    # -- life --------------------------------------------------------------------------------------
-
-    def load(self, *, clean_exit: bool | None = None) -> RecoveryReport:
-        return self.next.load(clean_exit=clean_exit)
-
-    def recover(self, *, clean_exit: bool) -> RecoveryReport:
-        return self.next.recover(clean_exit=clean_exit)
-
-    def start(self) -> None:
-        self.next.start()
-
-    def mark_running(self) -> None:
-        self.next.mark_running()
-
-    def shutdown(self) -> bool:
-        return self.next.shutdown()
-
-    def is_clean(self) -> bool:
-        return self.next.is_clean()
-
-    def close(self) -> None:
-        self.next.close()
-
-    def execute_delete_files_manually(self) -> None:
-        self.next.execute_delete_files_manually()
-
-    def clean_expired_consumer_queue(self) -> None:
-        self.next.clean_expired_consumer_queue()
-
-    # -- putting -----------------------------------------------------------------------------------
-
-    def put_message(self, message: Message) -> PutMessageResult:
-        return self.next.put_message(message)
-
-    def put_messages(self, batch: MessageBatch) -> PutMessageResult:
-        return self.next.put_messages(batch)
 
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
@@ -122,59 +67,19 @@ class AbstractPluginMessageStore:
             return self.put_message(message)
         return self.next.begin_put(message, on_known)
 
-    @property
-    def is_os_page_cache_busy(self) -> bool:
-        return self.next.is_os_page_cache_busy
 
-    @property
-    def is_transient_store_pool_deficient(self) -> bool:
-        return self.next.is_transient_store_pool_deficient
+def _handed_on(operation: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(operation)
+    def hand_on(self: AbstractPluginMessageStore, *arguments: Any, **named: Any) -> Any:
+        return getattr(self.next, operation.__name__)(*arguments, **named)
 
-    # -- reading -----------------------------------------------------------------------------------
+    return hand_on
 
-    def get_message(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_messages: int = 32,
-        tags: str | None = None,
-        wanted: MessageFilter | None = None,
-    ) -> GetMessageResult:
-        return self.next.get_message(topic, queue_id, offset, max_messages, tags, wanted)
 
-    def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
-        return self.next.look_message_by_offset(physical_offset)
-
-    def query_message(self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int) -> QueryMessageResult:
-        return self.next.query_message(topic, key, max_messages, begin_ms, end_ms)
-
-    def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        return self.next.get_max_offset_in_queue(topic, queue_id)
-
-    def get_min_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        return self.next.get_min_offset_in_queue(topic, queue_id)
-
-    def get_offset_in_queue_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        return self.next.get_offset_in_queue_by_time(topic, queue_id, timestamp_ms)
-
-    @property
-    def max_phy_offset(self) -> int:
-        return self.next.max_phy_offset
-
-    @property
-    def min_phy_offset(self) -> int:
-        return self.next.min_phy_offset
-
-    # -- watching ----------------------------------------------------------------------------------
-
-    @property
-    def dispatch_behind_bytes(self) -> int:
-        return self.next.dispatch_behind_bytes
-
-    def runtime_info(self) -> dict[str, str]:
-        return self.next.runtime_info()
-
+for _name, _value in {**dict.fromkeys(_PARTS), **vars(MessageStore)}.items():
+    if not _name.startswith("_") and _name not in (*_INTERNAL, *vars(AbstractPluginMessageStore)):
+        _own = _handed_on(_value) if callable(_value) else property(attrgetter(f"next.{_name}"))
+        setattr(AbstractPluginMessageStore, _name, _own)
 
 AnyMessageStore = MessageStore | AbstractPluginMessageStore
 """A store, with or without plug-ins around it: what all code outside of the store asks."""
