@@ -5,6 +5,7 @@ it does not matter what symbolic links it goes through, nor what it is relative 
 """
 
 import os
+from collections.abc import Callable, Mapping
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import NamedTuple
 
@@ -30,6 +31,20 @@ _HERE = 2**32 - 100  # AT_FDCWD, as 32 bits
 _REMOVE_DIRECTORY, _FOLLOW, _EMPTY_PATH = 0x200, 0x400, 0x1000
 _NO_REPLACE, _EXCHANGE, _WHITEOUT = 1, 2, 4
 _UNNAMED = 0o20000000  # __O_TMPFILE, without O_DIRECTORY
+
+OLDER_CALLS: Mapping[str, tuple[str, Callable[..., tuple[int, ...]]]] = {
+    "open": ("openat", lambda path, flags, *_: (_HERE, path, flags)),
+    "creat": ("openat", lambda path, *_: (_HERE, path, os.O_CREAT | os.O_TRUNC)),
+    "mknod": ("mknodat", lambda path, mode, *_: (_HERE, path, mode)),
+    "rename": ("renameat2", lambda old, new, *_: (_HERE, old, _HERE, new, 0)),
+    "renameat": ("renameat2", lambda at, old, new_at, new, *_: (at, old, new_at, new, 0)),
+    "link": ("linkat", lambda old, new, *_: (_HERE, old, _HERE, new, 0)),
+    "unlink": ("unlinkat", lambda path, *_: (_HERE, path, 0)),
+    "mkdir": ("mkdirat", lambda path, *_: (_HERE, path)),
+    "rmdir": ("unlinkat", lambda path, *_: (_HERE, path, _REMOVE_DIRECTORY)),
+    "symlink": ("symlinkat", lambda text, path, *_: (text, _HERE, path)),
+}
+"""Calls that do less than a newer one: its name, and its arguments made from theirs."""
 
 
 class NamedPlace(NamedTuple):
@@ -66,14 +81,6 @@ class NameCalls:
         return NamedPlace(real, inside(self._files.root, real))
 
     # -- files ---------------------------------------------------------------------------------------
-
-    def on_open(self, thread: TracedThread, _path: int, flags: int, *_: int) -> Finish | None:
-        """Cover open(2)."""
-        return self._opened(thread, flags)
-
-    def on_creat(self, thread: TracedThread, *_: int) -> Finish | None:
-        """Cover creat(2)."""
-        return self._opened(thread, os.O_CREAT | os.O_TRUNC)
 
     def on_openat(self, thread: TracedThread, _at: int, _path: int, flags: int, *_: int) -> Finish | None:
         """Cover openat(2)."""
@@ -112,10 +119,6 @@ class NameCalls:
         else:
             self._notes.add(CREATE, path, file=file.number)
 
-    def on_mknod(self, thread: TracedThread, path: int, mode: int, *_: int) -> Finish | None:
-        """Cover mknod(2)."""
-        return self.on_mknodat(thread, _HERE, path, mode)
-
     def on_mknodat(self, thread: TracedThread, at: int, path: int, mode: int, *_: int) -> Finish | None:
         """Cover mknodat(2), as far as it makes files."""
         place = self.place(thread, at, path)
@@ -133,14 +136,6 @@ class NameCalls:
             return None  # the call will say so
 
     # -- two names -----------------------------------------------------------------------------------
-
-    def on_rename(self, thread: TracedThread, old: int, new: int, *_: int) -> Finish | None:
-        """Cover rename(2)."""
-        return self.on_renameat2(thread, _HERE, old, _HERE, new, 0)
-
-    def on_renameat(self, thread: TracedThread, at: int, old: int, new_at: int, new: int, *_: int) -> Finish | None:
-        """Cover renameat(2)."""
-        return self.on_renameat2(thread, at, old, new_at, new, 0)
 
     def on_renameat2(
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
@@ -166,10 +161,6 @@ class NameCalls:
                 self._notes.add(EXCHANGE if flags & _EXCHANGE else RENAME, path, target)
 
         return finish
-
-    def on_link(self, thread: TracedThread, old: int, new: int, *_: int) -> Finish | None:
-        """Cover link(2)."""
-        return self.on_linkat(thread, _HERE, old, _HERE, new, 0)
 
     def on_linkat(
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
@@ -217,25 +208,13 @@ class NameCalls:
 
     # -- one name ------------------------------------------------------------------------------------
 
-    def on_unlink(self, thread: TracedThread, path: int, *_: int) -> Finish | None:
-        """Cover unlink(2)."""
-        return self._named_call(UNLINK, thread, _HERE, path)
-
     def on_unlinkat(self, thread: TracedThread, at: int, path: int, flags: int, *_: int) -> Finish | None:
         """Cover unlinkat(2), which removes directories, too."""
         return self._named_call(REMOVE_DIRECTORY if flags & _REMOVE_DIRECTORY else UNLINK, thread, at, path)
 
-    def on_mkdir(self, thread: TracedThread, path: int, *_: int) -> Finish | None:
-        """Cover mkdir(2)."""
-        return self._named_call(MAKE_DIRECTORY, thread, _HERE, path)
-
     def on_mkdirat(self, thread: TracedThread, at: int, path: int, *_: int) -> Finish | None:
         """Cover mkdirat(2)."""
         return self._named_call(MAKE_DIRECTORY, thread, at, path)
-
-    def on_rmdir(self, thread: TracedThread, path: int, *_: int) -> Finish | None:
-        """Cover rmdir(2)."""
-        return self._named_call(REMOVE_DIRECTORY, thread, _HERE, path)
 
     def _named_call(self, kind: str, thread: TracedThread, at: int, path: int) -> Finish | None:
         place = self.place(thread, at, path)
@@ -245,10 +224,6 @@ class NameCalls:
         if kind == UNLINK and _is_special(place.real):
             return None  # a socket or a pipe: these are not recorded
         return lambda result: self._notes.add(kind, inner) if result == 0 else None
-
-    def on_symlink(self, thread: TracedThread, text: int, path: int, *_: int) -> Finish | None:
-        """Cover symlink(2)."""
-        return self.on_symlinkat(thread, text, _HERE, path)
 
     def on_symlinkat(self, thread: TracedThread, text: int, at: int, path: int, *_: int) -> Finish | None:
         """Cover symlinkat(2)."""

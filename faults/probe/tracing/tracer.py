@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from . import kernel_stores, maps, ptrace
 from .call_faults import CallFaults
@@ -20,7 +20,7 @@ from .files import KnownFiles
 from .kernel_stores import KernelStores
 from .machines import Architecture
 from .maps import MapCalls
-from .names import NameCalls
+from .names import OLDER_CALLS, NameCalls
 from .notes import ProgramNotes
 from .processor import SharedProcessor
 from .ptrace import ThreadGone
@@ -54,6 +54,15 @@ _SLOW_SECONDS = 0.05
 _JOB_CONTROL = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _Handler = Callable[..., Finish | None]
 _Look = Callable[[TracedThread], None]
+
+
+def _handler_of(name: str, owners: Iterable[object]) -> _Handler | None:
+    """Return the method that covers a call, None if no owner has one."""
+    newer, arguments_of = OLDER_CALLS.get(name, (name, None))
+    found: _Handler | None = next((getattr(one, f"on_{newer}") for one in owners if hasattr(one, f"on_{newer}")), None)
+    if found is None or arguments_of is None:
+        return found
+    return lambda thread, *arguments: found(thread, *arguments_of(*arguments))
 
 
 class ProgramTimeoutError(Exception):
@@ -93,9 +102,7 @@ class Tracer:
         self._handlers: dict[int, tuple[str, _Handler | None]] = {}
         for name in (*_STOPS, *maps.CALLS, *kernel_stores.KNOWN):
             if name in machine.calls:
-                owners = (contents, names, self._maps)
-                handlers = (getattr(owner, f"on_{name}", None) for owner in owners)
-                self._handlers[machine.calls[name]] = (name, next((one for one in handlers if one is not None), None))
+                self._handlers[machine.calls[name]] = (name, _handler_of(name, (contents, names, self._maps)))
         self._handlers[machine.calls["io_uring_setup"]] = ("io_uring_setup", self._refuse_ring)
         self._threads: dict[int, TracedThread] = {}
         self._early: set[int] = set()
