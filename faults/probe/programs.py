@@ -86,7 +86,7 @@ class RecorderChoice:
                 program = ["-m", f"{__package__}.checks", check.name, str(promises)]
             elif check.is_server:
                 promises.write_text(json.dumps(acknowledged))
-                asking = [sys.executable, "-P", "-m", f"{__package__}.checks.ask_once"]
+                asking = [sys.executable, "-P", "-m", f"{__package__}.checks"]
                 program = [*asking, str(Path.cwd()), str(promises), str(self.seconds_max), check.name]
             else:
                 promises.write_text("".join(f"{promise}\n" for promise in acknowledged))
