@@ -1,10 +1,10 @@
-"""Check: what judges one crash state, and what came of that; here the check that is a Python function.
+"""Check: judges one crash state. This module has the check that is a Python function.
 
     def check(directory: Path, acknowledged: list[str]) -> Iterable[str] | None
 
-opens a directory that is made of the state, with the program's own code, and yields, or returns, what is broken of what
-had been acknowledged; whatever it raises is a breach, too. While it runs, the directory is the working directory, and
-temporary files go where the program's went; both are gone afterwards. What it keeps in its modules, it finds again.
+The function opens a directory made of the state with the program's own code. It yields or returns the broken promises;
+any exception is a breach, too. The working directory is that directory while it runs, and temporary files go to the
+program's place for them. Both are removed afterwards. State in the check's modules persists between calls.
 """
 
 import contextlib
@@ -28,29 +28,29 @@ _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # a digit has to be in it: `dead` and `added` are words
 _NUMBER = re.compile(rf"0x[0-9a-fA-F]+|(?<![0-9A-Za-z])(?:{_UUID}|{_HEX})(?![0-9A-Za-z])|[0-9]+")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""A terminal's escape sequence, as for a colour (ECMA-48)."""
+"""A terminal's escape sequence, such as a colour (ECMA-48)."""
 _LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
-"""One or more of a kind in brackets: how many there are makes no other breach of it."""
+"""One or more equal items in brackets. Their number does not change the kind of breach."""
 HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out", "died"
 
 
 class CheckOutcome(NamedTuple):
-    """What came of a check: it HELD, was BROKEN, RAISED, TIMED_OUT, or its process DIED."""
+    """The outcome of a check: it HELD, was BROKEN, RAISED, TIMED_OUT, or its process DIED."""
 
     outcome: str
     lines: tuple[str, ...] = ()
-    """What is broken, in the check's words; what was raised, and where."""
+    """The broken promises in the check's words, or the exception and where it was raised."""
 
     @property
     def is_broken(self) -> bool:
-        """Return whether anything but HELD."""
+        """Return whether the outcome is not HELD."""
         return self.outcome != HELD
 
     @property
     def signature(self) -> str:
-        """Return what breaches of one kind have in common: their first line.
+        """Return the first line, which breaches of one kind share.
 
-        Numbers, hexadecimal ids, absolute paths and quoted texts are left out of it.
+        Numbers, hexadecimal ids, absolute paths and quoted texts are left out.
         """
         first = self.lines[0] if self.lines else self.outcome
         plain = _NUMBER.sub("#", _PATH.sub("…", _QUOTED.sub("'…'", first)))
@@ -58,7 +58,7 @@ class CheckOutcome(NamedTuple):
 
     @property
     def uncoloured(self) -> "CheckOutcome":
-        """Return the same without the escape sequences of a terminal."""
+        """Return the outcome without escape sequences of a terminal."""
         lines = [_ESCAPE.sub("", line) for line in self.lines]
         kept = tuple(line for line in lines if line.strip())
         return self._replace(lines=kept or (NO_TEXT,) if lines else ())
@@ -70,31 +70,31 @@ def no_verdict(seconds_max: float) -> CheckOutcome:
 
 
 class Check(ABC):
-    """What judges directories that crashes have left. name: as reports, and the files of failures, have it."""
+    """Judges directories that crashes have left. name: the check in reports and failure files."""
 
     runs_here: ClassVar[bool] = False
-    """Whether it needs no process beside the one that asks."""
+    """Whether it runs in the process of the caller."""
     is_server: ClassVar[bool] = False
-    """Whether its name is a command that stays up, and no file."""
+    """Whether its name is a command that stays up, not a file."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Return what it says of the disk whose directories are below root, when that had been acknowledged.
+        """Return the verdict on the disk whose directories are below root, after these acknowledgements.
 
-        seconds_max is the concern of those that wait for other processes.
+        seconds_max applies to checks that wait for another process.
         """
 
     def close(self) -> None:  # noqa: B027 - most have nothing to end
-        """End what it has started. It can be asked again."""
+        """End the processes it has started. It can be called again afterwards."""
 
 
 CHECK = "check"
 _MODULE = "tornlog_probe_check"
 NO_TEXT = "the check has given a text that is empty"
-"""Stands for such a one: a breach has to say something."""
+"""Stands for an empty text: a breach needs a message."""
 VIOLATIONS_MAX = 20
 """How many lines of one check are kept."""
 Function = Callable[[Path, list[str]], Iterable[str] | None]
@@ -105,7 +105,7 @@ class CheckError(Exception):
 
 
 def load_check(path: Path) -> Function:
-    """Return the function `check` of a Python file, which finds modules beside it. Raises CheckError if it has none."""
+    """Return the function `check` of a Python file. It can import its neighbours. Raises CheckError without one."""
     path = path.resolve()
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -132,7 +132,7 @@ class PythonCheck(Check):
         self._function = load_check(path)
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Return what the function says of the directory; who waits for it minds the time."""
+        """Return the function's verdict. The caller limits the time."""
         with _surroundings(root):
             try:
                 found = self._function(Path(f"{root}{FILES}"), list(acknowledged))
@@ -144,7 +144,7 @@ class PythonCheck(Check):
 
 @contextlib.contextmanager
 def _surroundings(root: Path) -> Iterator[None]:
-    """Work in the program's directory for a while; what is printed goes to standard error."""
+    """Work in the program's directory, with output sent to standard error."""
     before, temporary = os.getcwd(), tempfile.tempdir
     os.chdir(f"{root}{FILES}")
     tempfile.tempdir = f"{root}{TEMPORARY}"
@@ -157,7 +157,7 @@ def _surroundings(root: Path) -> Iterator[None]:
 
 
 def _few(found: Iterable[str]) -> Iterator[str]:
-    """Yield the first of what a check finds. A text stands for itself, as it is easily returned instead of a list."""
+    """Yield the first findings of a check. A plain text counts as one finding, not as a list of characters."""
     for number, line in enumerate([found] if isinstance(found, str) else found):
         if number == VIOLATIONS_MAX:
             return
@@ -165,7 +165,7 @@ def _few(found: Iterable[str]) -> Iterator[str]:
 
 
 def _error_lines(error: BaseException) -> Iterator[str]:
-    """Yield what was raised, then where, innermost first."""
+    """Yield the exception, then its places, innermost first."""
     yield f"{type(error).__name__}: {error}".splitlines()[0]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename != __file__:

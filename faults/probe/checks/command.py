@@ -1,12 +1,12 @@
-"""Checks that are programs: one that is started for each state, and one that stays up and is asked by lines.
+"""Checks that are programs: a command is started for each state, a server stays up and is asked by lines.
 
-A command's working directory is what a crash has left. Its standard input has what had been acknowledged, a promise a
-line. It exits with 0 if all of that is there; else its output, if there is none its standard error, is what is broken.
+The working directory of a command is the crash state. Its standard input has the acknowledged promises, one a line.
+Exit code 0 means that all are kept. Otherwise its output, or else its standard error, names the broken ones.
 
-A server is started once, in the directory that the user is in, and again whenever it has ended. For each state it gets
-one line, `{"directory": path, "acknowledged": [promises]}`, and answers one, `{"broken": [what is broken]}`.
+A server is started once, in the user's directory, and again after each time it ends. For each state it reads one line,
+`{"directory": path, "acknowledged": [promises]}`, and answers with one, `{"broken": [messages]}`.
 
-A command finds the directory of the program's temporary files in TMPDIR. With a check ends all that it has started.
+TMPDIR names the directory of the program's temporary files. All processes of a check end with it.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from ..record import FILES, TEMPORARY
 from .check import BROKEN, DIED, HELD, NO_TEXT, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
 
 _KEPT_BYTES_MAX = 64 << 10
-"""Of what a command writes, of each of its outputs."""
+"""Of each output of a command."""
 _CHUNK_BYTES = 64 << 10
 _CHUNKS_AT_ONCE = 16
 _POLL_SECONDS, _ENDING_SECONDS = 0.05, 1.0
@@ -46,7 +46,7 @@ class CommandCheck(Check):
         self._running: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Run it in the program's directory."""
+        """Run the command in the program's directory."""
         end = monotonic() + seconds_max
         try:
             process = self._running = self._start(root, acknowledged)
@@ -75,7 +75,7 @@ class CommandCheck(Check):
             )
 
     def close(self) -> None:
-        """End what it runs."""
+        """End its process."""
         if self._running is not None:
             _end_group(self._running)
             self._running = None
@@ -93,7 +93,7 @@ def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcom
 
 
 def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
-    """Return what a process writes to its output and to its error, until it ends, or that moment comes."""
+    """Return the output and the standard error of a process up to its end, or up to a moment."""
     assert process.stdout is not None, process.args
     assert process.stderr is not None, process.args
     said = {process.stdout: b"", process.stderr: b""}
@@ -118,7 +118,7 @@ def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes
 
 
 def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
-    """Return the beginning of what was read before and is there now, and whether more may come."""
+    """Return the beginning of all that was read, and whether more may come."""
     for _ in range(_CHUNKS_AT_ONCE):
         try:
             chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
@@ -131,7 +131,7 @@ def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
 
 
 class _Answer(msgspec.Struct):
-    """What a server says of a state."""
+    """A server's answer about a state."""
 
     broken: list[str]
 
@@ -152,7 +152,7 @@ class CheckServer(Check):
         self._server: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Ask it, having started it if it is not up."""
+        """Ask the server, and start it first if it is not up."""
         question = {"directory": f"{root}{FILES}", "acknowledged": acknowledged}
         try:
             server = self._up()
@@ -188,7 +188,7 @@ class CheckServer(Check):
         return self._server
 
     def _died(self) -> CheckOutcome:
-        """Return that it has ended of a question: the next one is for another."""
+        """Return the outcome of a server that ended at a question; another server gets the next one."""
         server = self._server
         assert server is not None, self.name
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -197,7 +197,7 @@ class CheckServer(Check):
         return CheckOutcome(DIED, (f"the check's server has ended: {exit_text(server.returncode)}",))
 
     def dismiss(self) -> None:
-        """Have the server end by itself, as there are no more questions; end it if it does not."""
+        """Let the server end by itself, or kill it if it does not."""
         if self._server is not None:
             assert self._server.stdin is not None, self.name
             self._server.stdin.close()
@@ -206,14 +206,14 @@ class CheckServer(Check):
             self.close()
 
     def close(self) -> None:
-        """End the server."""
+        """Kill the server."""
         if self._server is not None:
             _end_group(self._server)
             self._server = None
 
 
 def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
-    """Return what a server writes up to the end of a line, or to its own; None if there is neither by then."""
+    """Return a line from a server, or its rest at its end; None if it takes too long."""
     assert server.stdout is not None, server.args
     line = b""
     with DefaultSelector() as selector:
@@ -229,7 +229,7 @@ def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process, if it has not ended, with all of its group, and give its pipes back."""
+    """Kill a process and its group if it has not ended, and close its pipes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # there is nobody left in it
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

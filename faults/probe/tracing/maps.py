@@ -1,14 +1,14 @@
-"""Stores through shared maps, one by one: maps are protected, and a store is stepped over where it faults.
+"""Shared maps: records stores through them one by one, by write protection and single steps.
 
-A map that may be stored to is made read-only behind the call that makes it. A store then stops its thread. The page is
-opened, the one instruction is carried out, the page is protected again, and what is different in it is a step. A page
-stays open, and what happens in it is noted later as one step,
+A map that allows stores becomes read-only after the call that makes it. A store then stops its thread: the page is
+opened, the one instruction runs, the page is protected again, and the changed bytes are a step. In three cases a page
+stays open, and all its changes are noted later as one step:
 
     while the kernel stores to it       until the call has ended (kernel_stores.py)
     after many stores to it in a row    until another page is stored to, or a call is recorded
-    for x86's `rep`, ARM's exclusives   likewise: these cannot be stepped over in one step
+    for x86's `rep`, ARM's exclusives   likewise: they cannot be single-stepped
 
-All open pages are looked at before any other step is noted, so the order of pages, and of pages and calls, is kept.
+Before any other step all open pages are compared, so the order of pages and calls is kept.
 """
 
 import os
@@ -34,15 +34,15 @@ CALLS: dict[str, AnyBit | None] = {
     "madvise": AnyBit(2, 9),  # MADV_REMOVE, and MADV_FREE with it
     "remap_file_pages": None,
 }
-"""Calls that concern maps: a process stops at these only when it has any."""
+"""Calls on maps: a process stops at them only once it has a shared map."""
 _WRITE, _SHARED, _FIXED, _REMOVE, _SYNCHRONOUS = 2, 1, 0x10, 9, 4
 _RUN_MAX = 64
-"""So many stores to one page in a row are stepped over."""
+"""How many stores to one page in a row are single-stepped."""
 _READ_WRITE, _PRIVATE_ANONYMOUS, _SET_FILTER, _ALL_THREADS = 3, 0x22, 1, 1
 
 
 class MapCalls:
-    """Calls that concern maps, and stores through these. is_stepped: whether each store is a step."""
+    """Calls on maps, and stores through maps. is_stepped: record each store as a step."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class MapCalls:
         self._plain = PlainStores(machine, injector.registers)
 
     def close(self) -> None:
-        """Give back what is ours."""
+        """Release our own maps."""
         self._plain.close()
 
     # -- calls ---------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class MapCalls:
     def on_mmap(
         self, thread: TracedThread, wanted: int, size: int, protection: int, flags: int, fd: int, at: int
     ) -> Finish | None:
-        """Cover mmap(2): of recorded files, and of what takes the place of a map."""
+        """Cover mmap(2) of recorded files, and any that replaces a map."""
         file = None
         if flags & _SHARED and fd & 0xFFFF_FFFF != 0xFFFF_FFFF:
             state = self._files.state(thread.id, fd)
@@ -105,7 +105,7 @@ class MapCalls:
             self._shadows[found.file.number] = FileShadow(found.file)
 
     def _install(self, thread: TracedThread, code: bytes) -> None:
-        """Have all threads of a process stop where one more filter says, from now on."""
+        """Add a filter to all threads of a process."""
         call = self._injector.call
         try:
             page = call(thread, "mmap", 0, PAGE_BYTES, _READ_WRITE, _PRIVATE_ANONYMOUS, 2**64 - 1, 0)
@@ -166,7 +166,7 @@ class MapCalls:
         return finish
 
     def on_msync(self, thread: TracedThread, address: int, size: int, flags: int, *_: int) -> Finish | None:
-        """Cover msync(2), which makes durable what is in a range: with MS_ASYNC it does nothing."""
+        """Cover msync(2), which makes a range durable; with MS_ASYNC it does nothing."""
         found = thread.memory.maps_in(address, size) if flags & _SYNCHRONOUS else []
         if not found:
             return None
@@ -196,7 +196,7 @@ class MapCalls:
         return finish
 
     def on_remap_file_pages(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
-        """Cover remap_file_pages(2) by refusing what it does."""
+        """Cover remap_file_pages(2) by reporting it as unseen."""
         if not thread.memory.maps_in(address, size):
             return None
         return lambda result: self._notes.unseen("remap_file_pages", "a map in another order than its file")
@@ -204,7 +204,7 @@ class MapCalls:
     # -- stores --------------------------------------------------------------------------------------
 
     def stored(self, thread: TracedThread) -> int | None:
-        """Carry out the store that a thread has faulted at; return the signal to go on with, None if it is none."""
+        """Run the store that a thread has faulted at. Return the signal to continue with, None if it is none."""
         memory = thread.memory
         fault = ptrace.memory_fault(thread.id)
         found = _writable(memory, fault.address) if fault.is_protected else None
@@ -242,7 +242,7 @@ class MapCalls:
     def _done_plainly(
         self, thread: TracedThread, before: RegisterSet, instruction: bytes, address: int, found: SharedMap
     ) -> bool:
-        """Do a store for a thread, if that can be; return whether it is done."""
+        """Do a store for a thread if possible; return whether it is done."""
         at = found.at + (address & -PAGE_BYTES) - found.start
         done = self._plain.done(thread.id, before, instruction, address, found.file, at)
         if done is None:
@@ -258,7 +258,7 @@ class MapCalls:
     def _step_over(
         self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap
     ) -> tuple[int, RegisterSet]:
-        """Carry out one instruction; return the signal to go on with, and the registers to go on with."""
+        """Run one instruction; return the signal and the registers to continue with."""
         call_from, registers = self._injector.call_from, self._injector.registers
         opened: list[tuple[int, SharedMap, bytes]] = []
         try:
@@ -295,7 +295,7 @@ class MapCalls:
     # -- open pages ----------------------------------------------------------------------------------
 
     def _open_page(self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap, call: str) -> OpenPage:
-        """Open a page of a map until it is closed. The registers are the caller's to restore."""
+        """Open a page of a map. The caller restores the registers."""
         at = found.at + page - found.start
         key = (found.file.number, at)
         known = self._open.get(key)
@@ -307,7 +307,7 @@ class MapCalls:
         return known
 
     def _close(self, thread: TracedThread, before: RegisterSet, page: int) -> None:
-        """Protect a page again, and note what has come to it. The registers are the caller's to restore."""
+        """Protect a page again, and note its changes. The caller restores the registers."""
         memory = thread.memory
         one = memory.open_pages.pop(page)
         (found,) = memory.maps_in(page, 1)
@@ -316,7 +316,7 @@ class MapCalls:
         self._open.pop((one.file.number, one.at), None)
 
     def close_pages(self, thread: TracedThread) -> None:
-        """Protect what is open in the memory of a thread behind a call, but for what the kernel is storing to."""
+        """Protect the open pages of a thread after a call, except pages that the kernel is storing to."""
         memory = thread.memory
         memory.run = (0, 0)
         if not memory.open_pages:
@@ -333,7 +333,7 @@ class MapCalls:
             ptrace.set_mask(thread.id, mask)
 
     def open_for_call(self, thread: TracedThread, address: int, size: int, call: str) -> list[OpenPage]:
-        """Open what of a range is stored to through maps, for the kernel; return these pages."""
+        """Open the mapped pages of a range for stores by the kernel; return these pages."""
         memory = thread.memory
         before = self._injector.registers.get(thread.id)
         pages = []
@@ -348,7 +348,7 @@ class MapCalls:
         return pages
 
     def settle(self) -> None:
-        """Note what has been stored unseen, before anything else is noted."""
+        """Note unseen stores before any other step."""
         for page in self._open.values():
             self._look(page)
         for number, shadow in self._shadows.items():
@@ -366,7 +366,7 @@ class MapCalls:
                 )
 
     def changed(self, file: KnownFile, at: int = 0, size: int = 1 << 62) -> None:
-        """Take what a call has changed, and has been noted for, as seen."""
+        """Take a change that a call has noted as seen."""
         for page in self._open.values():
             if page.file is file and page.at < at + size and at < page.at + PAGE_BYTES:
                 page.old = os.pread(file.descriptor, PAGE_BYTES, page.at)
@@ -374,13 +374,13 @@ class MapCalls:
             self._shadows[file.number].refresh()
 
     def forget_thread(self, thread: int) -> None:
-        """Know that a thread is in no call any more."""
+        """Forget the call of a thread."""
         for page in self._open.values():
             page.users.discard(thread)
 
 
 def _writable(memory: AddressSpace, address: int) -> SharedMap | None:
-    """Return the map at an address that its program may store to."""
+    """Return the map at an address if its program may store to it."""
     for one in memory.maps:
         if one.start <= address < one.end:
             return one if one.protection & _WRITE else None

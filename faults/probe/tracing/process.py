@@ -1,8 +1,8 @@
-"""The process that stands beside a program: it gives it its outputs and its surroundings, and sends its record.
+"""Recording process: gives a program its outputs and environment, and sends its record.
 
-It is a fork of ours, so that nothing has to be loaded first, and it has no children but the program. Standard output is
-a terminal, so that C's stdio hands over each line when it is ended. What is printed there is noted and read away. The
-program's own promises come by a pipe, whose number is in the environment.
+It is a fork of ours, so nothing is loaded first, and its only child is the program. Standard output is a terminal, so
+C's stdio flushes each line; printed lines are noted and discarded. Promises come through a pipe whose descriptor is in
+the environment.
 """
 
 import gc
@@ -27,13 +27,13 @@ from .stacks import StackFrame, StackWalker
 from .tracer import ProgramTimeoutError, Tracer
 
 PROMISES = "TORNLOG_PROMISES"
-"""The variable of the environment with the number of a descriptor: lines written to it are promises."""
+"""The environment variable with a descriptor number: lines written to it are promises."""
 _PLAIN = {"TERM": "dumb", "PAGER": "cat"}
-"""For programs that do on a terminal what they would not do otherwise."""
+"""Settings for programs that behave differently on a terminal."""
 
 
 class ProgramOutputs:
-    """What a program writes lines to that are noted. A context: what comes is read away as long as it is open."""
+    """Outputs whose lines are noted. A context manager: output is read while it is open."""
 
     def __init__(self) -> None:
         master, self.terminal = os.openpty()
@@ -73,7 +73,7 @@ def trace(
 ) -> ProgramRecord:
     """Run a program on the disk at root, a real path; return its record. Raises what Tracer.run raises.
 
-    The numbers of its steps' stacks are those of the walker.
+    Stack numbers of steps are those of the walker.
     """
     machine = this_machine()
     assert machine is not None, "asked before"
@@ -93,24 +93,24 @@ def trace(
 
 
 class TracedProgram(NamedTuple):
-    """What is known of a program that has been run. choices, hurried: of its order, if there was one."""
+    """A program after its run. choices, hurried: of its order, if there was one."""
 
     record: ProgramRecord
     choices: int
     hurried: int
     stacks: list[tuple[StackFrame, ...]]
-    """By their numbers in the record; empty if nobody has looked for them."""
+    """By their numbers in the record; empty if stacks were not taken."""
     last_printed: list[str]
     """The end of its standard output."""
     refused: dict[str, str]
-    """Features that the recorder has refused it, each with its error."""
+    """Features that the recorder refused, each with its error."""
 
 
 class TraceRequest(NamedTuple):
-    """One run of a program that is to be recorded."""
+    """One run to be recorded."""
 
     root: str
-    """Where its disk is."""
+    """The place of its disk."""
     executable: str
     program: Sequence[str]
     """Its name as it was called, and its arguments."""
@@ -118,13 +118,13 @@ class TraceRequest(NamedTuple):
     stores: str
     control: RunControl
     is_quiet: bool
-    """Whether what it prints on standard error is thrown away."""
+    """Whether its standard error is discarded."""
     takes_stacks: bool
     """Whether each step gets its stack."""
 
 
 def stand_beside(results: Connection, asked: TraceRequest) -> None:
-    """Be that process: send a TracedProgram, or as text why there is none."""
+    """Be the recording process: send a TracedProgram, or as text why there is none."""
     _part_from_parent(results.fileno(), is_quiet=asked.is_quiet)
     seed, fault = asked.control.seed, asked.control.fault
     order = None if seed is None else SeededOrder(seed)
@@ -146,7 +146,7 @@ def stand_beside(results: Connection, asked: TraceRequest) -> None:
 
 
 def _part_from_parent(kept: int, *, is_quiet: bool) -> None:
-    """Have nothing of the process that we were forked from: no descriptor but one, no input, no handler."""
+    """Drop everything inherited from the parent: other descriptors, input, signal handlers."""
     gc.disable()  # what it would collect of the parent's may own descriptors whose numbers will be ours
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2) if is_quiet else (0, 1):

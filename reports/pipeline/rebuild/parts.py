@@ -1,9 +1,9 @@
 """Parts of a rebuild, each made by one task: a segment of the log, a file of a queue, a file of the index.
 
-Every file of the new store is written once, whole, by one task: file systems that cannot change a file will do. What a
-segment's records ask of queues and index lies in between, below `.rebuild` in the new directory, for the tasks to come:
+Each file of the new store is written once, whole, by one task, so file systems without changes to files suffice. The
+entries and keys of a segment are kept for later tasks below `.rebuild` in the new directory:
 
-    <segment>.entries   entries of 20 bytes as queues have them, queue by queue, each queue's in log order
+    <segment>.entries   entries of 20 bytes in the format of queues, queue by queue, each queue's in log order
     <segment>.keys      keys in log order, `KEY` each: hash, log offset, store time in ms
 """
 

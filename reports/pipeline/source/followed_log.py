@@ -1,14 +1,13 @@
-"""One log as a stream follows it: where the next part of it begins and ends, and how much comes behind that.
+"""Followed log: one log as a stream reads it, part by part, and the lag of the stream.
 
-A part is a range of the log, and its offset says all that is needed to read it again: where the range begins and ends,
-and what the last records in front of its end were. A record counts as soon as all of it is there; a live log is read no
-further than it is written. When a store has recovered, its log may end earlier than the stream has read, and go on from
-there with other records: then the last record that is still what it was is looked for among those the offset knows, and
-the stream goes on behind it. A process that is killed loses no whole record; a power cut may lose more than the offset
-knows of, and that ends the stream with a LogCutError. With `upTo` = `durable` only what the checkpoint or a clean
-stop vouches for is read: nothing of it is ever cut.
+A part is a range of the log. Its offset has all that is needed to read it again: the range, and the last records before
+its end. A record counts once it is whole; a live log is read only as far as it is written. After a recovery the log may
+end earlier than the stream has read and continue with other records. Then the stream resumes after the last record of
+its offset that is unchanged. A process kill loses no whole record. A power cut may lose more than the offset knows,
+which ends the stream with LogCutError. With `upTo` = `durable` the stream reads only up to the checkpoint or a clean
+stop, which is never cut.
 
-What retention removes before it was read ends the stream with an ExpiredError.
+If retention removes records before they are read, the stream ends with ExpiredError.
 """
 
 from dataclasses import replace
@@ -23,39 +22,39 @@ from .log_walk import BatchLimits, LogEnd, LogWalk
 
 
 class ExpiredError(Exception):
-    """Retention has removed what the stream has not read."""
+    """Retention has removed records that the stream has not read."""
 
 
 class PlannedPart(NamedTuple):
-    """What a batch has of one log."""
+    """The part of one log in a batch."""
 
     offset: dict[str, Any]
     size_bytes: int
     rows: int
-    """How many records, as far as limits needed them to be counted."""
+    """How many records, as far as limits required counting."""
 
 
 class FollowedLog:
     """The log of one directory."""
 
     def __init__(self, directory: StoreDirectory, *, durable: bool) -> None:
-        """durable: whether only what cannot be cut is read."""
+        """durable: read only the part of the log that cannot be cut."""
         self.directory = directory
         self._durable = durable
         self._log_end = LogEnd()
         self._planned: tuple[int, int] | None = None
-        """Where the part ends that was planned last, and the store time of its last records."""
+        """The end of the last planned part, and the store time of its last records."""
         self._target: int | None = None
-        """Log offset at which a query ends that is to read what there is, and no more."""
+        """Log offset at which a query with a fixed end stops."""
 
     def begin(self) -> dict[str, Any]:
-        """Return the offset of the log's beginning as it is now."""
+        """Return the offset of the log's current beginning."""
         segments = self.directory.segments()
         begin = segments[0].base_offset if segments else 0
         return _offset(begin, begin, KnownRecords())
 
     def plan(self, start: dict[str, Any], limits: BatchLimits) -> PlannedPart:
-        """Return the part behind an offset; its own offset is the very one if there is nothing new."""
+        """Return the part after an offset. Without new records it has the same offset."""
         walk = LogWalk(self.directory)
         begin, oldest = self._resume(walk, start)
         if walk.segments and begin < walk.segments[0].base_offset:
@@ -72,15 +71,15 @@ class FollowedLog:
         return PlannedPart(_offset(begin, end, known), end - begin, rows)
 
     def backlog_bytes(self, start: dict[str, Any]) -> int:
-        """Return about how much of the log is behind an offset."""
+        """Return about how many bytes of the log come after an offset."""
         end, _ = self._log_end.look(LogWalk(self.directory))
         return max(end - int(start["to"]), 0)
 
     def lag(self) -> dict[str, int]:
-        """Return where the log ends, and how far behind it the part is that was planned last.
+        """Return the end of the log, and the lag of the last planned part.
 
-        lag_bytes counts the log's bytes; lag_ms is what lies between the store times of the last records of both. It is
-        absent if nothing is known of one of them.
+        lag_bytes is in bytes of the log, lag_ms between the store times of both last records. It is absent if one is
+        unknown.
         """
         end, stored_ms = self._log_end.look(LogWalk(self.directory))
         lag = {"to": end}
@@ -92,17 +91,17 @@ class FollowedLog:
         return lag
 
     def end_here(self) -> None:
-        """From now on take the log to end where it does at this moment."""
+        """Stop at the current end of the log."""
         walk = LogWalk(self.directory)
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 
     def _durable_before_ms(self) -> int | None:
-        """Return the store time from which on nothing is known to be durable; None if all is, or does not matter."""
+        """Return the store time after which records may not be durable; None if all are, or it does not matter."""
         vouched = vouched_for(self.directory) if self._durable else None
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 
     def _resume(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
-        """Return where to go on, and from where on the log is what the stream has read."""
+        """Return where to continue, and from where on the log is as the stream has read it."""
         to, oldest = start["to"], walk.segments[0].base_offset if walk.segments else 0
         if old_marks_of(start):
             return self._resume_by_old_marks(walk, start)

@@ -1,14 +1,13 @@
-"""Reads of the log only what can have a key, where index files account for all the rest of it.
+"""Indexed read: reads only the records that can have a key, where index files cover the rest of the log.
 
-An index file says in its header from which record to which it has the keys. What no file has is read: what was not
-indexed yet, what lies between two files or in front of the first, and the record of each file's last entry, of which
-some keys may be missing. In between the records are read that entries with the key's hash lead to. Each is read as any
-part of the log is, from a record that its queue proves in front of it: what is there, damage too, is what a read of
-all has there. Only then are topic and key compared.
+The header of an index file has the first and the last record of the keys in it. These parts of the log are read anyway:
+after the last index file, before the first, between two, and the record of each file's last entry, which may lack some
+keys. In a covered part only the records are read that entries with the key's hash lead to, starting at a record that
+its queue proves before it. So damage shows as in a full read. Topic and key are compared after that.
 
-A file is believed if it agrees with itself (index_lookup) and if the records of its first entry, its last one and those
-that were asked for are there with these hashes. They are not if the log was cut behind the index. Otherwise the file's
-part of the log is read. So a broken index costs reading; what it costs rows, docs/tables.md says.
+An index file is believed if it is consistent (index_lookup), and if the records of its first entry, its last entry and
+the matching entries exist with these hashes. If the log was cut before the index, they do not exist. Then the file's
+part of the log is read in full. A broken index therefore costs time; docs/tables.md says when it costs rows.
 """
 
 from bisect import bisect_right
@@ -34,37 +33,37 @@ from .segment_slice import SegmentSlice
 from .source_options import SourceOptions
 
 SHARE_MAX = 0.25
-"""If more than that of a part would be read for its records one by one, it is all read."""
+"""If a larger share of a part would be read record by record, all of it is read."""
 _TOPICS_MAX = 64
 _ZEROS_BYTES = 1 << 20
-"""So many zeros behind the log's last record are its end."""
+"""So many zeros after the log's last record are its end."""
 
 
 class RangesOfPart(NamedTuple):
-    """What to read of a part."""
+    """The ranges to read of a part."""
 
     ranges: list[LogRange]
     are_records: bool
-    """Whether they are but the records that entries lead to, instead of all there is."""
+    """Whether they are only the records of entries, not the whole part."""
 
 
 def with_key(piece: SegmentSlice, key: bytes) -> SegmentSlice:
-    """Return the records that the index has to have under a key: roll-backs are not in it."""
+    """Return the records that the index has under a key; it has no roll-backs."""
     some = piece.where(piece.number("sysFlag") & TRANSACTION_MASK != TRANSACTION_ROLLBACK)
     some = some.where(pc.match_substring(some.joined_properties, pattern=key).to_numpy(zero_copy_only=False))
     return some.where(np.array([key in keys_of(one) for one in some.joined_properties.to_pylist()], bool))
 
 
 def hashes_of(conditions: RowConditions, key: bytes) -> list[int]:
-    """Return what hashes a key has in the topics that are wanted; none if these are not named, or too many."""
+    """Return the hashes of a key in the wanted topics; none if topics are not named or too many."""
     topics = conditions.pinned("topic") or []
     return sorted({key_hash(topic, key) for topic in topics}) if len(topics) <= _TOPICS_MAX else []
 
 
 def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogRange | IndexedPart] | None:
-    """Return ranges of the log with those parts instead that index files account for; None if none does.
+    """Return the ranges with each part that an index file covers replaced by that part; None if no file covers any.
 
-    None too if nothing proves where a record begins, or if files contradict each other.
+    None too if records cannot be proven by queues, or if files contradict each other.
     """
     durable_before_ms = _durable_before_ms(directory)
     files = list(_headers(directory))
@@ -89,7 +88,7 @@ def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogR
 def ranges_of_part(
     directory: StoreDirectory, part: IndexedPart, hashes: Sequence[int], options: SourceOptions
 ) -> RangesOfPart:
-    """Return what to read of a part for keys of some hashes."""
+    """Return the ranges to read of a part for keys with some hashes."""
     begin, end = part.header.begin_physical_offset, part.header.end_physical_offset
     try:
         lookup = IndexLookup(directory, part, options)
@@ -109,7 +108,7 @@ def ranges_of_part(
 
 
 def _headers(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader]]:
-    """Yield what each index file with an entry says of itself."""
+    """Yield the header of each index file that has entries."""
     for file in directory.index_files():
         if file.size_bytes > HEADER_BYTES:
             view, _ = directory.window(file, 0, HEADER_BYTES)
@@ -119,7 +118,7 @@ def _headers(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader
 
 
 def _durable_before_ms(directory: StoreDirectory) -> int | None:
-    """Return up to which store time index files are known to be durable; None if all are."""
+    """Return the store time up to which index files are durable; None if all are."""
     try:
         vouched = vouched_for(directory)
     except CorruptFileError:
@@ -128,7 +127,7 @@ def _durable_before_ms(directory: StoreDirectory) -> int | None:
 
 
 def _between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
-    """Return what there is of the log between two offsets, as ranges of it."""
+    """Return the ranges cut to the log between two offsets."""
     first = max(bisect_right(ranges, low, key=lambda one: one.log_start) - 1, 0)
     found = list[LogRange]()
     for one in ranges[first:]:
@@ -141,9 +140,9 @@ def _between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
 
 
 def _near_each_other(ranges: Sequence[LogRange], offsets: Sequence[int]) -> list[LogRange]:
-    """Return ranges with the records at some offsets, in order; records that are near each other in one.
+    """Return ranges with the records at some offsets, in order. Records close to each other share a range.
 
-    None is the log's last: what is indexed was written before, and what is wrong there is so for good.
+    No range counts as the log's last, so damage in it is permanent: indexed records were written before.
     """
     cuts = [0, *(at for at in range(1, len(offsets)) if offsets[at] - offsets[at - 1] >= NEAR_BYTES), len(offsets)]
     return [
@@ -157,7 +156,7 @@ def _near_each_other(ranges: Sequence[LogRange], offsets: Sequence[int]) -> list
 def _records_with(
     directory: StoreDirectory, log_range: LogRange, expected: Mapping[int, Sequence[int]]
 ) -> Iterator[int]:
-    """Yield where in a range records begin that have keys with one of the hashes that are expected there."""
+    """Yield the positions in a range of records with keys of the expected hashes."""
     for piece in RangeReader(directory, log_range).pieces():
         if isinstance(piece, SegmentSlice):
             is_expected = np.isin(piece.starts + piece.origin + piece.segment.base_offset, list(expected))

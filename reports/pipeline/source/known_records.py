@@ -1,11 +1,10 @@
-"""What an offset of a stream knows of the records in front of it, to find where exactly the log was cut.
+"""Known records: what a stream offset keeps of the records before it, to find the place where the log was cut.
 
-Of the last record the offset has 64 bits of a digest over the head: two records never have the same head, for it has
-the store time, the queue offset and the body's checksum. If that one is still there, all in front of it is. Else the
-log was cut. Where is found by following it again from the first record that is known, for of each there are eight bits.
-The first one that differs was put since; so was one that is stored later than all that was read. So a new record is
-mistaken for the old one only if its eight bits are the same and the clock was set back. That shows if it is stored
-earlier than the record in front of it: then nothing is taken for certain.
+The offset has a 64-bit digest of the last record's head. No two records have the same head: it holds the store time,
+the queue offset and the body's checksum. If the last record is unchanged, so are all before it; otherwise the log was
+cut. The offset also has eight bits of each record before. The first record that differs, or that was stored later than
+all that were read, is new. A new record passes for the old one only if its eight bits match and the clock was set back.
+A store time below that of the record before reveals this, and then no place is taken for certain.
 """
 
 from base64 import b64decode, b64encode
@@ -23,14 +22,14 @@ from .log_ranges import whole_record_at
 from .log_walk import LogWalk
 
 KNOWN_MAX = 512
-"""How many of its last records an offset knows."""
+"""How many records an offset knows at most."""
 _HEAD_BYTES = RECORD_BYTES_MIN - 3
 _LOOK_BACK_BYTES = 1 << 20
 _LOOK_BACK_BYTES_ENOUGH = 8 << 20
-"""How far back records are looked for to have KNOWN_MAX of them; farther only if there is none."""
+"""How far back to look for KNOWN_MAX records; farther only if there is none."""
 _LOOK_BACK_TIMES = 8
 _OLD_MARK = Struct(">qI")
-"""Log offset and CRC-32 of the head, of each of 1,024 records: what offsets had before they had eight bits of each."""
+"""The older form of offsets: log offset and CRC-32 of the head, of each of 1,024 records."""
 
 
 class LogCutError(Exception):
@@ -38,7 +37,7 @@ class LogCutError(Exception):
 
 
 class KnownRecord(NamedTuple):
-    """A record in front of an offset."""
+    """A record before an offset."""
 
     begin: int
     end: int
@@ -48,21 +47,21 @@ class KnownRecord(NamedTuple):
 
 
 class KnownRecords(NamedTuple):
-    """The last records in front of an offset, one behind the other but for damage."""
+    """The last records before an offset, without gaps except for damage."""
 
     first: int = 0
-    """Log offset of the first."""
+    """Log offset of the first record."""
     last: int = 0
     digest: bytes = b""
-    """Of the last one."""
+    """Of the last record."""
     latest_ms: int = 0
     """The latest store time of all."""
     marks: bytes = b""
-    """A byte for each; empty if none is known."""
+    """A byte for each record; empty if none is known."""
 
     @classmethod
     def of(cls, offset: dict[str, Any]) -> "KnownRecords":
-        """Return what an offset says."""
+        """Read them from an offset."""
         marks = b64decode(offset["known"])
         if not marks:
             return cls()
@@ -70,7 +69,7 @@ class KnownRecords(NamedTuple):
 
     @classmethod
     def in_front_of(cls, walk: LogWalk, to: int, oldest: int) -> "KnownRecords":
-        """Return those in front of a log offset where a batch ends, from `oldest` on, where a record begins."""
+        """Return the records from `oldest`, where a record begins, to a log offset where a batch ends."""
         back_bytes = _LOOK_BACK_BYTES
         while True:
             low = max(oldest, to - back_bytes)
@@ -85,21 +84,21 @@ class KnownRecords(NamedTuple):
         return cls(found[0].begin, found[-1].begin, found[-1].digest, latest_ms, marks)
 
     def fields(self) -> dict[str, Any]:
-        """Return what an offset has of them."""
+        """Return them as an offset stores them."""
         if not self.marks:
             return {"known": ""}
         numbers = {"first": self.first, "last": self.last, "latest_ms": self.latest_ms}
         return {**numbers, "digest": self.digest.hex(), "known": b64encode(self.marks).decode()}
 
     def are_there(self, directory: StoreDirectory, walk: LogWalk) -> bool:
-        """Return whether the last one is still what it was, and so all of them."""
+        """Return whether the last record, and so all of them, are unchanged."""
         found = head_at(directory, walk, self.last)
         return found is not None and _digest(found[0]) == self.digest
 
     def end_of_kept(self, walk: LogWalk, to: int) -> int:
-        """Return the log offset behind the last one that is still what it was. Raises LogCutError if that is not known.
+        """Return the log offset after the last unchanged record. Raises LogCutError if it is not known.
 
-        to: the offset they are in front of. The last of them is not there any more.
+        to: the offset that they are before. Its last record is gone.
         """
         if not walk.segments or walk.segments[0].base_offset > self.first:
             raise cut_in_front_of_all(to)
@@ -119,12 +118,12 @@ class KnownRecords(NamedTuple):
 
 
 def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return log offsets and checksums of records, of an offset that has them; the newest last."""
+    """Return the log offsets and checksums of an older offset, the newest last."""
     return [] if "last" in offset else list(_OLD_MARK.iter_unpack(b64decode(offset["known"])))
 
 
 def cut_in_front_of_all(to: int) -> LogCutError:
-    """Return the error of a stream that knows nothing any more which is in the log."""
+    """Return the error for a log that has none of the known records any more."""
     return LogCutError(
         f"the log was cut in front of all records that the stream knows, of those in front of {to}, where it is: what"
         " was read there is not in it any more. With upTo=durable nothing is read that can be cut"
@@ -132,9 +131,9 @@ def cut_in_front_of_all(to: int) -> LogCutError:
 
 
 def head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tuple[bytes, int] | None:
-    """Return the head of what is at a log offset, and where it ends; None if there is none any more.
+    """Return the head of the record at a log offset, and its end; None if there is no record.
 
-    A record in the segment that is written has to be there as a whole: else recovery will cut it.
+    In the segment that is being written a record must be whole: recovery would cut a partial one.
     """
     for segment in walk.segments:
         position = begin - segment.base_offset
@@ -156,7 +155,6 @@ def head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tuple[bytes
 
 
 def _records(walk: LogWalk, low: int, high: int, *, is_boundary: bool) -> Iterator[KnownRecord]:
-    """Yield the records between two log offsets."""
     for piece in walk.heads_between(low, high, is_boundary=is_boundary):
         stored_ms, sizes = piece.number("storeTimestamp"), piece.number("totalSize")
         base_offset = piece.segment.base_offset + piece.origin

@@ -1,13 +1,12 @@
-"""Where a batch of a stream may end, found by looking at as little of the log as that takes.
+"""Log walk: finds where a batch of a stream may end, with as few reads of the log as possible.
 
-A segment behind which another one has begun gets no more records. A batch takes all of it unread, or ends in it where a
-limit says: at a record that the chain of sizes leads to. The chain is followed from where the batch begins or, if bytes
-are all that is limited, from a record not far in front of the limit that has an entry in its queue. Checksums are left
-to the tasks that read it. The last segment is one that a store writes, or that recovery will cut: of that no more is
-taken than records that are there as a whole, checksums included.
+A segment gets no more records once the next one has begun. A batch takes it whole and unread, or ends in it at the
+first record over a limit. The walk follows the chain of sizes from the start of the batch. If only bytes are limited,
+it starts at a record shortly before the limit that has an entry in its queue. Tasks check the checksums later. The last
+segment is still being written, or recovery will cut it. The batch takes only its whole records, checksums included.
 
-A batch ends where its first record begins that does not fit, so its end is never a place that a damaged size leads to.
-Behind damage no record is counted: a batch that meets it takes all of that segment.
+A batch ends at the beginning of the first record that does not fit, so a damaged size never moves its end. Records
+after damage are not counted: a batch that meets damage takes the rest of that segment.
 """
 
 from collections.abc import Iterator
@@ -32,41 +31,41 @@ _LOOK_BACK_TIMES = 8
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What a batch may hold; None where there is no limit."""
+    """The limits of a batch; None: no limit."""
 
     rows: int | None = None
     size_bytes: int | None = None
     """A single record may be larger."""
     before_ms: int | None = None
-    """Store time of the first record to stop in front of."""
+    """Store time: the first record with it is left out."""
     target: int | None = None
     """Log offset to stop at."""
 
     @property
     def are_places(self) -> bool:
-        """Return whether nothing has to be known of the records in front of where a batch ends."""
+        """Return whether the end can be found without looking at the records before it."""
         return self.rows is None and self.before_ms is None
 
     def share_of(self, logs: int) -> "BatchLimits":
-        """Return what one of so many logs may take of them; a record at least."""
+        """Return the share of one of several logs, at least one record."""
         rows = None if self.rows is None else max(self.rows // logs, 1)
         return replace(self, rows=rows, size_bytes=None if self.size_bytes is None else max(self.size_bytes // logs, 1))
 
     def less(self, rows: int, size_bytes: int) -> "BatchLimits":
-        """Return what is left of them."""
+        """Return the limits that remain."""
         rows_left = None if self.rows is None else self.rows - rows
         return replace(
             self, rows=rows_left, size_bytes=None if self.size_bytes is None else self.size_bytes - size_bytes
         )
 
     def stop(self, begin: int) -> int | None:
-        """Return the log offset behind which a batch does not end, if it has two records."""
+        """Return the log offset that a batch of two or more records does not pass."""
         stops = [] if self.size_bytes is None else [begin + self.size_bytes]
         stops += [] if self.target is None else [self.target]
         return min(stops, default=None)
 
     def first_over(self, piece: SegmentSlice, begin: int, rows: int) -> int | None:
-        """Return the log offset of the first record of a piece that does not fit; rows: how many are in front of it."""
+        """Return the log offset of the first record of a piece that does not fit, after so many rows."""
         begins = piece.starts + piece.origin + piece.segment.base_offset
         ends = begins + piece.number("totalSize")
         is_over = np.zeros(len(piece), bool)
@@ -83,25 +82,25 @@ class BatchLimits:
 
 
 class BatchEnd(NamedTuple):
-    """Where a batch ends."""
+    """The end of a batch."""
 
     log_offset: int
     rows: int
-    """How many records it has, as far as its limits needed them to be counted."""
+    """How many records it has, as far as its limits required counting."""
 
 
 class LogWalk:
-    """The log of a directory, with the segments that it has at the moment when this is made."""
+    """The log of a directory, with the segments of the moment when this object is made."""
 
     def __init__(self, directory: StoreDirectory) -> None:
         self.segments = directory.segments()
         self.last_begun = last_begun(directory, self.segments)
-        """Log offset of the segment that a store writes: those in front of it get no more records."""
+        """Log offset of the segment that is being written: those before it get no more records."""
         self._directory = directory
         self._start = RangeStart(directory)
 
     def end_of_batch(self, begin: int, limits: BatchLimits) -> BatchEnd:
-        """Return where the batch ends that begins at a log offset."""
+        """Return the end of the batch that begins at a log offset."""
         end, rows, stop = begin, 0, limits.stop(begin)
         for segment in self.segments:
             segment_end = segment.base_offset + segment.size_bytes
@@ -131,7 +130,7 @@ class LogWalk:
         return BatchEnd(end, rows)
 
     def heads(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
-        """Yield records between two positions, as far as sizes lead from the first; nothing else of them is checked."""
+        """Yield records between two positions by their sizes alone, without further checks."""
         while position < stop:
             view, origin = whole_record_at(self._directory, segment, position, _WINDOW_BYTES)
             end = min(len(view), stop - origin)
@@ -144,7 +143,7 @@ class LogWalk:
             position = origin + int(ends[-1])
 
     def whole(self, segment: StoreFile, position: int) -> Iterator[SegmentSlice]:
-        """Yield records from a position on up to one that is not there as a whole, by every check there is."""
+        """Yield records from a position on, fully checked, up to the first that is not whole."""
         scanner = RecordScanner(segment.path)
         while position < segment.size_bytes:
             view, origin = whole_record_at(self._directory, segment, position, WINDOW_BYTES)
@@ -155,9 +154,9 @@ class LogWalk:
             position = origin + behind
 
     def heads_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
-        """Yield the records that begin between two log offsets, damage left out, up to the one that ends at high.
+        """Yield the records that begin between two log offsets, without damage, up to the one that ends at high.
 
-        is_boundary: whether a record begins at low; else the first is one that has an entry, as it is behind damage.
+        is_boundary: a record begins at low. Otherwise, as after damage, the first record is one that has an entry.
         """
         for segment in self.segments:
             stop = min(high - segment.base_offset, segment.size_bytes)
@@ -175,7 +174,7 @@ class LogWalk:
                 position = None if is_done else self._start.proven_between(segment, end + 1, stop)
 
     def _near(self, segment: StoreFile, position: int, stop: int) -> int:
-        """Return where a record begins, at stop or not far in front of it; position if none is known to."""
+        """Return the beginning of a record at or shortly before stop; position if none is known."""
         back_bytes = _LOOK_BACK_BYTES
         while stop - back_bytes > position:
             found = self._start.proven_between(segment, stop - back_bytes, stop)
@@ -185,7 +184,7 @@ class LogWalk:
         return position
 
     def _is_full(self, segment: StoreFile, end: int) -> bool:
-        """Return whether a blank record at a log offset, or the last byte, says that there is nothing more to come."""
+        """Return whether the segment is complete: a blank record at a log offset, or the last byte, says so."""
         position = end - segment.base_offset
         if position >= segment.size_bytes:
             return True
@@ -194,14 +193,14 @@ class LogWalk:
 
 
 class LogEnd:
-    """Where the log ends as far as sizes lead: looked for from where it did the last time."""
+    """The end of the log by the chain of sizes, searched from the previous end."""
 
     def __init__(self) -> None:
         self._last = -1
-        """Log offset of the last record that was seen."""
+        """Log offset of the last record seen."""
 
     def look(self, walk: LogWalk) -> tuple[int, int]:
-        """Return the log offset behind the last record, and its store time; 0 if there is none in the last segment."""
+        """Return the log offset after the last record, and its store time; 0 if the last segment has none."""
         for segment in walk.segments:
             if segment.base_offset == walk.last_begun:
                 at = self._last - segment.base_offset
@@ -223,6 +222,5 @@ class LogEnd:
 
 
 def _end_of(piece: SegmentSlice) -> int:
-    """Return the log offset behind the last record."""
     last = piece.where(np.array([len(piece) - 1]))
     return int(last.starts[0] + last.number("totalSize")[0]) + piece.origin + piece.segment.base_offset

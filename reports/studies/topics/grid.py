@@ -1,7 +1,7 @@
-"""Cases that layouts of topics are compared in, measured side by side: the grid, and single assumptions changed.
+"""Grid: the cases in which layouts of topics are compared, and cases with one changed assumption.
 
-The grid has each disk, each way to flush, and more and more topics. An assumption of the model is changed alone, in a
-series that is otherwise one of the grid.
+The grid has each disk, each way to flush, and a growing number of topics. A series with a changed assumption is
+otherwise equal to one of the grid.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,13 +25,13 @@ DEVICES: dict[str, DeviceModel] = {
     "sata-ssd": lambda stream: sata_ssd(stream, depth=32),
     "nvme-ssd": lambda stream: nvme_ssd(stream, depth=64),
 }
-"""The devices there are models of. Flash works on as many commands side by side as its queue has room for."""
+"""The modelled devices. Flash works on as many commands at once as its queue has room for."""
 RATES = {"sync": 100.0, "async": 50.0}
-"""Puts per second of the latencies: what one log takes on every disk."""
+"""Puts per second for latencies: a rate that one log can take on every disk."""
 _SYNC_PUTS = 1_000
 _MINUTE_NS = 60_000_000_000
 _PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
-"""Under async flush over two minutes of them: the longest interval is a minute, between flushes of all queues."""
+"""Two minutes of puts under async flush: the longest interval, between flushes of all queues, is a minute."""
 AS_ASSUMED = "as in the grid"
 PACKED = "partitions packed together"
 _TIMES = 2
@@ -40,7 +40,7 @@ _READ_AHEAD_PAGES = 256
 
 @dataclass(frozen=True, slots=True)
 class LayoutVariant:
-    """A layout, under assumptions of its own on where files lie."""
+    """A layout with its own assumptions about the placement of files."""
 
     name: str
     layout: str
@@ -50,37 +50,37 @@ class LayoutVariant:
 SHARED_LOG = LayoutVariant("shared", SHARED)
 PARTITIONED_LOG = LayoutVariant("partitioned", PARTITIONED)
 PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
-"""Where a hard disk would find the partitions' pages if the file system packed what it writes back together."""
+"""Places the partitions' pages on a hard disk as a file system would that packs written-back pages together."""
 
 
 class AtRate(NamedTuple):
-    """What became of puts that arrived at one of RATES."""
+    """The latencies of puts that arrived at one of RATES."""
 
     p50_us: float
     p99_us: float
     most_us: float
     busy_share: float
-    """For how much of the time the device was busy; under async flush, of the last full minute."""
+    """The share of time in which the device was busy; under async flush, of the last full minute."""
 
 
 class Late(NamedTuple):
-    """What consumers get who come late."""
+    """The rates of late consumers."""
 
     all_lag: CaughtUp
-    """Those of all topics."""
+    """Consumers of all topics."""
     few_lag: CaughtUp
-    """Those of a few topics."""
+    """Consumers of a few topics."""
 
 
 class AtFull(NamedTuple):
-    """What producers get who put as fast as they can, and, under async flush, consumers who come late."""
+    """The rates of producers that put as fast as they can and, under async flush, of late consumers."""
 
     sustained: SustainedRate
     late: Late | None
 
 
 class LayoutResult(NamedTuple):
-    """What one layout did with so many topics on one disk."""
+    """The result of one layout with so many topics on one disk."""
 
     disk: str
     variant: str
@@ -91,12 +91,12 @@ class LayoutResult(NamedTuple):
 
 
 def _variants_on(disk: str) -> tuple[LayoutVariant, ...]:
-    """Return what is compared on a disk: placement is a matter of seeks."""
+    """Return the variants to compare on a disk: placement matters only where seeks do."""
     return (SHARED_LOG, PARTITIONED_LOG, PACKED_LOG) if disk == "hdd" else (SHARED_LOG, PARTITIONED_LOG)
 
 
 class AssumptionResult(NamedTuple):
-    """What one layout did under one assumption: what was sustained, or what consumers of a few topics got."""
+    """The result of one layout under one assumption: sustained puts, or rates of consumers of a few topics."""
 
     assumption: str
     layout: str
@@ -114,7 +114,7 @@ class GridCell:
     setup: TopicsSetup
 
     def measure(self) -> LayoutResult:
-        """Measure on two machines: one for what is sustained, one for latencies and what consumers get afterwards."""
+        """Measure on two machines: one for sustained puts, one for latencies and then consumers."""
         setup = self.setup
         arriving = replace(setup, puts=_PUTS_AT_RATE[setup.flush])
         at_full, at_rate = _run(self.disk, setup, _at_full), _run(self.disk, arriving, _at_rate)
@@ -123,7 +123,7 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class AssumptionCase:
-    """One layout under one other assumption, to be measured."""
+    """One layout under one changed assumption, to be measured."""
 
     disk: str
     assumption: str
@@ -131,7 +131,7 @@ class AssumptionCase:
     is_about_reading: bool
 
     def measure(self) -> AssumptionResult:
-        """Measure what is sustained, or what late consumers of a few topics get."""
+        """Measure sustained puts, or late consumers of a few topics."""
         setup, reads = self.setup, self.is_about_reading
         sustained = None if reads else _run(self.disk, setup, closed_loop)
         few_lag = _run(self.disk, setup, _few_lag) if reads else None
@@ -155,7 +155,7 @@ def grid_cells(disks: Sequence[str], topics: Sequence[int], puts: int, memory: M
 
 
 def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
-    """Return async flush under each other assumption on how pages get to the disk."""
+    """Return cases of async flush, one for each other assumption about write-back."""
     more = replace(memory, dirty_bytes_max=memory.dirty_bytes_max * _TIMES)
     cases = []
     for layout in LAYOUTS:
@@ -171,7 +171,7 @@ def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
 
 
 def reading_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
-    """Return late consumers of a few topics under each other assumption on reading ahead."""
+    """Return cases of late consumers of a few topics, one for each other assumption about reading ahead."""
     cases = []
     for layout in LAYOUTS:
         base = TopicsSetup(layout, "async", topics, puts, seed=seed, memory=memory)
@@ -185,7 +185,7 @@ def reading_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
 def measure_each(
     cases: Iterable[GridCell | AssumptionCase], jobs: int = 1
 ) -> Iterator[LayoutResult | AssumptionResult]:
-    """Yield what each case comes to, in their order. The same cases give the same results, in any number of jobs."""
+    """Yield the results of cases in order. They do not depend on the number of jobs."""
     if jobs == 1:
         yield from (case.measure() for case in cases)
         return
@@ -236,7 +236,7 @@ def _at_rate(machine: TimedMachine, layout: TopicLayout) -> AtRate:
 
 
 def writing_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Iterator[AssumptionResult]:
-    """Yield what the grid has to say of what is sustained under async flush."""
+    """Yield the grid's results of sustained puts under async flush."""
     for row in rows:
         if (row.disk, row.flush, row.topics) == (disk, "async", topics):
             packed = row.variant == PACKED_LOG.name
@@ -245,7 +245,7 @@ def writing_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Ite
 
 
 def reading_in_grid(rows: Sequence[LayoutResult], disk: str, topics: int) -> Iterator[AssumptionResult]:
-    """Yield what the grid has to say of consumers of a few topics."""
+    """Yield the grid's results of consumers of a few topics."""
     for row in rows:
         if (row.disk, row.topics) == (disk, topics) and row.at_full.late and row.variant in LAYOUTS:
             yield AssumptionResult(AS_ASSUMED, row.variant, topics, None, row.at_full.late.few_lag)
