@@ -1,13 +1,12 @@
-"""Probing one record: at each moment, under each kind of crash, each state that may be left is checked once.
+"""Probe: checks each state that a crash may leave of a record, once, at each moment and for each kind of crash.
 
-    for each operation of the record, and behind the last one → for each disk: enumerate what may be left
-        → put each different state before the check, with what had been acknowledged → sum up by what is broken
+    for each operation of the record, and after the last one, and for each disk: enumerate the crash states
+        check each new state with the promises made by then, and group the breaches by signature
 
-Whether a state holds depends on what is there and on what had been acknowledged, so each pair of these is checked once,
-whichever moment, and disk, it is met at.
+The verdict depends on the state and on the promises alone, so each pair is checked once, for all moments and disks.
 
-Power is cut where a run of stores through maps ends: what a cut may leave before, it may leave there, since its pages
-go to the disk in any order. A kill comes between any two of them.
+In a run of stores through maps the power is cut at its end only: its pages reach the disk in any order, so all states
+of earlier cuts are possible there. A kill comes between any two stores.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -29,29 +28,30 @@ from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 
 _BATCH_PER_JOB = 4
-"""States, or points, that are checked together for each process that checks. That keeps all processes busy. They are
-few because a probe that ends early loses the batch that waits."""
+"""States, or points, that are checked together for each checking process. Enough to keep all busy, and few, because a
+probe that ends early loses the current batch.
+"""
 
 _QUOTED_MAX = 60
-"""So much of a line is quoted."""
+"""How much of a line is quoted."""
 
 
 @dataclass(slots=True)
 class DiskCount:
-    """What was found on one disk."""
+    """The findings on one disk."""
 
     crashes: int = 0
     exhausted: int = 0
-    """Crashes of which every state was tried."""
+    """Crashes with every state tried."""
     cut: int = 0
-    """Crashes of which the limit kept some states from being tried that should have been."""
+    """Crashes with some states left out by the limit."""
     states: int = 0
     broken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CrashCase:
-    """One state that is broken: where the power went, on which disk, and the decisions on what that took."""
+    """One broken state: moment, disk, and the decisions about the losses."""
 
     point: Point
     disk: str
@@ -88,35 +88,35 @@ class ViolationGroup:
     smallest: CrashCase
     states: int = 0
     points: set[int] = field(default_factory=set)
-    """The operations after which it was met."""
+    """The operations after which it was found."""
     disks: dict[str, int] = field(default_factory=dict)
     """In how many states on each disk."""
 
 
 @dataclass(slots=True)
 class ProbeReport:
-    """What probing came to."""
+    """The result of a probe."""
 
     counts: dict[str, DiskCount]
     breaches: dict[str, ViolationGroup] = field(default_factory=dict)
     points: int = 0
     operations: int = 0
     steps: int = 0
-    """The number of steps at which all crashes were tried."""
+    """How many steps had all crashes tried."""
     is_finished: bool = False
     is_of_end: bool = False
-    """Whether it is of no crash, but of the state at the end of the run alone."""
+    """Whether it has no crash, only the state at the end of the run."""
     images: set[str] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
     injected: set[str] = field(default_factory=set)
     """Faults that made some state, by the names in `kinds`."""
     enabled: tuple[str, ...] = ()
-    """Faults that could have: by what the program did, and by the disks."""
+    """Faults that were possible with the program's calls and the disks."""
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the faults that could have made a state and made none; of a probe that has ended early, no fault."""
+        """Return the faults that were possible and made no state; none if the probe has ended early."""
         return [name for name in self.enabled if name not in self.injected] if self.is_finished else []
 
     @property
@@ -125,7 +125,7 @@ class ProbeReport:
         return sum(count.states for count in self.counts.values())
 
     def notes(self, record: ProgramRecord) -> list[str]:
-        """Return why it says little that nothing is broken, if there is a reason."""
+        """Return the reason why a result without breaches says little, if there is one."""
         found = []
         if self.is_of_end and self.breaches:
             found.append(
@@ -148,13 +148,13 @@ class ProbeReport:
 
 
 Verdicts = dict[tuple[str, int], CheckOutcome]
-"""By digest of a state, and number of promises made."""
+"""By digest of a state, and number of promises."""
 OnHeld = Callable[[Image, list[str], CrashCase, Verdicts], None]
-"""Called with a state, what had been acknowledged, a crash that leaves it, and all verdicts so far."""
+"""Called with a state, the promises, a crash that leaves it, and all verdicts so far."""
 
 
 class _Waiting(NamedTuple):
-    """A state that waits for a check, and the crash that it was met at first."""
+    """A state that waits for its check, and the first crash that left it."""
 
     point: Point
     disk: str
@@ -173,10 +173,10 @@ def probe(
     on_held: OnHeld | None = None,
     verdicts: Verdicts | None = None,
 ) -> ProbeReport:
-    """Go through all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many).
+    """Try all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many).
 
-    on_held is called with each state that holds. verdicts: takes the verdict on each state. If the probe ends early,
-    the report has the findings until then.
+    on_held is called with each state that holds. verdicts: collects the verdict on each state. A probe that ends early
+    returns its findings so far.
     """
     prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
     began = perf_counter()
@@ -189,7 +189,7 @@ def probe(
 
 
 def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
-    """Have the check look at the state at the end of a record, without any crash. An early end leaves no verdict."""
+    """Check the state at the end of a record, without any crash. An early end leaves no verdict."""
     prober = Prober(record, start, checkers, (NOTHING_LOST,), 1, {})
     prober.found.is_of_end = True
     *_, last = prober.replayer.points()
@@ -200,7 +200,7 @@ def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeR
 
 
 class Prober:
-    """Goes from point to point. Invariant: each pair of state and promises met so far is judged, or waits for it."""
+    """Goes from point to point. Invariant: each pair of state and promises so far is judged, or waits for it."""
 
     def __init__(
         self,
@@ -221,18 +221,18 @@ class Prober:
         self._limit = limit
         self._chances = Choices("probe")
         self._states: dict[str, CrashStates] = {}
-        """By disk, those of the last point; they are those of the next one, too, unless the disk has changed."""
+        """The states of the last point, by disk; the next point has the same unless the disk has changed."""
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
         self._known = known
-        """Disk and signature of what is no news."""
+        """Disk and signature of known breaches."""
         self._waiting: dict[tuple[str, int], _Waiting] = {}
         self._points: list[tuple[Point, dict[str, CrashStates]]] = []
-        """Those whose states are not summed up yet."""
+        """Points whose states are not summed up yet."""
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
-        """Explore all points from a step on. Raises EndedEarlyError, with the sums of all that was judged by then."""
+        """Explore all points from a step on. Raises EndedEarlyError with the sums so far."""
         try:
             for point in self.replayer.points():
                 if point.step >= first_step:
@@ -245,7 +245,7 @@ class Prober:
             self._sum_up_all()
 
     def explore(self, point: Point) -> None:
-        """Take what may be left at a point at which the record now is."""
+        """Collect the states that a crash at the current point may leave."""
         if point.operations != self._operations:
             self._operations, self._states = point.operations, {}
         disks = [disk for disk in self.found.counts if self._is_of_interest(disk, point)]
@@ -261,7 +261,7 @@ class Prober:
             self.judge()
 
     def _is_of_interest(self, disk: str, point: Point) -> bool:
-        """Return whether a crash here may leave what none further on does."""
+        """Return whether a crash here may leave a state that no later one leaves."""
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
@@ -271,7 +271,7 @@ class Prober:
         return self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
 
     def judge(self) -> None:
-        """Check what waits for it, and sum up."""
+        """Check the waiting states, and sum up."""
         waiting, self._waiting = self._waiting, {}
         promised = {key: self._acknowledged[: key[1]] for key in waiting}
         questions = [(one.state.image, promised[key]) for key, one in waiting.items()]
@@ -292,7 +292,7 @@ class Prober:
         self._points.clear()
 
     def _sum_up(self, point: Point, states_of: dict[str, CrashStates]) -> None:
-        """Add up a point. After an early end, states without a verdict are left out, and so are their crashes."""
+        """Add up a point. After an early end, states without a verdict and their crashes are left out."""
         is_whole = True
         for disk, states in states_of.items():
             count = self.found.counts[disk]

@@ -1,11 +1,11 @@
-"""A record carried out on a simulated disk, operation by operation.
+"""Replay: carries a record out on a simulated disk, operation by operation.
 
-A write of more than a page is several operations, as the kernel takes it page by page: it can be killed between them,
-and a power cut can leave the length of any of them. Up to 8 pages each is one, of longer writes the first and the last
-page are, with the pages between in 6 parts. A store through a map is one operation, as no kill comes inside it.
+A long write is several operations, because the kernel writes page by page: a kill can come between pages, and a power
+cut can leave any of the lengths. Up to 8 pages are one operation each. A longer write has its first page, its last
+page, and 6 parts between. A store through a map is one operation, because no kill comes inside it.
 
-Syncs that were made to fail or to lie do so on the disk, too, as `disk.syncs` has it: a failed one leaves its pages
-clean, with the new bytes for readers and the old ones for the next power cut.
+Syncs that were made to fail or to lie do so on the disk, too (`disk.syncs`): a failed sync leaves its pages clean, with
+the new bytes for readers and the old bytes after a power cut.
 """
 
 import errno
@@ -27,27 +27,27 @@ from . import record as steps
 from .record import ProgramRecord, RecordError, Step
 
 DISK_STREAM = "disk"
-"""What the disk draws from: the decisions about what a crash takes are its."""
+"""The disk's stream of choices: they decide what a crash takes."""
 _PIECES_MAX = 8
 _IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)
-"""What the disk has to say to a step that cannot be."""
+"""The disk's errors for a step that is impossible."""
 
 
 class Point(NamedTuple):
-    """A moment between two operations, at which the power may go."""
+    """A moment between two operations at which a crash may come."""
 
     step: int
-    """The step that has been carried out last, whole or in part; -1: none."""
+    """The last step that was carried out, whole or in part; -1: none."""
     operations: int
-    """How many operations of the disk have been carried out."""
+    """How many operations of the disk were carried out."""
     acknowledged: int
-    """How many promises have been made."""
+    """How many promises were made."""
     is_inside: bool
-    """Whether there is more to the step."""
+    """Whether more of the step follows."""
 
 
 class Replayer:
-    """One disk on which a record is carried out. start: what is there, and durable, before the first step."""
+    """One disk on which a record is carried out. start: its durable content before the first step."""
 
     def __init__(self, record: ProgramRecord, start: Image, choices: Choices | None = None) -> None:
         self.record = record
@@ -60,14 +60,14 @@ class Replayer:
         self._files = self.disk.mount(self._machine)
         self._open = [self._files.open(path) for path in start.files]
         self.steps_of: list[int] = []
-        """Which step each operation of the disk belongs to."""
+        """The step of each operation of the disk."""
         self.kinds: set[str] = set()
-        """Which kinds of operation there were, but for the growth of what is written."""
+        """The kinds of operation so far, without growth by writes."""
 
     def points(self) -> Iterator[Point]:
-        """Carry the record out; yield each moment between two operations, the first one and the last one included.
+        """Carry the record out; yield each moment between two operations, the first and the last included.
 
-        Raises RecordError at a step that cannot be.
+        Raises RecordError at a step that is impossible.
         """
         acknowledged = 0
         yield Point(-1, 0, 0, False)
@@ -86,7 +86,7 @@ class Replayer:
                     yield Point(number, done, acknowledged, is_inside)
 
     def whole(self) -> None:
-        """Carry all of the record out, each step at once. Raises RecordError at a step that cannot be."""
+        """Carry out the whole record, step by step. Raises RecordError at a step that is impossible."""
         for number, step in enumerate(self.record.steps):
             try:
                 if step.kind == steps.WRITE:
@@ -100,21 +100,21 @@ class Replayer:
                 raise _cannot_be(number, step, error) from error
 
     def upto(self, point: Point) -> None:
-        """Carry the record out up to a point. Raises RecordError if there is none such."""
+        """Carry the record out up to a point. Raises RecordError if it has no such point."""
         if point not in self.points():
             raise RecordError(f"point: expected one of the record's, found {point}")
 
     def crash(self, profile: str) -> Image:
-        """Return what is left if the machine dies now; the choices say what is lost. Nothing can follow."""
+        """Return a crash image of this moment; the choices decide the losses. The replay ends here."""
         self._kernel.kill(self._machine)
         return self.disk.crash(PROFILES[profile])
 
     def intact(self) -> Image:
-        """Return what there is now, as a program sees it. Nothing can follow."""
+        """Return the content of the disk as a program sees it. The replay ends here."""
         return self.crash(NOTHING_LOST)
 
     def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
-        """Carry out a step; yield behind each operation whether there is more to come."""
+        """Carry out a step; yield after each operation whether more of the step follows."""
         self.kinds.add(self._kind_on_disk(step))
         try:
             if step.kind == steps.WRITE:
@@ -222,7 +222,7 @@ def _cannot_be(number: int, step: Step, error: Exception) -> RecordError:
 
 
 def piece_ends(at: int, size_bytes: int) -> list[int]:
-    """Return where the pieces of a write end, counted from its first byte."""
+    """Return the ends of the pieces of a write, counted from its first byte."""
     first_page, last_page = at // PAGE_BYTES, (at + size_bytes - 1) // PAGE_BYTES
     boundaries = range((first_page + 1) * PAGE_BYTES - at, last_page * PAGE_BYTES - at + 1, PAGE_BYTES)
     if len(boundaries) >= _PIECES_MAX:

@@ -157,7 +157,6 @@ class Reruns:
         return run
 
     def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:
-        """Check what crashes may leave from a step on."""
         promises = _common(record.acknowledged, self.first.acknowledged)
         verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= promises}
         known = {(disk, signature) for signature, group in self.found.breaches.items() for disk in group.disks}

@@ -212,7 +212,6 @@ def _work(
 
 
 def _end(worker: _CheckWorker) -> None:
-    """End a process, and with it what its check has started."""
     worker.connection.close()
     worker.process.terminate()
     worker.process.join(_GRACE_SECONDS)

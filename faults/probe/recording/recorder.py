@@ -279,7 +279,6 @@ class ProgramRecorder:
             self._add((kind, path, target, file, at, size, b"", self._stacks.present(), self._task()), printed)
 
     def _task(self) -> int:
-        """Return the number of the present thread."""
         number: int | None = getattr(self._present, "task", None)
         if number is None:
             number = self._present.task = len(self._tasks)

@@ -141,7 +141,6 @@ class CallFaults:
         return self._is_write(thread, call, name) and call.arguments[_WRITES[name].amount] >= 2
 
     def _submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> _Submitted | None:
-        """Return the first asynchronous write to a file of a call."""
         if name != "io_submit":
             return None
         ring = EventRing(thread.id, call.arguments[0])

@@ -240,6 +240,5 @@ class ContentCalls:
 
 
 def _gathered(thread: int, vector: int, count: int) -> bytes:
-    """Return the bytes of a vector of buffers."""
     parts = struct.iter_unpack("<QQ", ptrace.read_memory(thread, vector, 16 * count))
     return b"".join(ptrace.read_memory(thread, start, size) for start, size in parts)

@@ -101,7 +101,6 @@ _X86_STRINGS = {0xA4, 0xA5, 0xAA, 0xAB, 0x6C, 0x6D}
 
 
 def _numbers(table: str) -> Mapping[str, int]:
-    """Return a table of names, each followed by its number."""
     words = table.split()
     return {name: int(number) for name, number in zip(words[::2], words[1::2], strict=True)}
 

@@ -247,7 +247,6 @@ def _start(thread: TracedThread, directory: int, text: str) -> str:
 
 
 def _resolved(directory: str) -> str | None:
-    """Return the real path of a directory; None if there is none."""
     try:
         descriptor = os.open(directory or "/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -65,7 +65,6 @@ def _without_runtime(found: list[tuple[str, SourceLine]]) -> list[SourceLine]:
 
 
 def _places(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
-    """Return what lies at addresses of a module."""
     with open(module, "rb") as content:
         file = ElfFile(content.read())
     go = go_lines(file)

@@ -248,7 +248,6 @@ def _coverage(rows: DataFrame) -> pa.Table:
 
 
 def _pairs(rows: DataFrame) -> pa.Table:
-    """Return the table of pairs."""
     faults = fn.map_keys(fn.map_filter("injected", lambda kind, times: (times > 0) & kind.isin(list(NAMES))))
     names = fn.array_union(
         *(fn.coalesce(one, fn.array().cast("array<string>")) for one in (fn.col("features"), faults))

@@ -200,7 +200,6 @@ class _SegmentScan:
             facts.is_dirty = not segment.zeros_from(facts.end)
 
     def _take_plain(self, plain: PlainRecords) -> None:
-        """Take as many records as are plain."""
         facts, segment = self.facts, self._segment
         while plain.scan(segment.view, facts.end, segment.base_offset, check_crc=self._check_crc):
             for number, first, entries, _ in plain.runs():
@@ -291,7 +290,6 @@ class QueueFileMaking:
             os.utime(path, ns=(stored_ns, stored_ns))
 
     def _entries(self, run: QueueStretch, first: int, count: int) -> bytes:
-        """Return so many entries of a run."""
         system, path = self.to.open(BETWEEN, f"{segment_name(run.base_offset)}.entries")
         return _bytes_of(system, path, (run.number + first) * ENTRY_BYTES, count * ENTRY_BYTES)
 

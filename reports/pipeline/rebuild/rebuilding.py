@@ -204,7 +204,6 @@ class _Rebuilding:
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
     def _join_queues(self, facts: SegmentFacts) -> None:
-        """Add a segment's runs to those in front of it."""
         for queue, runs in facts.runs.items():
             self._runs.setdefault(queue, []).extend(runs)
 

@@ -127,7 +127,6 @@ def _cost_bytes(begins: Array, ends: Array) -> int:
 
 
 def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
-    """Return what no entry covers of a range."""
     base_offset = log_range.segment.base_offset
     begins = np.append(log_range.start, spans.ends - base_offset)
     ends = np.append(spans.begins - base_offset, log_range.end)

@@ -1,9 +1,9 @@
-"""Times of the log: between which log offsets the records are that were stored from one moment to another.
+"""Log times: finds the log offsets between which all records of a time range begin.
 
-A log promises no order of times, for clocks are set back. Who knows by how much at most can have the log searched: if
-no record is more than `out_of_order_ms` older than one in front of it, the time of one record says what all in front of
-it and all behind it cannot be. Segments are halved by their first records, then one of them by records that have
-entries in their queues, of which there is one to be found near most places. Where none is, less is left out.
+Store times in a log may step back with the clock. If no record is more than `out_of_order_ms` older than any record
+before it, the time of one record bounds the times of all records before and after it, so the log can be searched. A
+binary search over first records finds the segment, and one over records with queue entries finds the place in it. Where
+no such record is found, less of the log is left out.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ from .directory import StoreDirectory, StoreFile
 from .log_ranges import RangeStart, last_begun, whole_record_at
 
 _CUTS = 1024
-"""How many places of a segment are looked at, at most: a MiB lies between two of RocketMQ's."""
+"""How many places of a segment are examined at most: one per MiB of RocketMQ's segments."""
 _CUT_BYTES_MIN = 4096
 _NEAR_BYTES = 64 << 10
 _BEHIND_ALL = (1 << 63) - 1
 
 
 class _Cut(NamedTuple):
-    """Where a record begins, and when it was stored."""
+    """The beginning of a record, and its store time."""
 
     number: int
-    """Of the place that was looked at."""
+    """Of the examined place."""
     log_offset: int
     stored_ms: int
 
@@ -35,7 +35,7 @@ _LookAt = Callable[[int], _Cut | None]
 
 
 class LogTimes:
-    """The segments that a log has when this is made, as something to be searched by time."""
+    """The segments of a log at the moment when this object is made, searchable by time."""
 
     def __init__(self, directory: StoreDirectory, out_of_order_ms: int) -> None:
         segments = directory.segments()
@@ -48,7 +48,7 @@ class LogTimes:
     def between(self, low_ms: int, high_ms: int) -> tuple[int, int]:
         """Return two log offsets between which all records begin that were stored from low_ms to high_ms.
 
-        Each is that of a record, which the second one leaves out, or leaves out nothing.
+        A record begins at each, the second one excluded; or the offset leaves out nothing.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
         begin = _last(len(self._segments), self._first_of, lambda stored_ms: stored_ms < before_ms)
@@ -63,11 +63,10 @@ class LogTimes:
         return 0 if begin is None else begin.log_offset, _BEHIND_ALL if end is None else end.log_offset
 
     def _first_of(self, number: int) -> _Cut | None:
-        """Return a segment's first record."""
         return self._cut(number, self._segments[number], 0)
 
     def _within(self, segment: StoreFile) -> _LookAt:
-        """Return what finds a record behind a place of a segment, and in front of the next place."""
+        """Return a function that finds a record between one place of a segment and the next."""
         cut_bytes = _cut_bytes(segment)
 
         def look_at(number: int) -> _Cut | None:
@@ -99,9 +98,9 @@ def _cuts(segment: StoreFile) -> int:
 
 
 def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
-    """Return the last cut of which something holds, as it does of all in front of it; None if there is none.
+    """Return the last cut that holds, where all cuts before it hold; None if there is none.
 
-    Where nothing is found, as in the zeros behind the log's end, the search goes on in front.
+    If no record is found, as in zeros after the end of the log, the search continues before that place.
     """
     best, low, high = None, 0, places
     while low < high:
@@ -115,7 +114,7 @@ def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut |
 
 
 def _first(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
-    """Return the first cut of which something holds, as it does of all behind it; None if there is none."""
+    """Return the first cut that holds, where all cuts after it hold; None if there is none."""
     best, low, high = None, 0, places
     while low < high:
         middle = (low + high) // 2

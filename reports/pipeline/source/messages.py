@@ -242,7 +242,6 @@ class Messages:
 
 
 def _allowed(piece: SegmentSlice, conditions: RowConditions) -> SegmentSlice:
-    """Return the records that meet all conditions."""
     for name in _CONDITION_NUMBERS:
         if conditions.on(name) and len(piece):
             piece = piece.where(conditions.mask({name: piece.number(_NUMBERS[name])}, len(piece)))

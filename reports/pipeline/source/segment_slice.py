@@ -221,7 +221,6 @@ def _split(joined: pa.Array) -> PropertyEntries | None:
 
 
 def _decoded(joined: pa.Array) -> PropertyEntries:
-    """Return properties as the format's own reader has them."""
     found = [decode_properties(raw.decode(errors="replace")) for raw in joined.to_pylist()]
     rows = np.repeat(np.arange(len(found)), [len(one) for one in found])
     names = pa.array([name for one in found for name in one], pa.string())

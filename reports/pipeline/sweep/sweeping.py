@@ -176,7 +176,6 @@ def _results(
     seconds: float,
     failures: Mapping[str, FailureLinks],
 ) -> SweepResults:
-    """Return what all rows come to that are there."""
     from .summed import detections, summed
 
     sums = summed(table)

@@ -1,11 +1,10 @@
-"""Measurements of this machine: what its syncs, its computing and its puts take, turn by turn, beside the simulation.
+"""Measurements of this machine, compared with the simulation: syncs, computing and puts, turn by turn.
 
-The whole is measured: real stores, which note how long the disk keeps them waiting, in syncs and in stores to maps.
-Beside it are measured the parts that are no disk: a store whose syncs sleep for a time that is known and taken off.
-From those parts, and what the disk did, one thing after the other, the simulation says what each put would take: who
-waits for whom, who shares a sync, how long handing over takes. Machines have good and bad moments, and a disk that
-stalls once in a hundred syncs decides the percentiles; so all of it goes in short turns, and what the disk did is what
-the measured store met.
+Real stores give the total: they note the time that the disk delays them, in syncs and in stores to maps. Other stores
+give the parts without a disk: their syncs sleep for a known time, which is subtracted. From these parts and the noted
+disk times the simulation computes the latency of each put: waiting, shared syncs, handovers between threads. Machines
+have good and bad moments, and a disk that stalls once in a hundred syncs decides the percentiles. So turns are short,
+and the simulation uses the disk times that the measured store met.
 """
 
 import time
@@ -29,7 +28,7 @@ from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 
 _STAND_IN_SECONDS = 0.0003
 _SEGMENT_BYTES = 64 << 20
-"""Room for all turns: no roll-over among what is measured."""
+"""Room for all turns, so that no measured put makes a new segment."""
 _SIMULATED_SEGMENT_BYTES = 4 << 20
 """Room for one turn."""
 _HANDOVER_WORK_SHARE = 3  # a third of a handover is computing, the rest the system's
@@ -37,7 +36,7 @@ _HANDOVER_WORK_SHARE = 3  # a third of a handover is computing, the rest the sys
 
 @contextmanager
 def running_store(world: World, setup: Setup, directory: str) -> Iterator[MessageStore]:
-    """Yield a new store in a directory, with a first message in it; shut it down in the end."""
+    """Yield a new store with a first message in it; shut it down at the end."""
     store = MessageStore(world, setup.config(directory))
     store.load()
     store.start()
@@ -49,7 +48,7 @@ def running_store(world: World, setup: Setup, directory: str) -> Iterator[Messag
 
 
 def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
-    """Run one series of puts in real time; return their latencies in ns, producer by producer."""
+    """Run one series of puts in real time; return their latencies in ns, by producer."""
     series: list[array[int]] = [array("q") for _ in range(setup.producers)]
     failures: list[BaseException] = []
 
@@ -72,14 +71,13 @@ def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
 
 
 class ClockedFiles:
-    """Files of the operating system that note how long the disk kept a store waiting; or whose syncs only sleep.
+    """Files of the operating system that note the delays by the disk, or whose syncs only sleep.
 
-    log_syncs_ns: how long the syncs of the commit log's files took, one after the other. stalls: which stores did not
-    go through at once.
+    log_syncs_ns: durations of syncs of the commit log, in order. stalls: stores that were delayed.
     """
 
     def __init__(self, sleep_seconds: float | None = None) -> None:
-        """sleep_seconds: how long syncs sleep in place of syncing; None: they sync."""
+        """sleep_seconds: how long syncs sleep instead; None: they sync."""
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
         self.log_syncs_ns = array("q")
@@ -93,7 +91,7 @@ class ClockedFiles:
         return ClockedMappedFile(self._files.map(path, size_bytes), self)
 
     def begin(self) -> None:
-        """Forget what was noted."""
+        """Forget all notes."""
         del self.log_syncs_ns[:]
         self.stalls = FileStalls()
 
@@ -114,7 +112,7 @@ class ClockedFiles:
 
 
 class ClockedMappedFile:
-    """A mapped file; all but its syncs and stores is the map's."""
+    """A mapped file that times its syncs and stores."""
 
     def __init__(self, mapped: RealMappedFile, files: ClockedFiles) -> None:
         self._mapped = mapped
@@ -126,13 +124,13 @@ class ClockedMappedFile:
             setattr(self, name, getattr(mapped, name))  # bound once: __getattr__ would cost each call
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map, and note how long it took."""
+        """Write through the map, and note the time."""
         begun_ns = time.perf_counter_ns()
         self._mapped.store(at, data)
         self._files.stalls.of(self.path).note(time.perf_counter_ns() - begun_ns)
 
     def msync(self, start: int, end: int) -> None:
-        """Sync, or sleep, and note how long it took."""
+        """Sync or sleep, and note the time."""
         begun_ns = time.perf_counter_ns()
         if self._files.sleep_seconds is None:
             self._mapped.msync(start, end)
@@ -142,37 +140,37 @@ class ClockedMappedFile:
             self._files.log_syncs_ns.append(time.perf_counter_ns() - begun_ns)
 
     def fdatasync(self) -> None:
-        """Sync all of it, or sleep, and note how long it took."""
+        """Sync or sleep for the whole file, and note the time."""
         self.msync(0, self.size_bytes)
 
 
 _SYNC_RATE, _ASYNC_RATE = 400.0, 2_000.0
-"""Puts per second: what a single producer can put on most disks, and little enough computing to leave out queues."""
+"""Puts per second: one producer can put as many on most disks, and computing causes no queues."""
 SYNC_PUTS, ASYNC_PUTS = 100, 300
 """Of a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What was measured one right after the other, for one number of producers; in ns."""
+    """The measurements of one turn for one number of producers, in ns."""
 
     number: int
     producers: int
     syncs: "array[int]"
-    """Durations of the log's syncs while the whole store was measured under sync flush, one after the other."""
+    """Durations of the log's syncs under sync flush, in order."""
     puts_alone: "array[int]"
-    """What one producer's puts took that waited for no disk."""
+    """Latencies of one producer's puts without a disk."""
     puts: "array[int]"
     """The same with all producers."""
     synced_puts: "array[int]"
-    """What one producer's puts took that waited for a sync, the sync taken off."""
+    """Latencies of one producer's puts with a sync, less the sync."""
     real: dict[str, "array[int]"]
-    """Latencies of puts into the whole store, by flush."""
+    """Latencies of puts into the real store, by flush."""
     stalls: dict[str, FileStalls]
-    """Which of that store's own stores through maps the disk kept waiting, by flush."""
+    """The real store's stores to maps that the disk delayed, by flush."""
 
     def host(self) -> HostCosts:
-        """Return what was measured beside the disk."""
+        """Return the costs of the machine without its disk."""
         usual_ns = Spread(self.puts_alone).quantile(0.5)
         handover = Spread(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
         return HostCosts(
@@ -185,7 +183,7 @@ class Turn:
         )
 
     def simulated(self, flush: str) -> "array[int]":
-        """Return the latencies that the parts make of the same puts, in the simulation."""
+        """Return the latencies of the same puts in the simulation."""
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
         setup = replace(_setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
         return simulate(setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls).latencies_ns
@@ -204,7 +202,7 @@ def _setup_of(flush: str, producers: int, turn: int) -> Setup:
 
 
 def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
-    """Measure this machine below a directory, in so many turns for each number of producers."""
+    """Measure this machine below a directory, so many turns for each number of producers."""
     with ExitStack() as stack:
         places = _Places(directory, stack)
         for number in range(turns):
@@ -213,10 +211,10 @@ def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterat
 
 
 class _Places:
-    """What a machine is measured with: a store for each way to flush, and two whose syncs sleep."""
+    """The stores of a measurement: one for each way to flush, and two whose syncs sleep."""
 
     def __init__(self, directory: str, stack: ExitStack) -> None:
-        """stack: what shuts the stores down."""
+        """stack: shuts the stores down."""
 
         def running(name: str, flush: str, files: ClockedFiles) -> MessageStore:
             world = replace(real_world(), files=cast(Files, files))
@@ -229,7 +227,7 @@ class _Places:
         self._unsynced = running("async-without-disk", "async", ClockedFiles(_STAND_IN_SECONDS))
 
     def turn(self, number: int, producers: int) -> Turn:
-        """Measure the whole between two halves of its parts, so that a bad moment rarely meets one alone."""
+        """Measure the total between two halves of the parts, so that a bad moment rarely meets one alone."""
         alone, together, synced = array("q"), array("q"), array("q")
 
         def measure_half_of_the_parts(seed: int) -> None:
@@ -265,7 +263,7 @@ class _Places:
 
 
 def _timed(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None]:
-    """Return a call that notes what it took, whenever it was due."""
+    """Return the call with its duration noted each time."""
 
     def timed() -> None:
         begun_ns = time.perf_counter_ns()
@@ -276,7 +274,7 @@ def _timed(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None
 
 
 class LatencyComparison(NamedTuple):
-    """One way to flush, from so many producers; latencies in ns, of the same arrivals."""
+    """One way to flush with so many producers: latencies in ns of the same arrivals."""
 
     flush: str
     producers: int
@@ -292,7 +290,7 @@ class LatencyComparison(NamedTuple):
 
 
 def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
-    """Yield a comparison for each number of producers and way to flush, of all turns together."""
+    """Yield a comparison of all turns for each number of producers and way to flush."""
     for producers in sorted({turn.producers for turn in turns}):
         mine = [turn for turn in turns if turn.producers == producers]
         for flush in FLUSHES:

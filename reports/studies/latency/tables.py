@@ -67,7 +67,6 @@ def _row(source: str, disk: str, flush: str, producers: int, rate: float, latenc
 
 
 def _figures(latencies_ns: Sequence[int]) -> list[float]:
-    """Return percentiles and the greatest, in µs."""
     return [round(us, 1) for us in (*percentiles_us(latencies_ns), max(latencies_ns) / 1_000)]
 
 

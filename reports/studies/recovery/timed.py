@@ -1,4 +1,4 @@
-"""Recovery times of store directories of some size, as a stop or a crash leaves them: measured in turns, by parts."""
+"""Recovery times: loads of filled stores after a stop or a crash, measured in turns, by parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,53 +20,54 @@ from ..topics.grid import DEVICES
 from .filled import QUEUES, SEGMENT_BYTES, TOPIC, FilledStore, fill
 
 ALL = 1 << 62
-"""More than any log has: nothing of it is vouched for."""
+"""More than any log has: the checkpoint covers nothing."""
 HEADER = (
     *("exit", "recover_whole_log", "log_bytes", "behind_checkpoint_bytes", "scanned_bytes", "records"),
     *("total_s", "scan_s", "queues_s", "durable_s", "index_s"),
     *(f"cold_read_{disk.replace('-', '_')}_s" for disk in DEVICES),
 )
-"""One row for each case. `RecoveryTime` says what the parts are; cold_read is what a model of a
-disk takes to read what was scanned, which was in memory here."""
+"""One row for each case, with the parts of `RecoveryTime`. cold_read: the time in which a modelled disk reads the
+scanned bytes; here they were in memory.
+"""
 TableRow = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCase:
-    """What a start finds, and with which setting."""
+    """The state before a start, and its setting."""
 
     clean_exit: bool
     recover_whole_log: bool
     behind_bytes: int = SEGMENT_BYTES
-    """After a crash, how much of the log lies behind the checkpoint."""
+    """After a crash, how much of the log comes after the checkpoint."""
 
 
 class RecoveryTime(NamedTuple):
-    """One case of one directory; seconds, the median of all turns."""
+    """The times of one case of one directory in seconds, each the median of all turns."""
 
     case: RecoveryCase
     log_bytes: int
     scanned_bytes: int
-    """Of the log, with an index, which may want more than the queues do."""
+    """Of the log, with an index, which may need more than the queues do."""
     records: int
     total_s: float
     scan_s: float
-    """Of walking, with every check and CRC, over what is scanned for the queues."""
+    """A walk over the log that is scanned for the queues, with all checks and CRCs."""
     queues_s: float
-    """Of laying that over the queues, and all else."""
+    """The comparison with the queues, and all else."""
     durable_s: float
-    """Of the syncs of what nobody vouches for."""
+    """Syncs of everything that the checkpoint does not cover."""
     index_s: float
-    """Of what an index adds, further scanning included."""
+    """The extra time for an index, with its further scanning."""
 
 
 def cases_by_size() -> list[RecoveryCase]:
-    """Return what is measured with every size."""
+    """Return the cases of every size."""
     return [RecoveryCase(clean, whole) for clean in (False, True) for whole in (True, False)]
 
 
 def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
-    """Return what is measured besides with the greatest size: crashes, ever more of the log behind the checkpoint."""
+    """Return further cases of the largest size: crashes with more and more of the log after the checkpoint."""
     distances = [log_bytes // share for share in (4, 2) if log_bytes // share > SEGMENT_BYTES]
     return [RecoveryCase(False, False, distance) for distance in distances] + [
         RecoveryCase(False, whole, ALL) for whole in (True, False)
@@ -74,7 +75,7 @@ def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
 
 
 def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[RecoveryTime]:
-    """Fill directories below one, and yield how long their recoveries take, case by case."""
+    """Fill directories below one, and yield their recovery times, case by case."""
     for size in sizes:
         filled = fill(f"{directory}/{size}", size)
         cases = cases_by_size()
@@ -92,7 +93,7 @@ def _measure(filled: FilledStore, case: RecoveryCase, turns: int) -> RecoveryTim
 
 
 def _turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
-    """Recover with an index and without, and walk over the log alone."""
+    """Recover with an index and without, and walk over the log."""
     bare_s, durable_s, bare_report = _recover(filled, case, index=False)
     scan_s = _scan(filled, bare_report.start_offset)
     total_s, _, report = _recover(filled, case, index=True)
@@ -105,7 +106,7 @@ def _turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
 
 
 def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[float, float, RecoveryReport]:
-    """Return how long a load took, how long of that for making the log durable, and what it reports."""
+    """Return the duration of a load, the part of it for making the log durable, and the report."""
     if case.clean_exit:
         filled.leave_clean()
     else:
@@ -123,7 +124,7 @@ def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[f
 
 @contextmanager
 def _timed_syncs() -> Iterator[list[float]]:
-    """Note how long rows of files take to be made durable inside a `with` block."""
+    """Time each `make_durable` of a row of files inside a `with` block."""
     seconds: list[float] = []
     make_durable = SegmentQueue.make_durable
 
@@ -140,7 +141,7 @@ def _timed_syncs() -> Iterator[list[float]]:
 
 
 def _scan(filled: FilledStore, start_offset: int) -> float:
-    """Walk over the log from an offset on, with every check, up to its end; return how long that takes."""
+    """Return the time for a walk over the log from an offset to its end, with every check."""
     world = real_world()
     files, plain = world.files, None if world.core is None else PlainRecords(world.core)
     if plain is not None:
@@ -166,7 +167,7 @@ def _scan(filled: FilledStore, start_offset: int) -> float:
 
 
 def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
-    """Return a row for each case. After a clean exit nothing is behind the checkpoint."""
+    """Return a row for each case. After a clean exit the checkpoint covers the whole log."""
     return [
         (
             "clean" if one.case.clean_exit else "crash",
@@ -183,6 +184,6 @@ def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
 
 
 def cold_read_s(disk: str, size_bytes: int) -> float:
-    """Return the seconds that the model of a disk takes to read so many bytes that lie side by side."""
+    """Return the seconds in which the model of a disk reads so many contiguous bytes."""
     device = DEVICES[disk](Choices("cold read").stream("storage"))
     return device.read(0, (0, -(-size_bytes // BLOCK_BYTES))) / 1e9

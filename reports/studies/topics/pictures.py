@@ -159,7 +159,6 @@ def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
 
 
 def _draw_each(axes: Axes, rows: Sequence[R], figure_of: Callable[[R], float], *, faint: bool = False) -> None:
-    """Draw a figure of each layout over the number of topics."""
     for variant in dict.fromkeys(row.variant for row in rows):
         mine = [row for row in rows if row.variant == variant]
         draw(axes, variant, [row.topics for row in mine], [figure_of(row) for row in mine], faint=faint)
