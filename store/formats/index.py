@@ -199,7 +199,7 @@ def parse_index_file_name(name: str) -> int | None:
     eras, year_of_era = divmod(year - _FIRST_ERA, _ERA_YEARS)  # timegm ends with the year 9999
     local_ms = eras * _ERA_DAYS * _DAY_MS + timegm((_FIRST_ERA + year_of_era, month, *rest)) * 1000 + int(name[-3:])
     # Days that their month does not have, hours from 24 on and the like are counted on, and give another name.
-    return local_ms if local_ms <= LOCAL_MS_MAX and index_file_name(local_ms) == name else None
+    return local_ms if 0 <= local_ms <= LOCAL_MS_MAX and index_file_name(local_ms) == name else None
 
 
 def index_names_in_order(names: Iterable[str]) -> list[str]:
