@@ -37,6 +37,9 @@ class Wire:
 
     def send(self, data: bytes, arrives_ns: int) -> None:
         """Add a piece; it does not overtake those before it."""
+        # An empty piece would be received as b"", which a reader takes for the end of the stream.
+        assert data, "a piece has at least one byte"
+        assert self.ended_ns is None, self.ended_ns
         self._pieces.append((max(arrives_ns, self.last_ns), data))
         self.size_bytes += len(data)
 
@@ -64,6 +67,8 @@ class Wire:
                 pieces.popleft()
                 self._read_bytes = 0
         self.size_bytes -= bytes_max - wanted
+        assert wanted >= 0, wanted
+        assert self.size_bytes >= 0, self.size_bytes
         return b"".join(found)
 
     def has_arrived(self, until_ns: int) -> bool:
@@ -82,6 +87,7 @@ class Wire:
 
     def drop_last(self, pieces: int) -> None:
         """Lose the last pieces, and the end behind them; the room that they take stays taken."""
+        assert 0 <= pieces <= len(self._pieces), (pieces, len(self._pieces))
         for _ in range(pieces):
             self._pieces.pop()
         self.ended_ns = None
@@ -168,6 +174,7 @@ class SimConnection:
                 break
             self.wait(due_ns, (self.broken_ns,))
         taken = bytes(data[:room_bytes])
+        assert 0 < len(taken) <= room_bytes, (len(taken), room_bytes)
         medium.note("send", self.label, taken)
         self._transmit(taken)
         return len(taken)
@@ -233,7 +240,10 @@ class SimConnection:
         self.closed = True
         under_way = self.peer.incoming.count_under_way(self._medium.kernel.now_ns)
         if under_way:
-            self.peer.incoming.drop_last(self._medium.conditions.pieces_lost(self.host, under_way))
+            # Only pieces under way can be lost: the peer may have read those that arrived.
+            lost = self._medium.conditions.pieces_lost(self.host, under_way)
+            assert 0 <= lost <= under_way, (lost, under_way)
+            self.peer.incoming.drop_last(lost)
         self.peer.incoming.ended_ns = None  # an end that was under way goes down, too
         self.peer.is_lost = True
 
@@ -278,11 +288,13 @@ class SimConnection:
             first = len(data)
             if first > 1:
                 first = conditions.first_piece_bytes(self.host, peer.host, first)
+                assert 0 < first <= len(data), (first, len(data))
             peer.incoming.send(data[:first], self._arrival_ns(first))
             first_ns = peer.incoming.last_ns
             if first < len(data):
                 behind_ns = self._delay_ns(len(data) - first)
                 peer.incoming.send(data[first:], peer.incoming.last_ns + behind_ns)
+            assert now_ns <= first_ns <= peer.incoming.last_ns, (now_ns, first_ns, peer.incoming.last_ns)
             conditions.note_arrival(self.host, peer.host, now_ns, peer.incoming.last_ns)
             peer.expect(first_ns)
 

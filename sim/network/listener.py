@@ -9,7 +9,7 @@ from ..machine import Gate, Machine
 from .connection import SimConnection
 from .medium import Medium, earliest
 
-BACKLOG = 128
+BACKLOG = 128  # SOMAXCONN of Linux before 5.4, which listen(2) silently takes in place of a longer backlog
 
 
 class SimListener:
@@ -81,6 +81,8 @@ class SimListener:
 
     def offer(self, connection: SimConnection) -> None:
         """Have a connection wait to be accepted."""
+        assert not self.closed, self.address
+        assert self.has_room, len(self._waiting)
         self._waiting.append(connection)
         self._changed()
 
@@ -128,6 +130,7 @@ class SimPoller:
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:
+            assert self._gate not in what.watchers, self._gate.label
             what.watchers.append(self._gate)
         self._watched[what] = (receives, sends)
         self._gate.open()

@@ -40,7 +40,11 @@ class PCT:
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant everything up to the next change step."""
         self._fall_if_due(chosen, step)
-        return self._changes[-1] - step - 1 if self._changes else ENDLESS
+        if not self._changes:
+            return ENDLESS
+        granted = self._changes[-1] - step - 1
+        assert granted >= 0, (self._changes[-1], step)
+        return granted
 
     def _priority(self, task: SimTask) -> float:
         priority = self._priorities.get(task.number)

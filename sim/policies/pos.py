@@ -97,6 +97,7 @@ class POS:
                 priority = priorities[number] = draw()
             if priority > best_priority:
                 best, best_priority = index, priority
+        assert best_priority >= 0.0, best_priority
         number = runnable[best].number
         self._granted = pending.get(number, _START)
         del priorities[number]  # used up with the operation

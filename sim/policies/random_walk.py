@@ -45,7 +45,8 @@ def _quanta(mean: int) -> tuple[int, ...]:
     Of a quantum, all points but the one that asks again are free, hence the mean of mean - 1.
     """
     if mean == 1:
-        return (0,) * _QUANTILES
+        return (0,) * _QUANTILES  # log(0) below
+    assert mean > 1, mean
     scale = 1.0 / log(1.0 - 1.0 / mean)
     return tuple(int(log(1.0 - (part + 0.5) / _QUANTILES) * scale) for part in range(_QUANTILES))
 
@@ -67,6 +68,7 @@ class RoundRobin:
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the next task behind current."""
         after = 0 if current is None else current.number + 1
+        # Modulo a number above all task numbers, so that the tasks before current come after those behind it.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
 
     def quantum(self, chosen: SimTask, step: int) -> int:

@@ -126,6 +126,7 @@ class Labelling:
         """Return who the record says runs next, None if it says nothing of this point, as of most."""
         is_forced = label.startswith(FORCED)
         points = step - self._last_step
+        assert points >= 0, (step, self._last_step)
         if not self.left:
             if is_forced:
                 raise ReplayDivergedError("schedule", self._followed, "the end", (points, label))
@@ -166,12 +167,15 @@ class Deviating:
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the default, or one of the others where a deviation is due."""
+        assert len(runnable) > 1, len(runnable)
         default = default_choice(runnable, current, label)
         if self._taken == len(self._deviations):
             return default
         if self._wait:
             self._wait -= 1
             return default
+        # The default is left out of the count: a deviation that chose it again would be no deviation, and shrinking
+        # could not tell it from its absence.
         other = self._deviations[self._taken][1]
         self._taken += 1
         if self._taken < len(self._deviations):

@@ -51,7 +51,7 @@ class Starving:
             self._has_suffered = True
             self.injected[STARVED_TASK] += 1
         if len(others) == 1:
-            return others[0]
+            return others[0]  # a policy may only be asked if there is a choice
         return others[self._policy.choose([runnable[index] for index in others], current, label, step)]
 
     def quantum(self, chosen: SimTask, step: int) -> int:
@@ -69,3 +69,4 @@ class Starving:
         self._victim = None
         self._begin = step + 1 + int(self._draw() * 2 * self._mean_gap_steps)
         self._end = self._begin + 1 + int(self._draw() * self._steps_max)
+        assert step < self._begin < self._end, (step, self._begin, self._end)
