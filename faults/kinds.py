@@ -452,6 +452,13 @@ class FaultKind(StrEnum):
         "one of its waits raises MemoryError",
         "Gunawi et al., What Bugs Live in the Cloud?, SoCC 2014",
     )._replace(knob="memory.error_chance", excuses=Excuse.ERROR | Excuse.LASTING, by_scenarios=True)
+    FORCED_BRANCH = _machine(
+        "forced branch",
+        "the program took a rare branch although its condition did not hold",
+        "no event: a correct program may take the branch at any time, and tests seldom reach it",
+        "each time the branch would not be taken, it is taken with a chance",
+        "Zhou et al., FoundationDB, SIGMOD 2021 (buggification)",
+    )._replace(knob="forced_branch_chance", excuses=Excuse.DELAY, by_scenarios=True)
     CLIENT_DEATH = _machine(
         "client death",
         "a client's machine died in the midst of what it did, and another came in its place",

@@ -1,11 +1,12 @@
-"""Marks on rare paths: places that a campaign of tests has to have been at, or its silence says nothing about them.
+"""Marks on rare branches: a campaign of tests has to hit each of them, or its silence proves nothing about the branch.
 
-Costs one test where nobody collects. As in FoundationDB's probes and rust-analyzer's cov-mark, a mark stands in the
-code it is about, so that it moves and goes with it.
+A simulation can also force a branch whose condition does not hold, where a correct store may take it at any time
+(FoundationDB's BUGGIFY). A mark costs one test where nobody collects. As in FoundationDB's probes and rust-analyzer's
+cov-mark, it stands in the code that it is about, so that it moves and goes with it.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 MARKS: dict[str, str] = {
@@ -77,3 +78,32 @@ def collected() -> Iterator[Counter[str]]:
         yield hits
     finally:
         _collecting.remove(hits)
+
+
+FORCIBLE = (
+    "group commit again",
+    "short write continued",
+    "no buffer",
+    "checkpoint not believed",
+    "index dropped",
+    "delivery fails",
+)
+"""Marks of branches that a simulation may force: each costs time or a retry, and no promise."""
+
+_forcing: list[Callable[[str], bool]] = []
+
+
+def forces(name: str) -> bool:
+    """Return whether a simulation forces the branch of a mark now, although its condition does not hold."""
+    assert name in FORCIBLE, name
+    return bool(_forcing) and _forcing[-1](name)
+
+
+@contextmanager
+def forced(decide: Callable[[str], bool]) -> Iterator[None]:
+    """Ask `decide` inside a `with` block, each time that a forcible branch would not be taken."""
+    _forcing.append(decide)
+    try:
+        yield
+    finally:
+        _forcing.remove(decide)

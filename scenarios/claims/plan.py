@@ -121,6 +121,8 @@ class Plan:
     """How long one task may have to stand back behind all others; 0: none has to."""
     attribute_points: bool = knob(False, plain=False, in_sessions=False)
     """Whether tasks switch at plain attributes of the store, too, as threads do, and not at calls of the world only."""
+    forced_branch_chance: float = knob(0.0, plain=0.0, in_sessions=False)
+    """How often a rare branch of the store is taken although its condition does not hold: a mark in `FORCIBLE`."""
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob(True)

@@ -3,18 +3,19 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from ...faults.crashes.profiles import PROFILES, CrashProfile
 from ...faults.disk.disk import Disk
 from ...faults.disk.syncs import SyncTiming
+from ...faults.kinds import FaultKind
 from ...faults.simulation.simulation import Crash, Simulation
 from ...sim.disturbances import Disturbances
 from ...sim.machine import Machine
 from ...sim.policies.starving import Starving
 from ...store.formats.messages import PutMessageStatus
-from ...store.marks import collected
+from ...store.marks import collected, forced
 from ...store.message_store import MessageStore
 from ...store.recovery.recovery import RecoveryReport
 from ..claims.landmarks import landmarks_ms
@@ -194,7 +195,7 @@ class Execution(ABC):
     def execute(self) -> RunOutcome:
         """Run, and return what came of it. Raises only what is wrong with the harness itself."""
         outcome, kernel = self._outcome, self._kernel
-        with kernel, collected() as hits, tries_collected() as tries:
+        with kernel, collected() as hits, tries_collected() as tries, self._forced_branches():
             self._marks = RunMarks(self._plan, hits)
             with suppress(StopOnViolation), self.simulation.with_attribute_points():
                 self._play()
@@ -213,6 +214,23 @@ class Execution(ABC):
         outcome.virtual_ns = kernel.now_ns
         outcome.schedule = kernel.schedule
         return outcome
+
+    @contextmanager
+    def _forced_branches(self) -> Iterator[None]:
+        """Force rare branches of the store inside a `with` block, each time with the chance of the plan."""
+        chance, stream = self._plan.forced_branch_chance, self._choices.stream("forced branches")
+
+        def decide(mark: str) -> bool:
+            # In the life after the last one everything has to work within bounds, as if no fault had ever been.
+            is_forced = self._number < len(self._lives) and stream.chance(chance, mark)
+            self._outcome.injected[FaultKind.FORCED_BRANCH] += is_forced
+            return is_forced
+
+        if not chance:  # asking would only cost time
+            yield
+            return
+        with forced(decide):
+            yield
 
     def _count_puts(self) -> None:
         """Say how many messages there were, and how long those took that were answered OK."""

@@ -26,7 +26,7 @@ from ..formats.messages import Message, PutMessageResult, PutMessageStatus
 from ..formats.redirect import delivered
 from ..formats.side_json import decode_side_json, encode_side_json, numbered_offsets, table_of
 from ..log.commit_log import CommitLog
-from ..marks import hit
+from ..marks import forces, hit
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..service import Service
@@ -234,6 +234,9 @@ class ScheduleMessageService(Service):
             return 0
         if message.topic == HALF_TOPIC:
             return 0  # it waits for its decision by then, and what is committed is delayed by itself
+        if forces("delivery fails"):
+            hit("delivery fails")
+            return _RETRY_MS
         self.last_answer, stored = self._put(message)
         if stored is None:
             hit("delivery fails")

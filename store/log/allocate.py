@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ..config import FlushDiskType, StoreConfig
 from ..directories import directory_of, make_directory
-from ..marks import hit
+from ..marks import forces, hit
 from ..service import Service
 from ..world import MappedFile, Signal, World
 from .segment import PAGE_BYTES, Segment
@@ -242,7 +242,7 @@ class AllocateMappedFileService(Service):
         place = (self.world.tasks, file, base_offset, _LABEL)
         if self._pool is None:
             return Segment(*place)
-        buffer = self._pool.borrow()
+        buffer = None if forces("no buffer") else self._pool.borrow()
         if buffer is None:
             hit("no buffer")
             return Segment(*place)

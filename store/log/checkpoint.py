@@ -13,7 +13,7 @@ from ..formats.checkpoint import (
     is_unborn,
 )
 from ..formats.checkpoint import SAFETY_MARGIN_MS as SAFETY_MARGIN_MS
-from ..marks import hit
+from ..marks import forces, hit
 from ..world import Files, MappedFile, World
 
 
@@ -44,15 +44,18 @@ class StoreCheckpoint:
         """
         assert self._file is None, "load once"
         damage = None
+        is_believed = not forces("checkpoint not believed")
         try:
             values = read_checkpoint(self._world.files, self._path)
         except CorruptFileError as error:
+            is_believed, damage = False, error
+        if not is_believed:
             hit("checkpoint not believed")
-            values, damage = CheckpointValues(0, 0, 0), error
+            values = CheckpointValues(0, 0, 0)
         self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms = values
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
-        if damage is not None:
-            self.flush()
+        if not is_believed:
+            self.flush()  # times on disk that are later than those in memory would vouch for files made from now on
         self.vouched_timestamp_ms = self.recovery_timestamp_ms
         return damage
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ..config import StoreConfig
 from ..errors import is_disk_full
-from ..marks import hit
+from ..marks import forces, hit
 from ..running_flags import Refusal, RunningFlags
 from ..service import Service, do_nothing
 from ..world import MappedFile, Tasks, World
@@ -140,7 +140,9 @@ class BufferedSegment(Segment):
         """Write the buffer's bytes [at, end) to the file, however short each write falls."""
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
-            written = self.file.pwrite(at, self._buffer[at:end])
+            # A forced branch writes the first half alone. A single byte cannot be halved.
+            stop = (at + end) // 2 if end - at > 1 and forces("short write continued") else end
+            written = self.file.pwrite(at, self._buffer[at:stop])
             if written <= 0:
                 raise OSError(errno.EIO, "a write wrote nothing", self.file.path)
             at += written

@@ -20,7 +20,7 @@ from ..index.index_file import IndexFile, defects
 from ..index.index_service import IndexService
 from ..log.checkpoint import StoreCheckpoint
 from ..log.segment_queue import SegmentQueue
-from ..marks import hit
+from ..marks import forces, hit
 
 Place = tuple[int, int]
 """Between two keys of the log: where a record begins, and how many of its keys come before."""
@@ -96,6 +96,8 @@ class IndexRecovery:
 
     def _keep(self, odd: list[str]) -> None:
         """Remove the files at the paths in odd and all that follow the last one to keep."""
+        if forces("index dropped") and self._ends:
+            self._ends.pop()
         count = len(self._ends)
         self.lacks_room = None
         self._builds = self._builds or bool(odd) or not self._clean_exit or count < len(self._table.files)

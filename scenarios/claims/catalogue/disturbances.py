@@ -39,6 +39,24 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
+    # Branches that crashes and faults seldom lead to are taken on purpose (`store.marks.FORCIBLE`).
+    Scenario.of(
+        "forced-rare-branches",
+        "a rare branch that is taken although its condition does not hold costs time or a retry, and breaks no promise",
+        forced_branch_chance=(0.05, 0.3),
+        sync_flush=(True, False),
+        memory={"transient_pool": (False, True)},
+        commit_log_bytes=(1024, 2048, 4096),
+        recover_whole_log=(False, True),
+        index={"slots": (5, 40), "keys_chance": (0.3,), "seekers": (0, 1)},
+        delay={"chance": (0.0, 0.3)},
+        transactions={"chance": (0.0, 0.0, 0.3)},
+        retention={"deletes_segments": (False, False, True)},
+        faults={"failed_sync_chance": (0.0, 0.0, 0.02), "slow_sync_chance": (0.0, 0.1)},
+        consumers=(0, 1),
+        lives=(1, 2, 3),
+        endings=("crash in traffic", "crash at rest", "crash in load", "crash in persist", "stop"),
+    ),
     # Every sound disk, and of all that may go wrong on one a different choice with every seed.
     Scenario.of(
         "anything-goes",

@@ -78,8 +78,8 @@ def _slave_ms_max(plan: Plan) -> int:
 
 
 def may_slow(plan: Plan) -> bool:
-    """Return whether anything in a plan fails operations, or makes them wait."""
-    return plan.memory.error_chance > 0 or any(_slowing_chances(plan.faults))
+    """Return whether anything in a plan fails operations, makes them wait, or forces branches that cost time."""
+    return plan.memory.error_chance > 0 or plan.forced_branch_chance > 0 or any(_slowing_chances(plan.faults))
 
 
 def may_disturb(plan: Plan) -> bool:
