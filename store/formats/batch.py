@@ -158,4 +158,6 @@ def encode_batch_records(
         starts.append(end)
         end += size_bytes
         at = next_at
-    return bytearray().join(pieces), tuple(starts)
+    records = bytearray().join(pieces)
+    assert len(records) == end, (len(records), end)
+    return records, tuple(starts)

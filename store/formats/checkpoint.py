@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from ..errors import CorruptFileError
 
-CHECKPOINT_FILE_BYTES = 4096
+CHECKPOINT_FILE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE
 CHECKPOINT_BYTES = 24
-SAFETY_MARGIN_MS = 3_000
+SAFETY_MARGIN_MS = 3_000  # RocketMQ StoreCheckpoint.getMinTimestamp
 """Taken off the recovery time: records of one ms may be split by a sync, and clocks are not that good."""
 _LAYOUT = Struct(">qqq")
 assert _LAYOUT.size == CHECKPOINT_BYTES

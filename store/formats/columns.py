@@ -185,10 +185,14 @@ class PlainRecords:
         base_offset is the log offset of the view's first byte. Records stored later than stored_ms_max are left.
         """
         self._runs = None
-        self.count, self.key_count, self.end = self._core.scan(
+        count, key_count, end = self._core.scan(
             view, start, base_offset, check_crc, self._queues, stored_ms_max, self._rows, self._keys
         )
-        return self.count > 0
+        assert 0 <= count <= ROWS_MAX, count
+        assert 0 <= key_count <= ROWS_MAX, key_count
+        assert start <= end <= len(view), (start, end, len(view))
+        self.count, self.key_count, self.end = count, key_count, end
+        return count > 0
 
     def column(self, name: str) -> "memoryview[int]":
         """Return one of COLUMNS, until the next scan."""

@@ -44,13 +44,13 @@ encode_entry: Callable[[int, int, int], bytes] = _LAYOUT.pack
 """Encode one entry: (physical_offset, size_bytes, tags_code). Called for every record dispatched or recovered."""
 
 UNIT_BYTES_MIN = 20
-UNIT_BYTES_MAX = 32767
-END_BYTES = 4
+UNIT_BYTES_MAX = 32767  # RocketMQ CqExtUnit.MAX_EXT_UNIT_SIZE, Short.MAX_VALUE
+END_BYTES = 4  # RocketMQ ConsumeQueueExt.END_BLANK_DATA_LENGTH
 """How much of a file is left free for the end mark."""
 END_MARK = b"\xff\xff"
 NO_ADDRESS = 1
 """What RocketMQ answers instead of an address where a unit cannot be kept."""
-ADDRESS_MAX = -0x8000_0001
+ADDRESS_MAX = -0x8000_0001  # RocketMQ ConsumeQueueExt.MAX_ADDR: just below the least 32-bit hash
 ADDRESS_TOP = 0x80
 """The first byte of every address of an offset below 2^56, which no row of files reaches; no hash begins with it."""
 OFFSET_MAX = (1 << 56) - 1
@@ -69,7 +69,7 @@ class QueueEntry(NamedTuple):
     tags_code: int
 
 
-BLANK_ENTRY = QueueEntry(0, 0x7FFFFFFF, 0)
+BLANK_ENTRY = QueueEntry(0, 0x7FFFFFFF, 0)  # RocketMQ ConsumeQueue.fillPreBlank, with Integer.MAX_VALUE as the size
 
 
 BLANK_ENTRY_BYTES = _LAYOUT.pack(*BLANK_ENTRY)
@@ -127,11 +127,14 @@ def address_of(offset: int) -> int:
     -9223372036854775808
     """
     assert 0 <= offset <= OFFSET_MAX, offset
-    return offset - (1 << 63)
+    address = offset - (1 << 63)
+    assert is_ext_address(address), (offset, address)
+    return address
 
 
 def offset_of(address: int) -> int:
     """Return where the unit with that address begins."""
+    assert is_ext_address(address), address
     return address + (1 << 63)
 
 
@@ -139,6 +142,7 @@ def encode_unit(unit: ExtUnit) -> bytes:
     """Encode a unit, of UNIT_BYTES_MAX at the most."""
     tags_code, store_timestamp_ms, bit_map = unit
     size_bytes = UNIT_BYTES_MIN + len(bit_map)
+    # A longer unit would have a negative size, which readers take for the end of the file.
     assert size_bytes <= UNIT_BYTES_MAX, size_bytes
     return _HEAD.pack(size_bytes, tags_code, store_timestamp_ms, len(bit_map)) + bit_map
 

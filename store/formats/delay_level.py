@@ -17,7 +17,7 @@ from .scan import ScannedRecord
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-UNKNOWN_LEVEL_DELAY_MS = 1000
+UNKNOWN_LEVEL_DELAY_MS = 1000  # RocketMQ ScheduleMessageService.computeDeliverTimestamp
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]+)([smhd])")
@@ -98,7 +98,7 @@ def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, dela
 
 
 def _remember_code(tags: bytes) -> int:
-    if len(_codes) >= _CODES_MAX:
+    if len(_codes) >= _CODES_MAX:  # clients choose tags: the table must not grow without limit
         _codes.clear()
     code = _codes[tags] = tags_code(tags.decode(errors="surrogateescape"))
     return code

@@ -38,7 +38,7 @@ from ..errors import CorruptFileError
 HEADER_BYTES = 40
 SLOT_BYTES = 4
 ENTRY_BYTES = 20
-TIME_DIFF_MAX_S = 0x7FFFFFFF
+TIME_DIFF_MAX_S = 0x7FFFFFFF  # RocketMQ IndexFile.putKey: Integer.MAX_VALUE
 HEADER = Struct(">qqqqii")
 SLOT = Struct(">i")
 ENTRY = Struct(">iqii")
@@ -93,6 +93,7 @@ class IndexEntry(NamedTuple):
 def decode_header(view: memoryview) -> IndexHeader:
     """Decode the 40 bytes a file begins with. Any bytes are a header: ask index.structure."""
     header = IndexHeader._make(HEADER.unpack_from(view))
+    # RocketMQ writes 0 into a new file and counts it as 1, because number 0 means that a slot is empty.
     return header._replace(next_entry=1) if header.next_entry <= 0 else header
 
 
@@ -166,6 +167,7 @@ def _last_byte_at(view: memoryview) -> int:
     """Return where the last byte lies that is not zero; there must be one."""
     start = (len(view) - 1) // _CHUNK_BYTES * _CHUNK_BYTES
     while not (kept := len(bytes(view[start : start + _CHUNK_BYTES]).rstrip(b"\0"))):
+        assert start > 0, "a file with a header has a byte that is not zero"
         start -= _CHUNK_BYTES
     return start + kept - 1
 
@@ -215,4 +217,6 @@ def _civil(days: int) -> tuple[int, int, int]:
     month_from_march = (5 * day_of_year + 2) // 153
     day = day_of_year - (153 * month_from_march + 2) // 5 + 1
     month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
+    assert 1 <= month <= 12, (days, month)
+    assert 1 <= day <= 31, (days, day)
     return era * 400 + year_of_era + (month <= 2), month, day

@@ -72,6 +72,7 @@ def key_hash(topic: str, key: bytes) -> int:
     h: int = (prefix * _POWERS[length] + sum(map(mul, key, _WEIGHTS[length]))) & 0xFFFFFFFF
     if h < 0x8000_0000:
         return h
+    # Math.abs(Integer.MIN_VALUE) is negative, and indexKeyHashMethod makes it 0.
     return 0x1_0000_0000 - h if h > 0x8000_0000 else 0
 
 

@@ -110,6 +110,8 @@ class LightPut:
 
     def take_places(self, table: dict[QueueKey, int]) -> bytearray:
         """Note the next place in each queue, and return the record that says so."""
+        # The put lock is held from here to `count`. Under a lock of the message's own queue, two producers with one
+        # light queue in common would take the same place in it.
         self.offsets = tuple(table.get(key, 0) for key in self.keys)
         return self.encode(self._properties_with(self.offsets))
 

@@ -42,9 +42,9 @@ MESSAGE_MAGIC_V2 = 0xDAA320AB - 0x1_0000_0000
 BLANK_MAGIC = 0xCBD43194 - 0x1_0000_0000
 BLANK_BYTES = 8
 RECORD_BYTES_MIN = 91
-MAX_TOPIC_BYTES = 127
-MAX_PROPERTIES_BYTES = 32767
-CRC_MASK = 0x7FFFFFFF
+MAX_TOPIC_BYTES = 127  # topicLength is a signed byte
+MAX_PROPERTIES_BYTES = 32767  # propertiesLength is a signed short
+CRC_MASK = 0x7FFFFFFF  # RocketMQ UtilAll.crc32 drops the sign bit, so a checksum is never negative
 
 # sysFlag
 COMPRESSED = 0x1
@@ -222,6 +222,7 @@ def place_records(
 
     queue_offset is that of the first, physical_offset that of the buffer.
     """
+    assert physical_offset >= 0, physical_offset
     place, stamp = _OFFSETS.pack_into, _I64.pack_into
     stored_at = _STORE_TIMESTAMP_AT + _IPV6_EXTRA_BYTES if born_host_v6 else _STORE_TIMESTAMP_AT
     for at in starts:
@@ -297,6 +298,7 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
     size_bytes, magic = _BLANK.unpack_from(view, at)
     if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
         raise corrupt(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
+    # A wrong length must not be followed: with 0, a scan would never end; a long one would be read past the file.
     if not RECORD_BYTES_MIN <= size_bytes <= end - at:
         raise corrupt(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
 

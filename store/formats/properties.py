@@ -68,6 +68,7 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
     """
     while 4 * len(properties) > 3 * buckets:
         buckets *= 2
+    assert buckets & buckets - 1 == 0, buckets  # `_bucket` uses it as a mask
     names = sorted(properties, key=lambda name: _bucket(name, buckets))
     return encode_properties({name: properties[name] for name in names})
 

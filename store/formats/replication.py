@@ -41,6 +41,7 @@ class FrameHeader(NamedTuple):
 
 def encode_report(slave_offset: int) -> bytes:
     """Encode how far a slave's log goes."""
+    assert slave_offset >= 0, slave_offset
     return _REPORT.pack(slave_offset)
 
 
@@ -54,6 +55,8 @@ def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position:
 
 def encode_frame_header(log_offset: int, size_bytes: int) -> bytes:
     """Encode what goes in front of size_bytes of the log."""
+    assert log_offset >= 0, log_offset
+    assert size_bytes >= 0, size_bytes
     return _FRAME.pack(log_offset, size_bytes)
 
 

@@ -75,6 +75,7 @@ def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[
     start is where a record is known to begin; base_offset is the log offset of the view's first byte. Ends behind the
     last record that lies within end, has a record's magic and says where it is; no more is looked at of any.
     """
+    assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack, at, last = _CHAINED.unpack_from, start, end - RECORD_BYTES_MIN
     while at <= last:
         size_bytes, magic, physical_offset = unpack(view, at)
@@ -90,6 +91,7 @@ def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[
 
 def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
     """Return the first position from start on that begins a record, or a blank one, by magic and own place."""
+    assert start >= 0, start
     overlap_bytes = RECORD_BYTES_MIN
     chunk_at, search_bytes = start, _SEARCH_BYTES
     while chunk_at < len(view):
@@ -174,7 +176,7 @@ def scan_records(
             if (
                 magic == MESSAGE_MAGIC
                 and not sys_flag & HOST_V6_MASK
-                and offset == base_offset + at
+                and offset == base_offset + at  # behind the log's end a disk may show whole records of older files
                 and body_at <= body_end < next_at <= end
                 and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)
@@ -193,7 +195,7 @@ def scan_records(
                     yield new(ScannedRecord, row)
                     at = next_at
                     continue
-        if _is_blank(view, at, end):
+        if _is_blank(view, at, end):  # the rest of it is unspecified: where others have their offset, there are zeros
             return
         scanned = _scan_carefully(view, at, end, file, base_offset, check_crc)
         yield scanned
@@ -212,8 +214,9 @@ def behind_damage(view: memoryview, at: int, base_offset: int) -> int | None:
     except CorruptFileError:
         record = None
     if record is not None:
+        assert record.size_bytes > 0, record
         return at + record.size_bytes
-    return find_record(view, at + 1, base_offset, len(view))
+    return find_record(view, at + 1, base_offset, len(view))  # at + 1: the damaged record itself may look like one
 
 
 def _is_blank(view: memoryview, at: int, end: int) -> bool:
@@ -267,6 +270,7 @@ def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
     if len(_tails) >= _TAILS_MAX:
         _tails.clear()
     room_bytes = (shape >> 8) - 3
+    assert room_bytes > 0, shape
     topic_bytes = min(shape & 0xFF, room_bytes)
     layout = Struct(f">B{topic_bytes}sH{room_bytes - topic_bytes}s")
     return _tails.setdefault(shape, layout.unpack_from)

@@ -83,6 +83,7 @@ class _DialectReader:
         members = self._object()
         if self._next(_BLANK):
             self._fail("the end")
+        assert self._depth == 0, self._depth
         return members
 
     def _value(self) -> Any:

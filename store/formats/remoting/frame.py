@@ -27,7 +27,7 @@ from .command import (
     encode_json_header,
 )
 
-FRAME_BYTES_MAX = 16_777_216
+FRAME_BYTES_MAX = 16_777_216  # RocketMQ NettyDecoder.FRAME_MAX_LENGTH
 HEADER_BYTES_MAX = 256 * 1024
 """The properties of a message are 32,767 bytes at most, and a character of them is 6 bytes at most in JSON."""
 LENGTH_BYTES = 4
@@ -145,6 +145,7 @@ class CommandReader:
         an error as soon as it is there, before anything of its frame is kept.
         """
         data, at, end = self._data, self._at, len(self._data)
+        assert at <= end, (at, end)
         if end - at >= LENGTH_BYTES:
             size_bytes = frame_bytes(data, at, file=self.name, offset=self._offset - at)
             if at + size_bytes <= end:
