@@ -24,7 +24,7 @@ from .segment import PAGE_BYTES, Segment
 from .segment_queue import SegmentQueue
 from .transient_pool import BufferedSegment, TransientStorePool
 
-WAIT_MS = 5_000
+WAIT_MS = 5_000  # RocketMQ AllocateMappedFileService.waitTimeOut
 """How long a put waits for its segment."""
 
 _LABEL = "commitlog"
@@ -191,6 +191,7 @@ class AllocateMappedFileService(Service):
     def step(self) -> None:
         """Make the lowest segment asked for; wait if there is none."""
         with self._lock:
+            # The lowest: a segment that is made before the one in front of it leaves a gap at a crash.
             request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())

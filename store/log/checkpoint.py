@@ -127,6 +127,7 @@ class StoreCheckpoint:
 
 def vouched_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
     """Return the store time up to which log and queues are durable, by a checkpoint's times, less the margin."""
+    # The index time does not count, unlike in RocketMQ with messageIndexSafe: the index has a recovery of its own.
     return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
 
 

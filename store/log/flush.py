@@ -62,6 +62,7 @@ class FlushCommitLogService(Service):
             self._vouch_for_last()
             return True
         with self._flush_lock:
+            # To go on in the newest segment alone would leave the end of the one before it unsynced.
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
@@ -87,10 +88,11 @@ class FlushCommitLogService(Service):
         try:
             moved = self.queue.flush(least_pages)
         except OSError:
+            # Linux reports a write-back error once and marks the pages clean (errseq_t): a second sync writes nothing.
             self._sync_failed = True
             self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
             return False
-        if moved:
+        if moved:  # not sooner: a checkpoint that leads the disk would have recovery trust what is not there
             self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
@@ -213,7 +215,7 @@ class GroupCommitService(FlushCommitLogService):
         assert request.end_offset > 0, request.end_offset
         with self._lock:
             closed = self._closed
-            if not closed:
+            if not closed:  # the list is read under the lock: one that was swapped meanwhile is never looked at again
                 self._requests.append(request)
         if closed:
             request.complete(self.flush_to(request.end_offset))
@@ -222,6 +224,8 @@ class GroupCommitService(FlushCommitLogService):
 
     def step(self) -> None:
         """Wait for a put, then commit all that came."""
+        # `wait` uses up the notice before the requests are taken. In the other order a request that comes in between
+        # would wait for the notice of the next put.
         self.signal.wait(None)
         self.commit(self.take_requests())
 
@@ -236,6 +240,8 @@ class GroupCommitService(FlushCommitLogService):
         # A forced branch leaves out the common sync, so that each request has one of its own.
         if not (requests and forces("group commit again")) and not self.flush_to(self.queue.max_offset) and requests:
             hit("failed group")
+        # Read after the flush. RocketMQ looks before each of two rounds, and never after the last: a record that needs
+        # both, at the beginning of a segment, is answered with a time-out.
         durable_to = self.queue.flushed_where.get()
         for request in requests:
             request.complete(durable_to >= request.end_offset or self._flush_again(request))

@@ -8,7 +8,7 @@ the step it stands for. Without a write buffer readable and wrote are one.
 
 from ..world import MappedFile, Tasks
 
-PAGE_BYTES = 4096
+PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE, which settings in pages are counted in
 _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
 """Offsets are signed and have 64 bits, and a segment is shorter than 2^31 bytes."""
 
@@ -62,7 +62,7 @@ class Segment:
         end = position + len(data)
         assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
-        self.wrote.set(end)
+        self.wrote.set(end)  # second: a flush in between would count bytes as durable that are not there yet
 
     def close_with(self, position: int, blank: bytes) -> None:
         """Put the blank record behind what is there, as `append` does, and declare the file full."""
@@ -89,7 +89,7 @@ class Segment:
         if least_pages and readable < self.size_bytes and pages < least_pages:
             return flushed
         self._sync(flushed, readable)
-        self.flushed.set(readable)
+        self.flushed.set(readable)  # what was read before the sync: puts may have come since
         return readable
 
     def _sync(self, start: int, end: int) -> None:
