@@ -291,7 +291,7 @@ class ConsumeQueue:
         No entry may be on its way to the queue, nor come later.
         """
         if self.ext is not None:
-            self.ext.queue.remove_in_use()
+            self.ext.queue.remove_in_use()  # first: an entry can do without its unit, a unit without entries never goes
         self.queue.remove_in_use()
 
     # -- reading -----------------------------------------------------------------------------------
@@ -394,4 +394,5 @@ def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:
             high = middle
         else:
             low = index + 1
+    assert found is None or found * ENTRY_BYTES < len(raw), (found, len(raw))
     return None if found is None else found * ENTRY_BYTES

@@ -122,6 +122,7 @@ class DispatchService(Service):
         """Return the log offset up to which records may be shown to anyone."""
         queue = self._commit_log.queue
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            # RocketMQ dispatches what was appended: consumers get messages that a power cut can take back.
             return queue.flushed_where.get()
         return queue.max_offset
 
@@ -181,6 +182,7 @@ class DispatchService(Service):
                 else:
                     self._take_run(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
+                    # Last: after an error before this line the run is dispatched again, and queues take none twice.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)
@@ -195,6 +197,7 @@ class DispatchService(Service):
         while position < end:
             count = 1
             if plain.scan(view, position, segment.base_offset, check_crc=False):
+                assert position < plain.end <= end, (position, plain.end, end)
                 self._run_queues = [self._queues.find_or_create(*self._plain_queues[run[0]]) for run in plain.runs()]
                 if _follow_on(plain.runs(), self._run_queues):
                     yield plain

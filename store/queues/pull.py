@@ -23,7 +23,7 @@ from ..marks import hit
 from ..world import Files
 from .consume_queue import ConsumeQueue
 
-_SCAN_BYTES_MIN = 16_000
+_SCAN_BYTES_MIN = 16_000  # RocketMQ DefaultMessageStore.getMessage: the least maxFilterMessageCount
 _FAR = 1 << 63
 """Behind every log offset."""
 
@@ -57,6 +57,7 @@ class Puller:
         if not raw:
             per_segment = queue.queue.segment_bytes // ENTRY_BYTES
             next_segment = (offset // per_segment + 1) * per_segment
+            assert next_segment > offset, (next_segment, offset)  # else the client would ask for the same for ever
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
         max_messages = max(max_messages, 0)  # the core in C takes no number of more bits
@@ -144,6 +145,7 @@ class Puller:
                 elif not result.records:
                     result.status = GetMessageStatus.NO_MATCHED_MESSAGE
             scanned = at // ENTRY_BYTES + 1
+        assert scanned * ENTRY_BYTES <= len(raw), (scanned, len(raw))
         result.next_begin_offset = begin + scanned
         result.fall_behind_bytes = log_limit - last
         result.suggest_pulling_from_slave = result.fall_behind_bytes > in_memory_bytes
