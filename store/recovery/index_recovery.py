@@ -141,6 +141,7 @@ class IndexRecovery:
         begin is where the files before it end.
         """
         header, path = file.header, file.file.path
+        # The header alone proves nothing: it is in another sector than the entries, and may be durable without them.
         is_durable = file.is_full and file.end_timestamp_ms <= self._checkpoint.index_msg_timestamp_ms
         if not is_durable and not self._clean_exit:
             return None, None
@@ -184,9 +185,11 @@ class IndexRecovery:
         if record is None or record.physical_offset != offset:
             return None
         first = last = header.next_entry - 1
+        assert last >= 1, last
         while first > 1 and file.entry(first - 1).physical_offset == offset:
             first -= 1
         done = begin[1] if first == 1 and begin[0] == offset else 0
+        # A record's keys may be split between two files: those before `done` are in the file before.
         keys = keys_of(record.properties)[done : done + last - first + 1]
         if len(keys) != last - first + 1:
             return None

@@ -23,7 +23,7 @@ from ..queues.consume_queue_table import ConsumeQueueTable
 _CHUNK_ENTRIES = 4096
 """Entries of one queue that are held back, to be compared and written in one piece."""
 
-_NUMBER_MASK = (1 << 64) - 1
+_NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed: a flipped sign bit is one bit, too
 
 
 class EarlierEntriesMissing(Exception):
@@ -61,8 +61,11 @@ class SkippedRanges:
 
     def add(self, start: int, end: int) -> None:
         """Note one stretch, [start, end), behind those that are noted."""
-        self._starts.append(start)
-        self._ends.append(end)
+        starts, ends = self._starts, self._ends
+        assert start < end, (start, end)
+        assert not ends or ends[-1] <= start, (ends[-1], start)  # in order: `hold` bisects
+        starts.append(start)
+        ends.append(end)
 
     def hold(self, entry: QueueEntry | None) -> bool:
         """Return whether an entry points into one of them."""
@@ -362,8 +365,11 @@ class QueueReplay:
         self.next = self._pending_at = queue_offset
 
     def _write(self) -> None:
-        self._place(self._pending_at, self._pending)
-        self._pending_at = self.next
+        at, pending = self._pending_at, self._pending
+        self._place(at, pending)
+        following = self.next
+        assert (following - at) * ENTRY_BYTES == len(pending), (following, at, len(pending))
+        self._pending_at = following
         self._pending = bytearray()
 
     def _place(self, queue_offset: int, raw: bytes | bytearray) -> None:
@@ -388,7 +394,7 @@ class QueueReplay:
             self._move_last()
         self._write()
         end = self.next if self.lacks_room is None else self._end_in_files()
-        while self._skipped.hold(self.queue.entry(end)):
+        while self._skipped.hold(self.queue.entry(end)):  # all that is left of records in a damaged part of the log
             end += 1
         if self.changed:
             hit("queue rewritten")

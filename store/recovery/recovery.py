@@ -35,8 +35,8 @@ from .queue_replay import (
     witnessed_first,
 )
 
-_NOWHERE = 1 << 63
-_SEGMENTS_AFTER_CLEAN_EXIT = 3
+_NOWHERE = 1 << 63  # beyond every log offset, which are signed 64-bit integers
+_SEGMENTS_AFTER_CLEAN_EXIT = 3  # RocketMQ CommitLog.recoverNormally
 """How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
 
 
@@ -79,6 +79,7 @@ def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, i
     """
     if vouched_ms == 0:
         return 0
+    # As CommitLog.isMappedFileMatchedRecover. A store time of 0 is a field that was lost, and no witness.
     for number, first_ms in first_times_ms:
         if first_ms is not None and 0 < first_ms <= vouched_ms:
             return number
@@ -155,6 +156,7 @@ class Recovery:
             if self.index.lacks_room is not None:
                 report.lacks_room = self.index.lacks_room
                 report.dispatched_to = min(report.dispatched_to, self.index.room_ends_at)
+        assert report.dispatched_to <= report.end_offset, (report.dispatched_to, report.end_offset)
         return report
 
     def trusted_segments(self) -> int:
@@ -248,6 +250,7 @@ class Recovery:
         """Note damage at a log offset as passed over; return where the segment goes on, None if it does not."""
         view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
         behind = behind_damage(view, at, segment.base_offset)
+        assert behind is None or behind > at, (behind, at)
         end = segment.size_bytes if behind is None else behind
         self._skipped.add(offset, segment.base_offset + end)
         return behind
@@ -264,6 +267,7 @@ class Recovery:
         while more:
             at = self._take_plain(self._plain, segment, at)
             before = report.records
+            # The record that is not plain. It may also be the first of a queue, which is known from then on.
             self._take_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
@@ -277,6 +281,7 @@ class Recovery:
         vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
         check_crc = self._config.check_crc_on_recover
         while plain.scan(view, start, segment.base_offset, check_crc=check_crc, stored_ms_max=vouched_ms):
+            assert plain.end > start, (plain.end, start)
             if self.index is not None and plain.key_count:
                 self.index.put_plain(plain)
             for number, queue_offset, entries, _ in plain.runs():
@@ -308,7 +313,7 @@ class Recovery:
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
-                if not transaction or transaction not in UNDISPATCHED:
+                if not transaction or transaction not in UNDISPATCHED:  # 0 first: nearly all are of no transaction
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
                         replay = self._begin(record, whole_log=whole_log)
@@ -320,7 +325,7 @@ class Recovery:
                     if light and LIGHT_MARK in properties and is_queued(record):
                         self._scan_light(record, plain_code, whole_log=whole_log)
                 records += 1
-        finally:
+        finally:  # an error ends the scan behind the last record that was taken
             report.records += records
             report.end_offset = offset + size_bytes
             report.last_store_timestamp_ms = stored_ms
@@ -386,6 +391,7 @@ class Recovery:
         segments = self._log.segments
         for number, segment in enumerate(segments):
             wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
+            # RocketMQ takes what it finds for flushed. After a kill no sync would then ever reach what is only cached.
             segment.set_positions(wrote, wrote if number < trusted else 0)
         if segments:
             self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
@@ -418,7 +424,7 @@ class Recovery:
                 if replay.lacks_room is not None:
                     self._note_queue_without_room(replay, replay.lacks_room)
                 report.changed_entries += replay.changed
-            queue.correct_min_offset(max(self._log.min_offset, 0))
+            queue.correct_min_offset(max(self._log.min_offset, 0))  # -1 while the log has no segment
         for one in sorted(misplaced):
             self._report_misplaced(*one)
 
