@@ -140,7 +140,7 @@ class IndexFiles:
             self._names_are_durable = True
             self.sync_names()
         for file in due:
-            file.is_durable = file.is_full
+            file.is_durable = file.is_full  # one that still takes entries is synced again
 
     def sync_names(self) -> None:
         """Make the names in the directory durable, and the directory's own."""
@@ -204,7 +204,7 @@ class IndexFiles:
             file.file.close()
 
 
-_CREATIONS_MAX = 3
+_CREATIONS_MAX = 3  # RocketMQ IndexService.MAX_TRY_IDX_CREATE
 """How often a file is tried to be made."""
 
 
@@ -276,6 +276,7 @@ class IndexService:
             begin += self._keys
         while begin < len(offsets) and self._failures < _CREATIONS_MAX:
             taken = 0 if self._file is None else self._file.put_plain(plain, begin)
+            assert 0 <= taken <= len(offsets) - begin, (taken, begin, len(offsets))
             if taken == 0 and self._make_file() is None:
                 return
             begin += taken

@@ -59,6 +59,7 @@ class KeyQuerier:
             return True
 
         offsets = sorted(index.query_offset(topic, raw_key, max_messages, begin_ms, end_ms, accept))
+        assert len(offsets) == len(found), (len(offsets), len(found))
         if not offsets:
             return QueryMessageResult()
         return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
