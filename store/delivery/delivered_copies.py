@@ -53,6 +53,7 @@ def delivered_levels(
             # The log may have lost the copy of an entry before the known progress, so that entry needs none.
             if at >= known.get(level, 0) and key is not None and key not in copies:
                 break
+            assert at >= offset, (level, at, offset)
             offset, copy_end = at + 1, max(copy_end, copies.get(key or b"", 0))
         found[level] = DeliveredLevel(offset, copy_end)
     return found
@@ -77,6 +78,7 @@ def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
         base_offset = segment.base_offset
         try:
             for one in scan_records(view, 0, end, file=file, base_offset=base_offset, check_crc=True):
+                # Decoding is slow, and most records of a log were never delayed. Those that still wait are no copies.
                 if _MARK in one.properties and one.topic != SCHEDULE_TOPIC:
                     copy = decode_record(view, one.physical_offset - base_offset, file=file)
                     yield _key(copy), one.physical_offset + one.size_bytes
@@ -88,7 +90,7 @@ def _key(message: Message | MessageRecord) -> bytes:
     """Return a digest of all that a waiting record and its copy have in common."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
-    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)
+    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # given inside the put lock, so only the copy has it
     place = message.topic, message.queue_id, message.flag, message.reconsume_times
     origin = message.born_timestamp_ms, tuple(message.born_host), sorted(properties.items())
     return sha256(repr((place, origin)).encode() + message.body).digest()

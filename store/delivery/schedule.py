@@ -35,8 +35,8 @@ from ..world import World
 from .delivered_copies import delivered_levels
 
 _TABLE = "offsetTable"
-_RETRY_MS = 100
-RETRY_AFTER_ERROR_MS = 10_000
+_RETRY_MS = 100  # RocketMQ ScheduleMessageService.DELAY_FOR_A_WHILE
+RETRY_AFTER_ERROR_MS = 10_000  # RocketMQ ScheduleMessageService.DELAY_FOR_A_PERIOD
 """How long delivery waits after an error before it tries again."""
 _SLEEP_MS_MAX = 1_000
 """How long the wall clock is not looked at while something waits: it may step forward."""
@@ -94,6 +94,8 @@ class ScheduleMessageService(Service):
         """Read the progress, brought into what recovery left of the queues. CorruptFileError if it cannot be read."""
         loaded = self.file.load(decoded_offsets)
         offsets = loaded or {}
+        # RocketMQ uses offsets as they were persisted. One beyond the end of a queue that has lost messages would stop
+        # the level until as many messages were put as were lost, and then pass these over.
         self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
@@ -110,7 +112,7 @@ class ScheduleMessageService(Service):
         for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
             if offset > self.offsets.get(level, 0):
                 self.offsets[level] = offset
-                self._delivered_end = copy_end
+                self._delivered_end = copy_end  # never falls: the loop is in the order of the copies
                 self._undurable.append((copy_end, level, offset))
 
     def _within_queue(self, level: int, offset: int) -> int:
@@ -203,7 +205,7 @@ class ScheduleMessageService(Service):
                 if wait_ms:
                     return wait_ms
                 offset += 1
-                self._move_to(level, offset)
+                self._move_to(level, offset)  # only now: a delivery that failed has returned above, and is tried again
                 if self.is_stopping:
                     break
         return None
@@ -223,7 +225,7 @@ class ScheduleMessageService(Service):
             deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
         now_ms = self._commit_log.time.now_ms()
         # What lies further ahead is no time that this level gives.
-        if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:
+        if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else correctDeliverTimestamp: at once
             return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)
         record = record or self._record_of(entry)
         message = None if record is None else delivered(record)
@@ -242,6 +244,7 @@ class ScheduleMessageService(Service):
             hit("delivery fails")
             return self._after_refusal(message)
         end_offset = stored.wrote_offset + stored.wrote_bytes
+        assert stored.wrote_bytes > 0, stored.wrote_bytes
         assert end_offset > self._delivered_end, (end_offset, self._delivered_end)
         self._delivered_end = end_offset
         return 0

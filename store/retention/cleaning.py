@@ -35,18 +35,19 @@ from ..running_flags import Refusal, RunningFlags
 from ..service import Service
 from ..world import Files, World
 
-SEGMENTS_PER_PASS = 10
+SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
-MANUAL_PASSES = 20
+MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
 """How many passes a request to delete lasts for, be they in vain."""
 
+# The periods of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
 CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
 """Topics whose queues never begin again at 0: progress goes by their numbers, and ops name half messages by them."""
-_PERCENT_MIN, _PERCENT_MAX = 10, 95
+_PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUsedSpaceRatio
 
 
 class Pressure(NamedTuple):
@@ -122,7 +123,8 @@ class CleanCommitLog:
         pressure = self._watermark.measure()
         manual = self._manual.get() > 0
         if manual:
-            self._manual.add(-1)
+            left = self._manual.add(-1)  # no `set`: a request may have come since
+            assert 0 <= left < MANUAL_PASSES, left
         if manual or pressure.delete or self._is_time():
             return self._delete(pressure)
         return self._retry_stuck()
@@ -156,6 +158,7 @@ class CleanCommitLog:
         """Remove the first segment unless it is still needed; a later pass then finds that it is not."""
         first, *others = self._log.segments
         assert others, "the last segment stays"
+        # Without its queue entries on the disk, a crash would leave no record of how far the queues had counted.
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.hurry()
             return False
@@ -231,7 +234,7 @@ class CleanConsumeQueue:
                 failure = error
         if failure is not None:
             raise failure
-        if whole:
+        if whole:  # else the next pass has to look again, although the log's beginning has not moved
             self._cleaned_to = log_min_offset
 
     def remove_expired_queues(self) -> None:
@@ -269,6 +272,7 @@ class CleanConsumeQueue:
             self._queues.forget(queue)
             return True
 
+        # A sync of the directories meanwhile would meet one that is gone.
         with self._queues.names_lock:
             gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if failure is not None:
@@ -328,12 +332,12 @@ class RetentionService(Service):
         clock = self.world.clock
         left_ns = min(self._check_ns, self._clean_ns) - clock.monotonic_ns()
         if left_ns > 0:
-            self.signal.wait(-(-left_ns // 1_000_000))
+            self.signal.wait(-(-left_ns // 1_000_000))  # rounded up: a wait of 0 ms would spin through the last one
         if self.is_stopping:
             return
         now_ns = clock.monotonic_ns()
         if now_ns >= self._clean_ns:
-            self._clean_ns = now_ns + self._interval_ns
+            self._clean_ns = now_ns + self._interval_ns  # first: `delete_manually` may want the next pass at once
             self.clean()
         if now_ns >= self._check_ns:
             self._check_ns = now_ns + CHECK_INTERVAL_MS * 1_000_000
