@@ -100,7 +100,10 @@ class BloomFilter:
         error = error_percent / 100
         # quotients of natural logarithms, as RocketMQ has them: log2 could round otherwise
         bits = ceil(expected * (log(1 / error) / log(2)) * (log(e) / log(2)))
-        return cls(-(-bits // 8) * 8, ceil(log(error) / log(0.5)))
+        hashes = ceil(log(error) / log(0.5))
+        assert bits > 0, (error_percent, expected)
+        assert hashes > 0, error_percent
+        return cls(-(-bits // 8) * 8, hashes)
 
     @property
     def map_bytes(self) -> int:
@@ -109,6 +112,7 @@ class BloomFilter:
 
     def positions(self, text: str) -> tuple[int, ...]:
         """Return the numbers of a text's bits."""
+        assert self.bits > 0, self.bits
         hashed, numbers = murmur3_64(text.encode()), range(1, self.hashes + 1)
         first, second = hashed & 0xFFFF_FFFF, hashed >> 32
         return tuple(_not_negative(first + number * second) % self.bits for number in numbers)
@@ -116,6 +120,7 @@ class BloomFilter:
 
 def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
     """Set bits of a map."""
+    assert max(positions) < 8 * len(bit_map), (positions, len(bit_map))
     for position in positions:
         bit_map[position // 8] |= 1 << position % 8
 
@@ -259,6 +264,7 @@ class SqlMessageFilter:
         consumer = self._consumer
         if consumer is None or unit is None:
             return True
+        # A map of another length is of other settings, and one from before the registration lacks the consumer's bits.
         if unit.store_timestamp_ms <= consumer.born_timestamp_ms or len(unit.bit_map) != consumer.map_bytes:
             return True
         return has_bits(unit.bit_map, consumer.positions)

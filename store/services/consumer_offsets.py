@@ -16,8 +16,8 @@ from ..service import Service
 from ..side_file import SideFile
 from ..world import World
 
-FLUSH_CONSUMER_OFFSET_INTERVAL_MS = 5_000
-LIGHT_GROUP_PREFIX = "%LMQ%"
+FLUSH_CONSUMER_OFFSET_INTERVAL_MS = 5_000  # RocketMQ BrokerConfig.flushConsumerOffsetInterval
+LIGHT_GROUP_PREFIX = "%LMQ%"  # RocketMQ MixAll.LMQ_PREFIX
 
 _TABLE = "offsetTable"
 _LIGHT_TABLE = "lmqOffsetTable"
@@ -149,6 +149,7 @@ class ConsumerOffsetManager(Service):
 
     def persist(self) -> bool:
         """Make the present offsets durable; return False if they are already. Raises OSError if the disk fails."""
+        # Held around the reading, too: else an older state could be written after a newer one.
         with self._file_lock:
             return self.file.store(encode_side_json(self.members))
 

@@ -41,7 +41,7 @@ from .transaction_queues import Decisions, OpQueue, pull_from
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the progress of the check."""
 
-_PASS_MS_MAX = 60_000
+_PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
 """How long a pass waits for what is in a buffer to be committed before it asks about it."""
 _LOOK_MS = 20
@@ -148,7 +148,7 @@ class TransactionalMessageCheckService(Service):
         """
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return
-        self._publish()
+        self._publish()  # the log may have become durable since the last pass
         ops = self._ops
         if ops is None:
             ops = self._ops = self._begin()
@@ -232,7 +232,7 @@ class TransactionalMessageCheckService(Service):
             if decisions.is_hidden(half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)):
                 return False
             if not ops.is_decided(half):
-                ops.read()
+                ops.read()  # a decision may have come since the pass began; none can come now
             if ops.is_decided(half) or self._has_expired(half):
                 decisions.was_passed(half)
                 return True
@@ -350,6 +350,7 @@ class HalfMessageVerdict(Enum):
 
 def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
     """Judge an undecided half message at one moment. reserved_ms: how long the store keeps messages."""
+    # One age for all rules: against a clock that is read twice, a half message could pass between immunity and timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
         return HalfMessageVerdict.HOPELESS

@@ -11,7 +11,7 @@ from ..formats.properties import PROPERTY_TAGS, decode_properties
 from ..message_store import MessageStore
 from ..world import World
 
-_PULL_MESSAGES_MAX = 32
+_PULL_MESSAGES_MAX = 32  # as RocketMQ's TransactionalMessageBridge.getOpMessage is called
 _NOTHING_NEW = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.OFFSET_OVERFLOW_ONE)
 
 _SEPARATOR = ","
@@ -146,7 +146,7 @@ class Decisions:
         while self._ops:
             half_offset, op_offset = next(iter(self._ops.items()))
             if not 0 <= op_offset < visible_ops:
-                return
+                return  # in flight, owed, or not dispatched: whoever looks for the op would not find it
             del self._ops[half_offset]
 
     def abandon(self, half: HalfMessage) -> None:
