@@ -16,7 +16,7 @@ from ..network import Connection, send_all
 from ..service import Service, do_nothing
 from .replica_log import ReplicaLog
 
-RECONNECT_MS = 5_000
+RECONNECT_MS = 5_000  # RocketMQ HAClient.run
 """How long a slave that has lost its master waits before it looks for it again."""
 CONNECT_MS = 5_000
 """How long one attempt may take."""
@@ -183,6 +183,7 @@ class HAClient(Service):
         return log.flushed_where.get()
 
     def _report(self, connection: Connection, offset: int) -> None:
+        assert offset >= 0, offset
         self._due_ns = self._now_ns() + self._config.ha_send_heartbeat_interval_ms * _NS_PER_MS
         self._reported = offset
         send_all(connection, encode_report(offset), self._config.ha_housekeeping_interval_ms)

@@ -30,7 +30,7 @@ _UNKNOWN = -1
 CONNECTIONS_MAX = 64
 """Slaves at once, for each costs two tasks; whoever comes later is turned away."""
 
-_ACCEPT_RETRY_MS = 1_000
+_ACCEPT_RETRY_MS = 1_000  # without it, a process out of descriptors would spin: the connection stays to be accepted
 
 
 class HAConnection:
@@ -204,6 +204,7 @@ class HAConnection:
         if position >= end:
             return False
         data = bytes(segment.file.view(position, end))
+        assert 0 < len(data) <= batch_bytes, (len(data), batch_bytes)
         self._sent.set(at + len(data))  # before the slave can have it, and say so
         self._send(encode_frame_header(at, len(data)) + data)
         return True

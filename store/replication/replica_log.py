@@ -88,7 +88,7 @@ class ReplicaLog:
         if piece.log_offset != self._expected:
             found = f"that it goes on at {piece.log_offset}"
             raise DivergedError(self._expected, "the master's log to go on here", found)
-        if piece.is_heartbeat:
+        if piece.is_heartbeat:  # after the comparison: it says where the master is, too
             self._note_heartbeat()
             return False
         self._heartbeats = 0
@@ -174,6 +174,7 @@ class ReplicaLog:
             if len(pending) - at < size_bytes:
                 break
             at += size_bytes
+        assert at <= len(pending), (at, len(pending))
         return at
 
     def _checked(self, whole: memoryview, base: int) -> ScannedRecord | None:
