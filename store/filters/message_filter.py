@@ -12,7 +12,7 @@ from ..formats.consume_queue import ExtUnit
 from ..formats.java_hash import java_hash
 from ..formats.java_text import java_trim
 
-_LOW_32_BITS = 0xFFFF_FFFF
+_LOW_32_BITS = 0xFFFF_FFFF  # RocketMQ compares `tagsCode.intValue()`
 
 
 class MessageFilter(Protocol):
@@ -47,7 +47,7 @@ class TagFilter:
     def parse(cls, expression: str | None) -> "TagFilter":
         """Parse an expression; None means everything."""
         text = java_trim(expression or "*")
-        tags = [tag for tag in map(java_trim, text.split("||")) if tag]
+        tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # as FilterAPI.buildSubscriptionData
         if text == "*" or not tags:
             return cls(text, None)
         return cls(text, frozenset(java_hash(tag) & _LOW_32_BITS for tag in tags))

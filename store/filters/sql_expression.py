@@ -68,7 +68,7 @@ def compare_as_doubles(left: str, right: str) -> int:
 
 def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
     if isinstance(other, bool):
-        return text.lower() == "true"
+        return text.lower() == "true"  # Boolean.valueOf: whatever else it says is false
     if isinstance(other, float):
         return _double(text)
     bits = 64 if isinstance(other, Long) else 32
@@ -82,6 +82,7 @@ def _double(text: str) -> float:
     trimmed = java_trim(text)
     if _DOUBLE.fullmatch(trimmed) is None:
         raise NotComparableError(f"{text!r} is no number")
+    # Double.valueOf takes a suffix, Python's float does not.
     return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD"))
 
 
@@ -127,6 +128,7 @@ def property_of(name: str) -> SqlNode:
 
 
 def _condition(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
+    assert parts, "a condition is about something"
     return SqlNode(PartKind.CONDITION, evaluate, 1 + max(part.depth for part in parts))
 
 
@@ -156,6 +158,7 @@ def negation(part: SqlNode) -> SqlNode:
 
 def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
     """Join parts of which the first that is decisive settles the matter; else it is unknown if one of them is."""
+    assert len(parts) > 1, len(parts)
     conditions = [as_condition(part).evaluate for part in parts]
 
     def joined(properties: Properties) -> Value:
@@ -207,6 +210,7 @@ def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
 
 def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
     """Return left < right, or another of < <= > >=."""
+    assert symbol in _ORDERS, symbol
     for part in (left, right):
         is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
         if is_word or part.kind in (PartKind.BOOLEAN_CONSTANT, PartKind.CONDITION):
@@ -263,7 +267,7 @@ def minus(part: SqlNode) -> SqlNode:
 
     def negated(properties: Properties) -> Value:
         value = evaluate(properties)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float):  # Python's bool is an int, Java's is none
             return None
         return Long(-value) if isinstance(value, Long) else -value
 

@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 )
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
-DEPTH_MAX = 64
+DEPTH_MAX = 64  # one level of parentheses takes 6 calls of the parser, and Python allows 1,000
 """How deep parts of an expression may be nested."""
 _DEPTH = f"parts nested at most {DEPTH_MAX} deep"
 
@@ -74,6 +74,7 @@ def tokens_of(text: str) -> Iterator[Token]:
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             raise FilterExpressionError(text, at, "a name, a value or an operator", repr(text[at : at + 20]))
+        assert match.end() > at, (match.lastgroup, at)  # an empty token would be found for ever
         if match.lastgroup != "SPACE":
             yield _token(TokenKind[match.lastgroup], match[0], at)
         at = match.end()
@@ -130,6 +131,7 @@ class _Parser:
         root = self._built(lambda: sql.as_condition(self._either()))
         if self._next.kind is not TokenKind.END:
             raise self._unexpected("an operator or the end")
+        assert self._level == 0, self._level
         return root
 
     # -- tokens ------------------------------------------------------------------------------------
@@ -269,10 +271,12 @@ class _Parser:
             return sql.constant(token.text)
         if token.kind is TokenKind.FLOAT:
             number = float(token.text)
+            # As ConstantExpression.createFloat: Double.MIN_VALUE is above 0, so 0.0 is refused, too.
             if not _DOUBLE_MIN <= number <= _DOUBLE_MAX:
                 raise self._unexpected("a number of Java's double, more than 0")
             return sql.constant(number)
         digits = token.text.rstrip("lL")
+        # By length first: reading digits takes time in the square of how many there are.
         if len(digits) > len(str(_LONG_MAX)) or int(digits) > _LONG_MAX:
             raise self._unexpected(f"a whole number up to {_LONG_MAX}")
         whole = int(digits)
