@@ -92,6 +92,7 @@ _UNUSED = """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
 """What RocketMQ's brokers have and this one has no use for, with RocketMQ's defaults: tools expect to be shown them."""
 
+# A Java long has at most 19 digits. The time to read a number grows with the square of its digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FRACTION = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": True, "false": False}
@@ -154,6 +155,7 @@ def one_spelling(key: str) -> str:
 
 
 _SETTINGS = {one_spelling(one.metadata["key"].name): one for one in fields(StoreConfig)}
+assert len(_SETTINGS) == len(_KEYS), "two settings with one key"
 
 
 def _a_known_key(key: str) -> str:

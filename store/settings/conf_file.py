@@ -22,14 +22,18 @@ def changed_text(text: str, settings: Mapping[str, str]) -> str:
     '# kept\na=1\nb=3\nc=4\n'
     """
     lines = _LINE.findall(text)
+    count = len(lines)
     left = dict(settings)
     for each in parse_properties(text):
         if each.key in settings:
             at, end = each.line - 1, each.line
-            while end < len(lines) and _goes_on(lines[end - 1]):
+            assert end <= count, (each.line, count)
+            while end < count and _goes_on(lines[end - 1]):
                 end += 1
             written = _line(each.key, left.pop(each.key)) if each.key in left else ""
+            # The last of two lines with one key counts, so the first takes the new value and others go.
             lines[at:end] = [written, *[""] * (end - at - 1)]  # as many as there were: numbers of lines stay
+            assert len(lines) == count, (len(lines), count)
     if left and lines and not lines[-1].endswith(("\n", "\r")):
         lines.append("\n")
     return "".join([*lines, *(_line(key, value) for key, value in left.items())])
@@ -58,5 +62,6 @@ class ConfFile:
 
         A file that has gone meanwhile begins anew, with these settings alone.
         """
+        # Read anew each time: an operator may have edited it. Editors on Windows put a byte order mark in front.
         text = self._file.load(lambda raw, _: raw.decode("utf-8-sig")) or ""
         self._file.store(changed_text(text, settings).encode())

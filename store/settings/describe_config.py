@@ -140,6 +140,7 @@ def describe(config: StoreConfig, default_root: str) -> list[Setting]:
         key = one.metadata["key"]
         default = default_root if one.default is MISSING else one.default
         unit, meaning = MEANINGS[key.name]
+        assert meaning, key.name
         value = getattr(config, one.name)
         rows.append(Setting(key.name, _plain(value), _plain(default), unit, meaning, key.own))
     return rows
