@@ -74,7 +74,7 @@ class RealFile(_Descriptor):
     def read(self, at: int, size_bytes: int) -> bytes:
         """Return up to size_bytes from a position on; fewer only where the file ends first."""
         found = b""
-        while len(found) < size_bytes:
+        while len(found) < size_bytes:  # Linux reads 0x7ffff000 bytes at most in one call
             more = os.pread(self._descriptor, size_bytes - len(found), at + len(found))
             if not more:
                 break
@@ -234,7 +234,7 @@ class RealFiles:
     def space(self, path: str) -> RealDiskSpace:
         """Return how full the file system is that holds path."""
         found = os.statvfs(path)
-        used = found.f_blocks - found.f_bfree
+        used = found.f_blocks - found.f_bfree  # as df: what is reserved for root is neither used nor usable
         return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def buffer(self, size_bytes: int) -> memoryview:

@@ -173,6 +173,7 @@ class SocketPoller:
                 self._let_go(entry)
             assert not self._by_descriptor, self._by_descriptor
             assert not self._hosts, self._hosts
+            assert not self._crowds, self._crowds
             self._epoll.close()
             self._waker.close()
             self._woken.close()
@@ -275,7 +276,8 @@ class SocketPoller:
             host.crowded -= 1
             if not host.crowded:
                 self._end_crowd(host)
-        assert host.alone >= 0, host.alone
+        assert 0 <= host.alone <= OF_HOST_MAX, host.alone
+        assert host.crowded >= 0, host.crowded
         if not (host.alone or host.crowded):
             del self._hosts[host.name]
 

@@ -47,6 +47,7 @@ class OverlayContent:
             longer = map_private(-1, 0, size_bytes)
             longer[: self.size_bytes] = self.pages[: self.size_bytes]
             self.pages = longer
+        assert len(self.pages) >= size_bytes, (len(self.pages), size_bytes)
         self.was_changed = True
         self.size_bytes = size_bytes
         self.mtime_ms = _now_ms()

@@ -58,7 +58,7 @@ def sync_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
     if start == end:
         return
-    first = start - start % PAGE_BYTES
+    first = start - start % PAGE_BYTES  # msync wants the beginning of a page, and rounds the length up by itself
     held = ctypes.c_char.from_buffer(pages[first:end])  # keeps the pages mapped until msync is through
     if _msync(ctypes.addressof(held), end - first, _MS_SYNC) != 0:
         raise _error(path)
@@ -89,6 +89,8 @@ def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
 
     What the map shares with a file, or has not changed of it, comes back when it is next asked for.
     """
+    assert 0 <= start <= end <= len(pages), (start, end, len(pages))
+    # Inwards: madvise takes whole pages, and a page in part is still somebody's.
     first = -(-start // PAGE_BYTES) * PAGE_BYTES
     last = end if end == len(pages) else end - end % PAGE_BYTES
     if first < last:

@@ -60,6 +60,7 @@ def grow_descriptor_table(count: int) -> None:
     Otherwise it doubles the table as connections come, and where there are threads, the task that accepts waits each
     time until no processor uses the old table: up to 120 ms on two busy ones.
     """
+    assert count > 0, count
     with open(os.devnull, "rb") as lowest:
         os.close(fcntl.fcntl(lowest, fcntl.F_DUPFD_CLOEXEC, count - 1))
 
@@ -147,7 +148,7 @@ class SharedSocket:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._users += 1
+            self._users += 1  # this one: nobody may give the descriptor back before the shutdown below
         with suppress(OSError):  # it is not connected, or not any more
             self._socket.shutdown(socket.SHUT_RDWR)
         self._leave()
@@ -155,6 +156,7 @@ class SharedSocket:
     def _leave(self) -> None:
         with self._lock:
             self._users -= 1
+            assert self._users >= 0, self._users
             is_last = self._is_closed and not self._users
         if is_last:
             self._socket.close()

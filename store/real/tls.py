@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from .sockets import ByteStream, PlainStream
 
-_HANDSHAKE = b"\x16"
+_HANDSHAKE = b"\x16"  # RFC 8446 section 5.1: ContentType.handshake
 _READ_BYTES = 1 << 16
 _WRITE_BYTES_MAX = 1 << 16
 
