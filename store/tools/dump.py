@@ -130,6 +130,7 @@ def dump_log(
         if base_offset > expected_offset:
             expected = f"the next segment, {segment_name(expected_offset)}"
             doubtful.append(CorruptFileError(path, 0, "base offset", expected, segment_name(base_offset)))
+        # Files of its own for each segment: a log may be larger than what may be mapped at a time.
         view = open_files().map(path, size_bytes).view(0, size_bytes)
         if status.size_bytes != segment_bytes:
             wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)
@@ -143,7 +144,7 @@ def dump_log(
                 continue
             if selection.is_before(found.physical_offset):
                 break
-            yield from (*doubtful, *holes)
+            yield from (*doubtful, *holes)  # a whole record follows, so no crash explains them
             doubtful.clear()
             holes.clear()
             if selection.wants(found):
@@ -176,7 +177,8 @@ def read_segment(
                 yield CorruptFileError(path, at, "magicCode", expected, _ZEROS)
                 return
             yield error
-            at = find_record(view, at + 1, base_offset, segment_bytes)
+            begin, at = at, find_record(view, at + 1, base_offset, segment_bytes)
+            assert at is None or at > begin, (at, begin)
 
 
 def _fields(record: MessageRecord, body: BodyText) -> dict[str, Any]:

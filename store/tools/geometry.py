@@ -34,7 +34,7 @@ from .verify_files import RawSegment
 
 _ENTRIES_MIN = 2
 _BYTES_MIN = index_file_bytes(1, _ENTRIES_MIN)
-_BYTES_MAX = 0x7FFFFFFF
+_BYTES_MAX = 0x7FFFFFFF  # Java maps no longer file: the size of a MappedByteBuffer is an int
 
 _MAX_MESSAGE_BYTES = 4 * MIB
 _EXT_BYTES_MIN = 64
@@ -72,6 +72,7 @@ def _pair(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
     """Return what one file shows, None if it shows nothing."""
+    assert slots is None or entries is None, (slots, entries)
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
         return (slots, entries) if slots >= 1 and not odd_bytes else None
@@ -225,6 +226,7 @@ def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
 
     Lengths that no segment can have do not count.
     """
+    # By their number: one file that was cut, or is being made, must not decide for all others.
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 

@@ -97,7 +97,7 @@ class Inspection:
         if self.store is not None:
             for queue_fields in fields["queues"]:
                 queue = self.store.queues.find(queue_fields["topic"], queue_fields["queueId"])
-                assert queue is not None
+                assert queue is not None, queue_fields
                 queue_fields["entries"] = list(entries_of(queue))
             fields["commitLogRecords"] = list(self.records())
         return fields
@@ -133,6 +133,7 @@ def inspect_directory(
         cut_at, is_clean = found.report.cut_at, found.report.clean_exit
         before = None if is_clean or open_files is None else open_files()
         if before is not None and cut_at is not None and not _is_followed(cut_at, before, found.config):
+            assert cut_at in found.findings, cut_at
             found.findings.remove(cut_at)  # it is the end that a crash has torn
             found.note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
@@ -160,7 +161,7 @@ def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) ->
         while at is not None:
             if _is_record(view, at, path, base_offset):
                 return True
-            at = find_record(view, at + 1, base_offset, segment_bytes)
+            at = find_record(view, at + 1, base_offset, segment_bytes)  # a body may hold what looks like a record
     return False
 
 

@@ -141,7 +141,9 @@ def entries_of(queue: ConsumeQueue) -> Iterator[list[int]]:
         if not raw:
             return
         yield from (list(decode_entry(raw, start)) for start in range(0, len(raw), ENTRY_BYTES))
-        at += len(raw) // ENTRY_BYTES
+        entries, odd_bytes = divmod(len(raw), ENTRY_BYTES)
+        assert not odd_bytes, len(raw)
+        at += entries
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -167,6 +169,7 @@ def _records_of_segment(segment: Segment) -> Iterator[Fields]:
         yield fields
         if not fields["size"] or fields.keys() & {"blank", "illegalMagic"}:
             return
+        assert fields["size"] > 0, fields
         at += fields["size"]
 
 

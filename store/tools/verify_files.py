@@ -39,6 +39,7 @@ class RawSegment:
 
     def bytes_at(self, position: int, size_bytes: int) -> memoryview:
         """Return a few of its bytes, fewer where it ends. Only those near them are asked for."""
+        assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         begin = position - self._near_at
         if not 0 <= begin <= begin + size_bytes <= len(self._near):
             end = min(position + max(size_bytes, _NEAR_BYTES), self.size_bytes)

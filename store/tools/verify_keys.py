@@ -187,12 +187,13 @@ def _match(
     times: Sequence[int],
 ) -> bool:
     """Return whether entries, from a number on, are those of as many keys."""
+    assert 0 < len(entries) == len(hashes), (len(entries), len(hashes))
     found_hashes, found_offsets, found_s, _ = zip(*entries, strict=True)
     if found_offsets != tuple(offsets) or found_hashes != tuple(hashes):
         return False
     begin_ms = file.header.begin_timestamp_ms
     diffs_s = [time_diff_s(begin_ms, stored_ms) for stored_ms in times]
-    if number == 1:
+    if number == 1:  # counted from the end of the file before, which may be gone
         diffs_s[0] = found_s[0]
     return list(found_s) == diffs_s
 
@@ -232,6 +233,7 @@ class _IndexCursor:
     def skip(self, count: int) -> None:
         """Go on behind that many, which have to be in one block."""
         self._position += count
+        assert self._position <= len(self._seen[self._block][2]), (self._position, count)
         self._fill()
 
     def mark(self) -> None:

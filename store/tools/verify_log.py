@@ -52,6 +52,8 @@ def joined_ranges(
         if facts.begin != next_begin:
             again = log_range._replace(start=next_begin, is_known=True)
             (facts,) = spread(judgement, [again])
+            assert facts.begin == next_begin, (facts.begin, next_begin)
+        assert facts.end >= next_begin, (facts.end, next_begin)
         next_begin = facts.end
         yield log_range, facts
 
@@ -69,11 +71,12 @@ class _QueueCount:
 
         After a mismatch the count may go on from what was found or as if nothing had happened.
         """
+        assert run.records > 0, run
         found, expected = run.first, self._next
         if expected is None or found in (expected, self._also_next):
             self._next, self._also_next = found + run.records, None
             return None
-        if run.records == 1:
+        if run.records == 1:  # a number that is wrong by itself is followed by the right one
             self._next, self._also_next = expected + 1, found + 1
         else:
             self._next, self._also_next = found + run.records, None
@@ -99,6 +102,7 @@ class LogVerifier:
         if found.records:
             self._findings.violations += self._zero_tails  # now that something follows them
             self._zero_tails.clear()
+            assert found.end_offset > facts.end_offset, (found.end_offset, facts.end_offset)
             facts.end_offset = found.end_offset
             facts.last_store_timestamp_ms = max(facts.last_store_timestamp_ms, found.last_store_timestamp_ms)
         facts.records += found.records

@@ -150,6 +150,7 @@ class _SettledRecords:
         if which < 0 or self._spans[which].last_offset < physical_offset:
             return None
         span = self._spans[which]
+        assert span.first_offset <= physical_offset <= span.last_offset, (span, physical_offset)
         numbers = range(span.first, span.first + span.entries)
         number = numbers[bisect_left(numbers, physical_offset, key=lambda number: self._entry(number).physical_offset)]
         entry = self._entry(number)
@@ -237,6 +238,7 @@ class _QueueVerifier:
         covered: bytearray,
     ) -> DirectoryViolation | None:
         """Check one entry; return it as a violation if it points behind the log's end."""
+        assert at < segment.size_bytes, (at, segment.size_bytes)
         self.entries += 1
         if segment.size_bytes - at < ENTRY_BYTES:
             self._violated(segment.path, at, "entry", f"{ENTRY_BYTES} bytes", f"{segment.size_bytes - at}")
@@ -298,12 +300,14 @@ class _QueueVerifier:
 
     def complete(self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int) -> None:
         """Report every record without an entry; behind the queue's end an unclean exit explains it."""
+        assert len(covered) == len(records), (len(covered), len(records))
         missing = 0
         first: DirectoryViolation | None = None
         position = covered.find(0)
         while position >= 0:
             if position not in records.damaged:
                 violation = self._without_entry(topic, queue_id, records, position)
+                # What the checkpoint calls durable has to be there, whatever the exit was.
                 is_late = records.stored_ms[position] > self._judgement.durable_ms
                 is_tail = is_late and records.queue_offsets[position] >= end
                 if is_tail:

@@ -80,6 +80,7 @@ class RangeFacts:
 
 def ranges_of(segments: Sequence[RawSegment], split_bytes: int) -> list[LogPart]:
     """Return the log in ranges of split_bytes, in order; 0: one for each segment."""
+    assert split_bytes >= 0, split_bytes
     found = []
     followers = [segment.base_offset for segment in segments[1:]]
     for segment, next_offset in zip_longest(segments, followers):
@@ -160,6 +161,7 @@ class _RangeVerifier:
         """Read from a record's beginning on."""
         facts, segment = self.facts, self._segment
         facts.end = self._walk(begin)
+        assert begin <= facts.end <= segment.size_bytes, (begin, facts.end, segment.size_bytes)
         self._settling.finish()
         facts.queues = self._settling.queues
         if self._keys is not None:
@@ -206,6 +208,7 @@ class _RangeVerifier:
         facts, segment, end = self.facts, self._segment, self._range.end
         inside = segment.view[:end]
         while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):
+            assert at < plain.end <= end, (at, plain.end, end)
             facts.records += plain.count
             facts.record_bytes += plain.end - at
             facts.end_offset = segment.base_offset + plain.end
@@ -263,6 +266,8 @@ class _RangeVerifier:
         segment = self._segment
         violation = self._violation(error.offset, error.field, error.expected, error.found)
         self.facts.doubtful.append((segment.base_offset + at, violation))
+        # A damaged body leaves the lengths whole, which say where the next record is. A search could find a copy of a
+        # record inside the body.
         if error.field == "bodyCRC":
             with suppress(CorruptFileError):  # unless the checksum alone is wrong
                 for record in segment.records_from(at, segment.size_bytes, check_crc=False):

@@ -65,6 +65,7 @@ class QueuedRecords:
 
     def add(self, queue_offset: int, entry: bytes, stored_ms: int, *, damaged: bool) -> None:
         """Add a record."""
+        assert len(entry) == ENTRY_BYTES, len(entry)
         if damaged:
             self.damaged.add(len(self))
         self.queue_offsets.append(queue_offset)
@@ -117,7 +118,7 @@ class QueueFiles:
     def _file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
         place = (*queue, base_offset)
         if place not in self._open:
-            if len(self._open) == _FILES_MAX:
+            if len(self._open) == _FILES_MAX:  # maps are let go of all at once: parts ask for files in their order
                 self._open.clear()
             self._open[place] = self._opened(f"{self._root}/{queue[0]}/{queue[1]}/{segment_name(base_offset)}")
         return self._open[place]
@@ -198,6 +199,7 @@ class EntrySettling:
                 self._look_at_each(pending, expected[at:end], found, at, damaged=damaged)
             at = end
         self._pending_bytes -= len(expected)
+        assert self._pending_bytes >= 0, self._pending_bytes
         pending.first = pending.end
         pending.entries.clear()
         del pending.times[:]
@@ -232,7 +234,9 @@ class _Pending:
 
 def _count(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
     """Add records to runs: to the last one if they go on with it."""
-    count = len(entries) // ENTRY_BYTES
+    count, odd_bytes = divmod(len(entries), ENTRY_BYTES)
+    assert count > 0, len(entries)
+    assert not odd_bytes, len(entries)
     last = runs[-1] if runs else None
     if last is not None and last.is_light == is_light and last.first + last.records == first:
         last.records += count
@@ -243,6 +247,7 @@ def _count(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) 
 
 def _settle(spans: list[SettledSpan], number: int, entries: memoryview) -> None:
     count = len(entries) // ENTRY_BYTES
+    assert count > 0, len(entries)
     (first_offset,) = _OFFSET.unpack_from(entries, 0)
     (last_offset,) = _OFFSET.unpack_from(entries, len(entries) - ENTRY_BYTES)
     add_span(spans, SettledSpan(number, count, first_offset, last_offset))
