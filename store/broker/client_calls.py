@@ -62,14 +62,14 @@ class ClientCalls:
         """
         calls: dict[tuple[Channel, int], _Call] = {}
         for channel in channels:
-            opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK
+            opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK  # positive after 2^30 calls, too
             calls[channel, opaque] = _Call(self._world.tasks.signal("answer of a client"))
         with self._lock:
             if self._operators >= CALLS_MAX:
                 remark = "other clients are being asked: try again"
                 raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
             self._operators += 1
-            self._calls |= calls
+            self._calls |= calls  # before anything is sent: an answer may come at once
         try:
             sent = [
                 (channel, call)
@@ -79,10 +79,13 @@ class ClientCalls:
             clock = self._world.clock
             end_ns = clock.monotonic_ns() + TIMEOUT_MS * _NS_PER_MS
             for _, call in sent:
+                # One time-out for all: a second silent client costs no more time than the first.
                 call.answered.wait(max(0, (end_ns - clock.monotonic_ns()) // _NS_PER_MS))
         finally:
             with self._lock:
-                self._operators -= 1
+                operators = self._operators - 1
+                assert operators >= 0, operators
+                self._operators = operators
                 for key in calls:
                     del self._calls[key]
         return {channel: call.response for channel, call in sent if call.response is not None}

@@ -18,9 +18,9 @@ from ..world import World
 from .router import Channel
 from .subscriptions import ConsumerData, SubscriptionData
 
-CHANNEL_EXPIRED_MS = 120_000
+CHANNEL_EXPIRED_MS = 120_000  # RocketMQ ProducerManager.CHANNEL_EXPIRED_TIMEOUT
 """After so long without a heartbeat a client counts as dead, and its connection is closed."""
-LOCK_MS_MAX = 60_000
+LOCK_MS_MAX = 60_000  # RocketMQ RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
 """So long a lock lasts that is not asked for again."""
 _NS_PER_MS = 1_000_000
 
@@ -127,7 +127,7 @@ class ProducerManager:
         now_ns = self._clock.monotonic_ns()
         with self._lock:
             expired = _expired(self._groups.values(), now_ns)
-        for channel in expired:
+        for channel in expired:  # without the lock: a connection that ends calls back
             channel.close()
             self.close(channel)
 
@@ -201,6 +201,7 @@ class ConsumerManager:
             changed = changed or before.keys() != info.subscriptions.keys()
             channels = list(info.clients)
             wants = info.subscriptions != before
+        # Without the lock: listeners take locks of their own, and may send.
         if wants:
             self.on_registered(consumer.group, consumer.subscriptions)
         if changed and notify:

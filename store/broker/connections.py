@@ -152,6 +152,7 @@ class Connections(Service):
 
         Return whether that is so; while it is not, no request may be kept. For the poller task alone.
         """
+        # Who is slowest, and not who holds most: a client that reads its large answer as fast as it can does no harm.
         while self._held_bytes.get() > self.limits.held_bytes_max:
             slowest = self._patience.slowest
             if slowest is None:
@@ -162,7 +163,8 @@ class Connections(Service):
 
     def hold(self, size_bytes: int) -> None:
         """Count bytes that are kept for some client; a negative number of those that no longer are."""
-        self._held_bytes.add(size_bytes)
+        held_bytes = self._held_bytes.add(size_bytes)
+        assert held_bytes >= 0, (held_bytes, size_bytes)
 
     def look_after(self, session: Session) -> None:
         """See soon what a session is to be watched for."""
@@ -192,7 +194,7 @@ class Connections(Service):
             self._poller.watch(listener, receives=True, sends=False)
         for what, receives, sends in (*doors, *pipelining):
             self._attend(what, now_ns, receives=receives, sends=sends)
-        if not self.is_listening and not self._has_drained:
+        if not self.is_listening and not self._has_drained:  # after the requests of this turn, which were sent before
             self._has_drained = True
             self._close_listeners()
             self._attention.extend(self._sessions.values())
@@ -256,7 +258,7 @@ class Connections(Service):
             try:
                 connection = listener.accept(0)
             except (TimeoutError, ConnectionError):
-                return
+                return  # nobody else is there, or this end was closed
             except OSError as error:  # one was turned away: out of descriptors, or of memory
                 self._counts.accept_failures += 1
                 self._emit(failure(f"cannot accept: {error}"))
@@ -279,7 +281,7 @@ class Connections(Service):
             return
         self._counts.accepted += 1
         session = self._sessions[connection] = Session(self.world, connection, self, host)
-        self._hosts[name] = host
+        self._hosts[name] = host  # only now: one whose only connection was refused has nothing to be forgotten with
         host.connections += 1
         self._patience.came(session, now_ns)
         self._watch(session, receives=True, sends=False)
@@ -299,7 +301,7 @@ class Connections(Service):
             session.end(Ending.BY_CLIENT)
             return
         session.active_ns = now_ns
-        self.hold(len(data))
+        self.hold(len(data))  # until a command is taken, whose bytes are then counted as a request's
         session.reader.add(data)
         self._hand_on(session, now_ns)
 
@@ -355,7 +357,9 @@ class Connections(Service):
             return
         self._poller.forget(session.connection)  # again: it may have ended just before it was last watched
         session.host.connections -= 1
-        if not session.host.connections:
+        left = session.host.connections
+        assert left >= 0, session.host.name
+        if not left:
             del self._hosts[session.host.name]
         self.hold(-session.reader.held_bytes)
         self._on_ended(session)

@@ -42,7 +42,10 @@ class Deadlines(Generic[_Who]):
 
     def set(self, who: _Who, from_ns: int) -> None:
         """Give who after_ms from a moment, which is not before that of the last call."""
-        self._due_ns[who] = from_ns + self._after_ns
+        moment_ns, due_ns = from_ns + self._after_ns, self._due_ns
+        last_ns = next(reversed(due_ns.values()), moment_ns)
+        assert last_ns <= moment_ns, (last_ns, moment_ns)  # `pop_due` stops at the first that is not due
+        due_ns[who] = moment_ns
         self._due_ns.move_to_end(who)
 
     def drop(self, who: _Who) -> None:

@@ -86,13 +86,18 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     def pause(self, host: str) -> None:
         """Give a host no turn until it is resumed."""
-        self._paused[host] = self._of.pop(host, FairQueue())
+        queue = self._of.pop(host, FairQueue())
+        paused = self._paused
+        assert host not in paused, host  # its items would be lost
+        paused[host] = queue
 
     def resume(self, host: str) -> None:
         """Give a host the last turn if it was paused."""
         queue = self._paused.pop(host, None)
         if queue:
-            self._of[host] = queue
+            turns = self._of
+            assert host not in turns, host
+            turns[host] = queue
 
     def resume_all(self) -> None:
         """Give all paused hosts turns."""

@@ -19,7 +19,7 @@ from .operator_log import Emit, failure, warning
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
 _MINUTE_NS = 60_000 * _NS_PER_MS
-INTERVAL_MS = 10_000
+INTERVAL_MS = 10_000  # RocketMQ ClientHousekeepingService.start
 
 
 class DailyTotals:
@@ -37,7 +37,7 @@ class DailyTotals:
         """See whether a new day has begun. What came since the last look counts as yesterday's."""
         today = self._today()
         with self._lock:
-            if today > self._day:
+            if today > self._day:  # not `!=`: a clock that steps back over midnight must not begin the day again
                 self._day = today
                 self._puts = self._puts[1], self._stats.put_messages_total
                 self._gets = self._gets[1], self._stats.messages_transferred
@@ -78,11 +78,13 @@ class PutLatency:
         now_ns = self._clock.monotonic_ns()
         if now_ns - self._begun_ns >= _MINUTE_NS:
             counts = self._stats.put_latency_counts
+            # Not below 0: the count of fast puts is what others leave of all, and these are read while puts go on.
             self._last = [max(0, now - before) for now, before in zip(counts, self._at_begin, strict=True)]
             self._begun_ns, self._at_begin = now_ns, counts
 
     def percentile_ms(self, share: float) -> float:
         """Return what a share of the puts took at most; 0.0 if there were none."""
+        assert 0 <= share <= 1, share
         left = int(sum(self._last) * share)
         below_ms = 0.0
         for count, bound_ms in zip(self._last, (*LATENCY_BOUNDS_MS, 2 * LATENCY_BOUNDS_MS[-1]), strict=True):

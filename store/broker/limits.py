@@ -34,7 +34,9 @@ class PoolLimits:
     def pipelined_tasks_max(self) -> int:
         """Return that number: at least one, and not more than there are."""
         wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
-        return max(1, min(wanted, self.tasks))
+        most = max(1, min(wanted, self.tasks))
+        assert most <= self.tasks, (most, self.tasks)
+        return most
 
 
 _COMPUTING_TASKS = 2
@@ -51,6 +53,7 @@ POOL_LIMITS: Mapping[Pool, PoolLimits] = {
     Pool.END_TRANSACTION: PoolLimits(4, 100_000, 3_000),
     Pool.ADMIN: PoolLimits(4, 10_000, of_one_host_tasks=2),
 }
+assert POOL_LIMITS.keys() == set(Pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ _POOL_KEYS: Mapping[Pool, tuple[str, str | None]] = {
     Pool.ADMIN: ("adminBrokerThreadPoolNums", None),
 }
 """RocketMQ's keys for the number of tasks and the queue's capacity of each kind."""
+assert _POOL_KEYS.keys() == set(Pool)
 _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.SEND_MESSAGE: "waitTimeMillsInSendQueue",
     Pool.PULL_MESSAGE: "waitTimeMillsInPullQueue",
@@ -122,7 +126,7 @@ _SOCKET_KEYS = {
     "serverSocketRcvBufSize": ("receive_buffer_bytes", 64 * MIB),
 }
 """RocketMQ's keys: the option each stands for, and the most it may be. As in RocketMQ, 0 is a buffer's default."""
-_TASKS_MAX = 1_024
+_TASKS_MAX = 1_024  # a task is a thread, and is made at the start whether it has work or not
 _DIGITS_MAX = 20  # of a setting: more of them take `int` long
 
 

@@ -47,6 +47,9 @@ _LIVE_OF_BROKER = """
 """Fields that whoever uses them looks up each time, or is handed when they change."""
 _STORE_LIVE = frozenset(_LIVE_OF_STORE.split())
 _BROKER_LIVE = frozenset(_LIVE_OF_BROKER.split())
+# A misspelled name would make a setting that never changes.
+assert {one.name for one in fields(StoreConfig)} >= _STORE_LIVE
+assert {one.name for one in fields(BrokerConfig)} >= _BROKER_LIVE
 
 
 class LiveSettings:
@@ -87,7 +90,7 @@ class LiveSettings:
             changes = {key: text for key, text in spelled_right.items() if table.get(key) != text}
             store, config = self._checked(changes, table)
             if changes and self.file is not None:
-                self.file.write(changes)
+                self.file.write(changes)  # before they count: a change that fails here must have changed nothing
             _take_over(self._store, store)
             _take_over(self._config, config)
             if changes:
@@ -144,5 +147,6 @@ def _value(one: Field[Any], key: str, text: str) -> Any:
 
 def _take_over(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
     """Change fields of a config that all parts of the broker hold: the one place where that is done."""
+    assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
-        object.__setattr__(config, name, value)
+        object.__setattr__(config, name, value)  # frozen, so that nobody else changes one by mistake

@@ -19,8 +19,8 @@ from .topic_names import PERM_READ_WRITE, PERM_WRITE, is_system_topic
 from .topics import TopicConfig, TopicConfigManager
 from .versioned_table import DataVersion
 
-BROKER_EXPIRED_MS = 120_000
-BROKERS_MAX = 64
+BROKER_EXPIRED_MS = 120_000  # RocketMQ RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
+BROKERS_MAX = 64  # anybody may register, and each table is kept
 _NS_PER_MS = 1_000_000
 
 
@@ -158,6 +158,7 @@ class NameServer:
         having = [broker for broker in self._brokers() if topic in broker.topics]
         if not having:
             return None
+        # In reverse, so that a master's table counts where its slaves have another one: they copy it every 10 s.
         queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(having)}
         brokers = [broker for broker in self._brokers() if broker.name in queues]
         return {

@@ -24,7 +24,7 @@ REGISTER_TIMEOUT_MS = 6_000
 APART_MS = 100
 """Between two times at least: topics that are made meanwhile are registered together."""
 
-FIRST_MS = 3_000
+FIRST_MS = 3_000  # both: RocketMQ BrokerController.handleSlaveSynchronize
 INTERVAL_MS = 10_000
 SYNCHRONIZE_TIMEOUT_MS = 3_000
 
@@ -87,6 +87,7 @@ class BrokerRegistration(Service):
                 self.emit(warning(f"name server {self.address}: cannot register, and goes on trying: {error}"))
             self.last_error = error
         self.pause(APART_MS)
+        # The version from before the registration: topics that were made meanwhile are not in what was sent.
         if not self.is_stopping and self._parts.topics.version == version:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
@@ -168,7 +169,7 @@ class SlaveSynchronize(Service):
         parts = self._parts
         parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
         parts.offsets.replace(self._asked(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
-        parts.offsets.persist()
+        parts.offsets.persist()  # at once: a slave that becomes the master after a crash goes on from here
         delays = decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
         parts.own_store.schedule.take_over(delays)
         parts.groups.replace(decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))

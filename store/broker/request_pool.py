@@ -177,6 +177,7 @@ class RequestPool:
             return
         with self._lock:
             old = self._ages.pop_due(now_ns, self.count)
+            # All have one time-out, so the oldest of a session is the first of its queue.
             for request in old:
                 session = request.session  # whose others came later
                 self._queue_of(request).drop_first(session.host.name, session)
@@ -242,7 +243,7 @@ class RequestPool:
         else:
             return None
         if self._ages is not None:
-            self._ages.drop(request)
+            self._ages.drop(request)  # in the lock that it was taken in: nobody may refuse it for its age now
         self._began(request)
         return request
 

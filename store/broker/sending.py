@@ -60,6 +60,7 @@ PUT_CODES = {
     PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
 }
 """What clients are answered for each status."""
+assert PUT_CODES.keys() == set(PutMessageStatus)
 
 _REMARKS = {
     PutMessageStatus.OS_PAGECACHE_BUSY: "[PC_SYNCHRONIZED] a put has held the log's lock for too long",
@@ -207,6 +208,7 @@ class SendChecks:
 
     def message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
         """Return what is to be put, still without properties; any queue becomes the one whose turn it is."""
+        assert topic.write_queue_nums > 0, topic
         # What a client says of body and tags is kept; transactions are the broker's to begin.
         flag = send.sys_flag & ~TRANSACTION_MASK
         return Message(

@@ -34,7 +34,7 @@ from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
 """For files and for whoever must still be turned away, if there are twice as many."""
-_PORT_WITH_VIP_MIN = 3
+_PORT_WITH_VIP_MIN = 3  # clients with vipChannelEnabled connect to the port less 2 (MixAll.brokerVIPChannel)
 _ANY_HOST = ("0.0.0.0", "::")
 
 
@@ -186,7 +186,7 @@ class ServedBroker:
     def shutdown(self) -> bool:
         """Answer what has come, then stop; return whether the store's directory is left as after a clean exit."""
         if self._broker is not None:
-            self._broker.held_pulls.release()
+            self._broker.held_pulls.release()  # while they can still be sent
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()
@@ -309,6 +309,7 @@ def _split_master(address: str) -> tuple[str, int]:
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
     """Return the server's limits, with as many connections as this process may have descriptors for."""
     limits = server_limits_of(others)
+    # Shells give 1,024 by default (the soft limit), and let a process raise that itself up to the hard one.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.connections_max + _SPARE_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

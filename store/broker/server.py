@@ -71,7 +71,7 @@ class RemotingServer:
     def fail(self, name: str, error: Exception) -> None:
         """Have the process end: a task has ended without which clients cannot be served. Any task may call."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
-        self.failure = self.failure or reason
+        self.failure = self.failure or reason  # the first: others follow from it
         self._emit(failure(f"{reason}; clients cannot be served without it, so the process ends"))
         self.on_failure()
 
@@ -154,7 +154,7 @@ class RemotingServer:
             remark = f"body: expected {route.body_bytes_max} bytes or fewer, found {len(command.body)}"
             self._refuse_at_once(session, command, RequestRefusal.TOO_LARGE, ResponseCode.SYSTEM_ERROR, remark)
             return
-        is_pipelined = session.is_pipelining
+        is_pipelined = session.is_pipelining  # before this one counts
         session.began_request(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.make_room():

@@ -139,6 +139,7 @@ class Session:
             if self.ending is not None:
                 return
             self.ending = ending
+            # In the lock: a task that sends meanwhile must not count what nobody takes back.
             self._keeper.hold(-self.output_bytes)
             self.output_bytes = 0
             self._output = None
@@ -172,14 +173,14 @@ class Session:
             if ending is not None or not frame:
                 return False, ending
         elif self.output_bytes > self._keeper.limits.output_bytes_max:
-            return False, Ending.NOT_READING
+            return False, Ending.NOT_READING  # before this frame is kept: one large answer alone ends nobody
         self._keep(frame)
         return True, None
 
     def _hand_over(self, data: memoryview) -> tuple[memoryview, Ending | None]:
         """Give the network data; return what it did not take, and how the connection has ended if it has."""
         try:
-            while data:
+            while data:  # never waiting: one client that does not read would hold up the task of all others
                 data = data[self.connection.send(data, 0) :]
                 self.active_ns = self.taken_ns = self._now_ns()
         except TimeoutError:
@@ -202,8 +203,9 @@ class Session:
 
     def began_request(self, size_bytes: int) -> None:
         """Count a request's frame until it is done."""
+        assert size_bytes > 0, size_bytes
         counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
-        if self._requests_bytes.add(counted_bytes) == counted_bytes:
+        if self._requests_bytes.add(counted_bytes) == counted_bytes:  # one step: two tasks must not both be the first
             self.host.began()
         self._keeper.hold(size_bytes)
 

@@ -6,7 +6,7 @@ from ..formats.java_properties import PropertiesError, parse_properties
 from ..formats.java_text import java_trim
 from .requests import RequestRefusedError, ResponseCode
 
-CHANGES_MAX = 1_024
+CHANGES_MAX = 1_024  # no broker has as many settings
 """Of one request."""
 KEY_CHARACTERS_MAX = 255
 _BOOLEANS = {"true": True, "false": False}

@@ -34,6 +34,7 @@ class _Span(NamedTuple):
 
 
 _SPANS = (
+    # One sample more than the span has intervals, as in StatsItem: 7 samples are 6 intervals apart.
     _Span("statsMinute", SAMPLE_MS, 7),
     _Span("statsHour", 600_000, 7),
     _Span("statsDay", 3_600_000, 25),
@@ -69,6 +70,7 @@ class _Series:
 
 def _since(first: _Total, last: _Total) -> dict[str, float]:
     total, times, ms = last.total - first.total, last.times - first.times, last.at_ms - first.at_ms
+    assert ms >= 0, (first.at_ms, last.at_ms)
     return {"avgpt": total / times if times else 0.0, "sum": total, "tps": total * 1_000 / ms if ms else 0.0}
 
 
@@ -167,6 +169,6 @@ class BrokerStatistics:
 
 def _count_of(counts: dict[str, _Count], key: str) -> _Count | None:
     count = counts.get(key)
-    if count is None and len(counts) < KEYS_MAX:
+    if count is None and len(counts) < KEYS_MAX:  # clients name groups: memory must not grow with the names
         count = counts[key] = _Count()
     return count

@@ -33,6 +33,7 @@ MULTI_TAG = "MULTI_TAG"
 UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2
 QUEUES_MAX = 65_536
+# As TopicConfigManager makes them; the delay levels have a queue each, and there are 18 by default.
 _BENCHMARK_QUEUES = 1024
 _CLUSTER_QUEUES = 16
 _SCHEDULE_QUEUES = 18
@@ -94,6 +95,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
             return known
         queues = max(1, min(queue_nums, like.write_queue_nums))
+        # Without PERM_INHERIT: else any topic that was made by example would be one.
         made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
         return self.get_or_put(topic, lambda: made)
 

@@ -153,7 +153,7 @@ class VersionedTable(Generic[Entry]):
             has_changed = table != before
             if has_changed:
                 self._store(DataVersion(self._clock.now_ms(), version.counter + 1), table)
-        if has_changed and self.on_changed is not None:
+        if has_changed and self.on_changed is not None:  # without the lock: the listener may ask this table
             self.on_changed()
         return table
 

@@ -182,9 +182,10 @@ def address_parts(host: str) -> Parts | None:
         return None
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is None:
-            groups = address.exploded.partition("%")[0].split(":")
+            groups = address.exploded.partition("%")[0].split(":")  # the zone of a link-local address does not count
+            assert len(groups) == 8, groups
             return tuple(int(group, 16) for group in groups)
-        address = address.ipv4_mapped
+        address = address.ipv4_mapped  # how a socket that listens to both families names an IPv4 client
     assert isinstance(address, IPv4Address)
     return tuple(address.packed)
 
@@ -241,7 +242,9 @@ def _ipv6_parts(one: str, pattern: str) -> Sequence[str]:
     missing = 8 - len(before) - len(after)
     if missing < 0 or (missing > 0) != bool(gap):
         raise AddressPatternError(pattern, "eight parts")
-    return [*before, *["0"] * missing, *after]
+    parts = [*before, *["0"] * missing, *after]
+    assert len(parts) == 8, parts
+    return parts
 
 
 def _allowed(part: str, base: int, most: int, pattern: str, *, is_last: bool) -> Container[int]:
@@ -341,6 +344,7 @@ class AccessRules:
             raise _denied(f"No acl config for {access_key}")
         if account.white_remote_address.matches(parts):
             return
+        # Before any permission: the answers to those would tell a stranger what the account may do.
         if not is_signed(command, account.secret_key):
             raise _denied(f"Check signature failed for accessKey={access_key}")
         if command.code in ADMIN_CODES and not account.admin:

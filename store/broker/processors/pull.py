@@ -81,6 +81,7 @@ class PullMessageProcessor:
             return self._sent_to_master(request, (topic, queue_id), offset)
         most = min(max(1, most), MESSAGES_MAX)
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
+        # Not for a pull that was held: its client may have committed a later offset since.
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
             parts.offsets.commit_offset(group_name, topic, queue_id, commit_offset)
         if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:
@@ -183,7 +184,7 @@ class PullMessageProcessor:
         message = Message.of(OFFSET_MOVED_EVENT, encode_json_body(event), tags=group, keys=group)
         message.born_timestamp_ms = self._parts.world.clock.now_ms()
         message.born_host = message.store_host = self._parts.config.store_host
-        message.wait_store_ok = False
+        message.wait_store_ok = False  # the pull must not wait for the disk
         try:
             self._parts.store.put_message(message)
         except (StoreError, OSError):

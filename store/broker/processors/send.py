@@ -66,7 +66,7 @@ from ..sending import (
 from ..topic_names import PERM_WRITE, RETRY_GROUP_PREFIX, dlq_topic, is_closed_topic, retry_topic
 from ..topics import TopicConfig, unit_flag
 
-FIRST_DELAY_LEVEL = 3
+FIRST_DELAY_LEVEL = 3  # RocketMQ asyncConsumerSendMsgBack: 3 + reconsumeTimes
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 _Put = Callable[[RemotingCommand, SendRequest, Channel], RemotingCommand | LateResponse]
@@ -233,6 +233,7 @@ class SendMessageProcessor:
         """Return a record as it is put again; level: of its delay, 0 for none."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
+        # The first topic and id stay: a message that comes back for the third time lies in the retry topic by now.
         properties.setdefault(PROPERTY_RETRY_TOPIC, record.topic)
         own_id = encode_message_id(record.store_host, record.physical_offset)
         properties.setdefault(PROPERTY_ORIGIN_MESSAGE_ID, own_id)
