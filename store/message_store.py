@@ -234,6 +234,7 @@ class MessageStore:
         report = recovery.run()
         times.put_back(self.commit_log, queues.all())
         self.commit_log.begin_at(report.last_store_timestamp_ms)
+        # After the recovery: a queue that lags behind the log would give numbers out that records in the log have.
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
         self.commit_log.topic_queue_table = counted | report.counted
         self.dispatch.reput_from.set(report.dispatched_to)
@@ -291,6 +292,7 @@ class MessageStore:
         """Create the marker that shows the next start how this one ended."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
+        # Without this, a power cut can take the name and leave the log's pages: the next start would trust the log.
         files.sync_directory(self.config.store_path_root_dir)
 
     def shutdown(self) -> bool:
@@ -303,7 +305,7 @@ class MessageStore:
         self._shut_down.set(1)
         self.retention.shutdown()
         self.schedule.shutdown()
-        self.commit_log.close()
+        self.commit_log.close()  # before the committer: a put that is answered later would stay in its buffer
         if self.commit is not None:
             self.commit.shutdown()  # before the flusher, which is to find all of it
         self.flush.shutdown()
@@ -331,7 +333,7 @@ class MessageStore:
         return (
             not self.flags.has_failed
             and self.log.flushed_where.get() == self.log.put_offset
-            and self.dispatch.behind_bytes == 0
+            and self.dispatch.behind_bytes == 0  # a start without the marker takes the queues as they are
             and self.flush_queues.last_error is None
         )
 

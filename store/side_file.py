@@ -91,7 +91,7 @@ class SideFile:
     def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
         """Return a version, durable, and its value; neither if it is missing or empty."""
         status = self._files.status(path)
-        if status is None or status.size_bytes == 0:
+        if status is None or status.size_bytes == 0:  # a crash can keep a new name and lose the size
             return None, None
         if status.size_bytes > SIDE_JSON_BYTES_MAX:
             raise CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", status.size_bytes)
@@ -114,7 +114,7 @@ class SideFile:
         old, self._content = self._content, None
         self._make_directory()
         self._write_aside(content)
-        if old is not None:
+        if old is not None:  # a version that was read whole: a torn one must not take the place of the backup
             self._files.rename(self.path, self.backup_path)
         elif self._is_damaged:
             self._files.rename(self.path, next(path for path in self.damaged_paths if self._files.status(path) is None))
@@ -133,4 +133,5 @@ class SideFile:
 
     def _write_aside(self, content: bytes) -> None:
         self._files.write(self.temporary_path, content)
+        # Before the rename: after a power cut the name could lead to an empty file, or to half of one.
         self._files.sync(self.temporary_path)

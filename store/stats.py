@@ -24,6 +24,7 @@ TPS_WINDOWS_S = (10, 60, 600)
 
 LATENCY_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
 """Between the buckets; the last bucket has no bound above."""
+assert len(LATENCY_BUCKETS) == len(LATENCY_BOUNDS_MS) + 1
 _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
 """A put that took less is not reported to the statistics: the log has counted it, and time is what they cost."""
@@ -122,6 +123,7 @@ class StoreStats:
 
     def put_was_slow(self, took_ns: int) -> None:
         """Note a put that took FAST_PUT_NS or more to be answered."""
+        assert took_ns >= FAST_PUT_NS, took_ns  # the first bucket is what the others leave of all puts
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
         self.slow_puts.note(took_ns)
         if took_ns > self.put_ns_max:
@@ -129,6 +131,7 @@ class StoreStats:
 
     def batch_stored(self, messages: int) -> None:
         """Note that a put brought several messages."""
+        assert messages > 0, messages
         self.batches += 1
         self.messages_batched += messages
 
@@ -155,7 +158,7 @@ class StoreStats:
         """Return how many puts were answered in the time of each bucket. Fast ones are what the others leave."""
         slow = self._slow_put_counts[1:]
         puts = self.put_messages_total - self.messages_batched + self.batches + self.puts_failed
-        return [max(0, puts - sum(slow)), *slow]
+        return [max(0, puts - sum(slow)), *slow]  # the counts are read one after the other, while puts go on
 
     @property
     def puts_failed(self) -> int:
@@ -208,4 +211,5 @@ class StoreStats:
         if first is None:
             return None
         span_ms, *counts = (end - begin for begin, end in zip(first, last, strict=True))
+        assert span_ms >= seconds * 1_000, (span_ms, seconds)
         return Rates(*(count * 1_000 / span_ms for count in counts))
