@@ -75,6 +75,7 @@ class DiskLifecycle:
         """
         if self._kept is not None and faulty:
             disk, self._kept = self._kept, None
+            assert not disk.is_stopped, self.stream_name
             disk.disarm()  # the last life may have died of something else first
             return disk
         image = self.settled()

@@ -126,6 +126,7 @@ def record_of(
     again = Simulation(choices, schedule, crashes=first.crashes, trace=trace)
     result = execute(program, setup, again)
     before, after = _facts(found), _facts(result)
+    assert schedule.left >= 0, schedule.left
     if before != after or schedule.left or choices.unmet():
         raise ReplayDivergedError("run", 0, before, after)
     record = Record(decisions, tuple(schedule.labelled), first.crashes, setup)

@@ -57,6 +57,7 @@ class RecordShrinker(Generic[Setup, Result]):
         cpu_seconds_max: float | None = None,
     ) -> None:
         """steps: how many the failure took. has_limit: whether a run that takes far longer has got lost."""
+        assert steps >= 0, steps
         self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
         """Of each life that may crash, how many operations of a kind on a path the last failing run came to."""
         # A candidate that takes twenty times as long has lost its way, and would cost the budget of many others.
@@ -154,7 +155,7 @@ class RecordShrinker(Generic[Setup, Result]):
             for nth in range(1, count + 1):
                 earlier = str(CrashPoint(kind, path, nth))
                 if earlier == crash.point:
-                    return
+                    return  # what follows is no step ahead
                 yield crash._replace(point=earlier)
 
 

@@ -147,7 +147,7 @@ class Simulation:
         sources: classes, or modules for all of their classes; of these the attributes that can race. Raises ValueError
         naming a source whose code cannot be read.
         """
-        if not self._attributes:
+        if not self._attributes:  # once: the limit is a product, and would grow with each call
             self.kernel.raise_step_limit(STEPS_TIMES)
         self._attributes = shared_attributes(*sources)
 
@@ -174,6 +174,7 @@ class Simulation:
 
     def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
         """Have a life end at the operation of its crash; else, if nothing is recorded, at that of a number from now."""
+        assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
         if trigger is None:
             point = CrashPoint.parse(crash.point) if crash.point else None
@@ -288,6 +289,8 @@ class Simulation:
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
         """Return how a life is to end, and arm the disk for it; which operation that is turns out later."""
+        assert crash_within > 0, crash_within
+        assert profiles, life
         self.crash_profiles.update(dict.fromkeys(profiles))
         draw = self.choices.stream("crash").raw_random  # raw: what it comes to is recorded, by name
         operation = int(draw() * crash_within)

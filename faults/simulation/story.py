@@ -69,12 +69,13 @@ def story_of(
     verdict: the name of the error by which a judge ends a task; such an end is none of the story. root: what paths are
     shown without.
     """
+    assert lines_max > 0, lines_max
     shown = [event for event in events if not _is_left_out(event, verdict)]
     if len(shown) <= lines_max:
         return [_line(event, root) for event in shown]
     _add_files(concern, shown)
     weighed = sorted(((concern.weight(event), number) for number, event in enumerate(shown)), reverse=True)
-    chosen = sorted(number for _, number in weighed[: lines_max - 1])
+    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line less: the first counts the others
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
     return [left_out, *(_line(shown[number], root) for number in chosen)]

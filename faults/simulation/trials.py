@@ -221,6 +221,7 @@ def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
 
 
 def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Finding:
+    assert outcome.failure is not None, seed
     verdict = type(outcome.failure).__name__
     story = tuple(story_of(trace, _concern_of(record, outcome, trace), _STORY_LINES, verdict=verdict))
     return Finding(seed, record, outcome.signature, outcome.error, outcome.digest, outcome.steps, story, outcome.raised)
