@@ -234,7 +234,7 @@ class MessageStore:
         report = recovery.run()
         times.put_back(self.commit_log, queues.all())
         self.commit_log.begin_at(report.last_store_timestamp_ms)
-        # After the recovery: a queue that lags behind the log would give numbers out that records in the log have.
+        # After recovery: a queue that lags the log would assign queue offsets that records in the log already have.
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
         self.commit_log.topic_queue_table = counted | report.counted
         self.dispatch.reput_from.set(report.dispatched_to)
@@ -305,7 +305,7 @@ class MessageStore:
         self._shut_down.set(1)
         self.retention.shutdown()
         self.schedule.shutdown()
-        self.commit_log.close()  # before the committer: a put that is answered later would stay in its buffer
+        self.commit_log.close()  # before the committer stops: a later put would stay in its buffer
         if self.commit is not None:
             self.commit.shutdown()  # before the flusher, which is to find all of it
         self.flush.shutdown()

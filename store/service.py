@@ -18,7 +18,7 @@ NS_PER_MS = 1_000_000
 
 def ms_until(due_ns: int, clock: Clock) -> int:
     """Return how many ms to wait for a moment of the monotonic clock to have come, 0 if it has."""
-    # Rounded up: 0 for a part of a ms would have the caller look again at once, until it is over.
+    # Rounded up, or the last partial ms would be a busy loop of the caller.
     return max(0, -((clock.monotonic_ns() - due_ns) // NS_PER_MS))
 
 
@@ -68,7 +68,7 @@ class Service(ABC):
             self.finish()
         except Exception as error:
             self.has_failed = True
-            # Before the task ends: whoever joins it then knows. RocketMQ's threads end without a word.
+            # Before the task ends, so that a join sees the failure. RocketMQ's threads end silently.
             self.on_failure(self.name, error)
             raise
 

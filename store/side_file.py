@@ -114,7 +114,7 @@ class SideFile:
         old, self._content = self._content, None
         self._make_directory()
         self._write_aside(content)
-        if old is not None:  # a version that was read whole: a torn one must not take the place of the backup
+        if old is not None:  # only a version that was read whole: a torn one must not replace the backup
             self._files.rename(self.path, self.backup_path)
         elif self._is_damaged:
             self._files.rename(self.path, next(path for path in self.damaged_paths if self._files.status(path) is None))

@@ -123,7 +123,7 @@ class StoreStats:
 
     def put_was_slow(self, took_ns: int) -> None:
         """Note a put that took FAST_PUT_NS or more to be answered."""
-        assert took_ns >= FAST_PUT_NS, took_ns  # the first bucket is what the others leave of all puts
+        assert took_ns >= FAST_PUT_NS, took_ns  # faster puts are counted as the difference from all puts
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
         self.slow_puts.note(took_ns)
         if took_ns > self.put_ns_max:

@@ -155,7 +155,7 @@ class RecordShrinker(Generic[Setup, Result]):
             for nth in range(1, count + 1):
                 earlier = str(CrashPoint(kind, path, nth))
                 if earlier == crash.point:
-                    return  # what follows is no step ahead
+                    return  # a later operation is no improvement
                 yield crash._replace(point=earlier)
 
 

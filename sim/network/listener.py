@@ -9,7 +9,7 @@ from ..machine import Gate, Machine
 from .connection import SimConnection
 from .medium import Medium, earliest
 
-BACKLOG = 128  # SOMAXCONN of Linux before 5.4, which listen(2) silently takes in place of a longer backlog
+BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the backlog at it
 
 
 class SimListener:

@@ -68,7 +68,7 @@ class RoundRobin:
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the next task behind current."""
         after = 0 if current is None else current.number + 1
-        # Modulo a number above all task numbers, so that the tasks before current come after those behind it.
+        # The modulus exceeds every task number, so tasks with lower numbers than current wrap around to the end.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
 
     def quantum(self, chosen: SimTask, step: int) -> int:

@@ -174,8 +174,7 @@ class Deviating:
         if self._wait:
             self._wait -= 1
             return default
-        # The default is left out of the count: a deviation that chose it again would be no deviation, and shrinking
-        # could not tell it from its absence.
+        # `other` counts the tasks without the default, because choosing the default would be no deviation.
         other = self._deviations[self._taken][1]
         self._taken += 1
         if self._taken < len(self._deviations):

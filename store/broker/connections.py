@@ -152,7 +152,7 @@ class Connections(Service):
 
         Return whether that is so; while it is not, no request may be kept. For the poller task alone.
         """
-        # Who is slowest, and not who holds most: a client that reads its large answer as fast as it can does no harm.
+        # The slowest client goes, not the one with the most bytes: reading a large answer at full speed does no harm.
         while self._held_bytes.get() > self.limits.held_bytes_max:
             slowest = self._patience.slowest
             if slowest is None:
@@ -194,7 +194,7 @@ class Connections(Service):
             self._poller.watch(listener, receives=True, sends=False)
         for what, receives, sends in (*doors, *pipelining):
             self._attend(what, now_ns, receives=receives, sends=sends)
-        if not self.is_listening and not self._has_drained:  # after the requests of this turn, which were sent before
+        if not self.is_listening and not self._has_drained:  # after this turn's requests: they came before the drain
             self._has_drained = True
             self._close_listeners()
             self._attention.extend(self._sessions.values())
@@ -258,7 +258,7 @@ class Connections(Service):
             try:
                 connection = listener.accept(0)
             except (TimeoutError, ConnectionError):
-                return  # nobody else is there, or this end was closed
+                return  # no further connection waits, or the listener was closed
             except OSError as error:  # one was turned away: out of descriptors, or of memory
                 self._counts.accept_failures += 1
                 self._emit(failure(f"cannot accept: {error}"))
@@ -281,7 +281,7 @@ class Connections(Service):
             return
         self._counts.accepted += 1
         session = self._sessions[connection] = Session(self.world, connection, self, host)
-        self._hosts[name] = host  # only now: one whose only connection was refused has nothing to be forgotten with
+        self._hosts[name] = host  # not before: `_remove` never runs for a refused connection
         host.connections += 1
         self._patience.came(session, now_ns)
         self._watch(session, receives=True, sends=False)
@@ -301,7 +301,7 @@ class Connections(Service):
             session.end(Ending.BY_CLIENT)
             return
         session.active_ns = now_ns
-        self.hold(len(data))  # until a command is taken, whose bytes are then counted as a request's
+        self.hold(len(data))  # until a command is taken; its bytes then count as a request's
         session.reader.add(data)
         self._hand_on(session, now_ns)
 

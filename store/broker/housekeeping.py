@@ -78,7 +78,7 @@ class PutLatency:
         now_ns = self._clock.monotonic_ns()
         if now_ns - self._begun_ns >= _MINUTE_NS:
             counts = self._stats.put_latency_counts
-            # Not below 0: the count of fast puts is what others leave of all, and these are read while puts go on.
+            # At least 0: the count of fast puts is a difference of counts that are read while puts go on.
             self._last = [max(0, now - before) for now, before in zip(counts, self._at_begin, strict=True)]
             self._begun_ns, self._at_begin = now_ns, counts
 

@@ -55,7 +55,7 @@ class KVConfig:
         """Set a value. Raises OSError, and nothing has changed, if the disk fails; TooManyKeysError likewise."""
         with self._lock:
             changed = {**self._namespaces, namespace: {**self._namespaces.get(namespace, {}), key: value}}
-            if sum(map(len, changed.values())) > KEYS_MAX:  # anybody may put, and the file is written whole each time
+            if sum(map(len, changed.values())) > KEYS_MAX:  # any client may put, and each put rewrites the file
                 raise TooManyKeysError(f"keys: expected {KEYS_MAX} or fewer, found one more")
             self._keep(changed)
         self.on_changed(namespace)
@@ -74,7 +74,7 @@ class KVConfig:
         if self.file is not None:
             ordered = {name: dict(sorted(values.items())) for name, values in sorted(namespaces.items())}
             self.file.store(encode_side_json({_TABLE: ordered}))
-        self._namespaces = namespaces  # last: nobody may act on what a crash would take back
+        self._namespaces = namespaces  # last: readers must not see a value that a crash can undo
 
 
 def _parse(raw: bytes, file: str) -> Namespaces:

@@ -62,7 +62,7 @@ class LateAnswers(Service):
             is_first = due_ns < self._wake_ns
         if is_first:
             self.wake()
-        # Last: an answer that is known by now notifies at once, and is looked for in the table.
+        # Last: a known answer notifies at once, and its request must be in the table by then.
         late.follow(partial(self._notify, number))
 
     def _notify(self, number: int) -> None:

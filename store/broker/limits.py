@@ -126,7 +126,7 @@ _SOCKET_KEYS = {
     "serverSocketRcvBufSize": ("receive_buffer_bytes", 64 * MIB),
 }
 """RocketMQ's keys: the option each stands for, and the most it may be. As in RocketMQ, 0 is a buffer's default."""
-_TASKS_MAX = 1_024  # a task is a thread, and is made at the start whether it has work or not
+_TASKS_MAX = 1_024  # each task is a thread, started with the server
 _DIGITS_MAX = 20  # of a setting: more of them take `int` long
 
 

@@ -90,7 +90,7 @@ class LiveSettings:
             changes = {key: text for key, text in spelled_right.items() if table.get(key) != text}
             store, config = self._checked(changes, table)
             if changes and self.file is not None:
-                self.file.write(changes)  # before they count: a change that fails here must have changed nothing
+                self.file.write(changes)  # before they take effect: if the write fails, no setting has changed
             _take_over(self._store, store)
             _take_over(self._config, config)
             if changes:
@@ -149,4 +149,4 @@ def _take_over(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -
     """Change fields of a config that all parts of the broker hold: the one place where that is done."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
-        object.__setattr__(config, name, value)  # frozen, so that nobody else changes one by mistake
+        object.__setattr__(config, name, value)  # the class is frozen, so no other code can change a setting by mistake

@@ -85,7 +85,7 @@ class HeldPulls:
             assert was_held, pull
         self.count -= len(taken)
         assert self.count >= len(self._of_queue), (self.count, len(self._of_queue))
-        # Taken pulls stay in the heap until they are most of it: to find one in it would take as long as to rebuild it.
+        # Taken pulls stay in the heap until they are most of it, because removing one costs as much as a rebuild.
         if len(self._due) > 2 * self.count + _LEFTOVERS_MAX:
             self._due = [each for each in self._due if each[2] in self._of_queue.get(each[2].queue, ())]
             heapify(self._due)
@@ -222,7 +222,7 @@ class PullRequestHoldService(Service):
             self._wake_ns = self._held.first_due_ns(self._scan_ns)
         left_ns = self._wake_ns - self.world.clock.monotonic_ns()
         if left_ns > 0:
-            self.signal.wait(-(-left_ns // _NS_PER_MS))  # rounded up: nothing is due before
+            self.signal.wait(-(-left_ns // _NS_PER_MS))  # rounded up: no pull is due earlier
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._scan_ns:
             self._scan()

@@ -158,7 +158,7 @@ class NameServer:
         having = [broker for broker in self._brokers() if topic in broker.topics]
         if not having:
             return None
-        # In reverse, so that a master's table counts where its slaves have another one: they copy it every 10 s.
+        # In reverse, so the master's table wins over its slaves' copies, which can be 10 s old.
         queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(having)}
         brokers = [broker for broker in self._brokers() if broker.name in queues]
         return {

@@ -87,7 +87,7 @@ class BrokerRegistration(Service):
                 self.emit(warning(f"name server {self.address}: cannot register, and goes on trying: {error}"))
             self.last_error = error
         self.pause(APART_MS)
-        # The version from before the registration: topics that were made meanwhile are not in what was sent.
+        # The version from before the registration, which lacks topics that were made since.
         if not self.is_stopping and self._parts.topics.version == version:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
@@ -169,7 +169,7 @@ class SlaveSynchronize(Service):
         parts = self._parts
         parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
         parts.offsets.replace(self._asked(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
-        parts.offsets.persist()  # at once: a slave that becomes the master after a crash goes on from here
+        parts.offsets.persist()  # at once: after a crash of the master, consumers continue from these offsets
         delays = decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
         parts.own_store.schedule.take_over(delays)
         parts.groups.replace(decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))

@@ -93,7 +93,7 @@ class RemotingClient:
         """Send a request; what is returned waits for its response. Errors are those of invoke."""
         link = self._connected()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
-        invocation = link.expect(opaque)  # before the request goes: its response may come at once
+        invocation = link.expect(opaque)  # before the send: the response may arrive at once
         try:
             link.send(self._frame(command, opaque, 0), timeout_ms)
         except BaseException:
@@ -169,7 +169,7 @@ class _Link:
                 while left:
                     left = left[self._connection.send(left, timeout_ms) :]
             except OSError:
-                self.close()  # part of a frame may be on its way: nothing can follow it
+                self.close()  # part of a frame may have been sent, so the stream cannot be used any more
                 raise
 
     def receive(self) -> None:
@@ -191,7 +191,7 @@ class _Link:
             left = list(self._expected.values())
             self._expected.clear()
         self._connection.close()
-        for invocation in left:  # each once: it is out of the table, so no response finds it any more
+        for invocation in left:  # each once: a late response finds no entry in the table
             invocation.end(None)
 
     def _hand_out(self, command: RemotingCommand) -> None:

@@ -243,7 +243,7 @@ class RequestPool:
         else:
             return None
         if self._ages is not None:
-            self._ages.drop(request)  # in the lock that it was taken in: nobody may refuse it for its age now
+            self._ages.drop(request)  # under the same lock: `refuse_old` must not find a request that was taken
         self._began(request)
         return request
 

@@ -64,7 +64,7 @@ class LateResponse:
 
     def notify(self) -> None:
         """Say that its put may have been answered. Any task may call."""
-        self._is_notified = True  # before the look, as in `follow`: one of the two sees the other
+        self._is_notified = True  # before reading `_on_known`, as `follow` sets and then reads: one of the two calls it
         if self._on_known is not None:
             self._on_known()
 

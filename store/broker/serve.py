@@ -186,7 +186,7 @@ class ServedBroker:
     def shutdown(self) -> bool:
         """Answer what has come, then stop; return whether the store's directory is left as after a clean exit."""
         if self._broker is not None:
-            self._broker.held_pulls.release()  # while they can still be sent
+            self._broker.held_pulls.release()  # while answers can still be sent
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()
@@ -309,7 +309,7 @@ def _split_master(address: str) -> tuple[str, int]:
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
     """Return the server's limits, with as many connections as this process may have descriptors for."""
     limits = server_limits_of(others)
-    # Shells give 1,024 by default (the soft limit), and let a process raise that itself up to the hard one.
+    # The soft limit is often 1,024; a process may raise it up to the hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.connections_max + _SPARE_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

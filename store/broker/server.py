@@ -71,7 +71,7 @@ class RemotingServer:
     def fail(self, name: str, error: Exception) -> None:
         """Have the process end: a task has ended without which clients cannot be served. Any task may call."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
-        self.failure = self.failure or reason  # the first: others follow from it
+        self.failure = self.failure or reason  # the first failure: later ones are often its consequences
         self._emit(failure(f"{reason}; clients cannot be served without it, so the process ends"))
         self.on_failure()
 

@@ -139,7 +139,7 @@ class Session:
             if self.ending is not None:
                 return
             self.ending = ending
-            # In the lock: a task that sends meanwhile must not count what nobody takes back.
+            # Under the lock: bytes that another task adds after this would never be subtracted.
             self._keeper.hold(-self.output_bytes)
             self.output_bytes = 0
             self._output = None
@@ -173,14 +173,14 @@ class Session:
             if ending is not None or not frame:
                 return False, ending
         elif self.output_bytes > self._keeper.limits.output_bytes_max:
-            return False, Ending.NOT_READING  # before this frame is kept: one large answer alone ends nobody
+            return False, Ending.NOT_READING  # this frame does not count: one large answer ends no connection
         self._keep(frame)
         return True, None
 
     def _hand_over(self, data: memoryview) -> tuple[memoryview, Ending | None]:
         """Give the network data; return what it did not take, and how the connection has ended if it has."""
         try:
-            while data:  # never waiting: one client that does not read would hold up the task of all others
+            while data:  # without waiting: a client that does not read must not block the others
                 data = data[self.connection.send(data, 0) :]
                 self.active_ns = self.taken_ns = self._now_ns()
         except TimeoutError:

@@ -34,7 +34,7 @@ class _Span(NamedTuple):
 
 
 _SPANS = (
-    # One sample more than the span has intervals, as in StatsItem: 7 samples are 6 intervals apart.
+    # As in StatsItem, one sample more than intervals: 7 samples span 6 intervals.
     _Span("statsMinute", SAMPLE_MS, 7),
     _Span("statsHour", 600_000, 7),
     _Span("statsDay", 3_600_000, 25),

@@ -95,7 +95,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
             return known
         queues = max(1, min(queue_nums, like.write_queue_nums))
-        # Without PERM_INHERIT: else any topic that was made by example would be one.
+        # Without PERM_INHERIT, so that the new topic is no example itself.
         made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
         return self.get_or_put(topic, lambda: made)
 

@@ -94,8 +94,8 @@ class ScheduleMessageService(Service):
         """Read the progress, brought into what recovery left of the queues. CorruptFileError if it cannot be read."""
         loaded = self.file.load(decoded_offsets)
         offsets = loaded or {}
-        # RocketMQ uses offsets as they were persisted. One beyond the end of a queue that has lost messages would stop
-        # the level until as many messages were put as were lost, and then pass these over.
+        # RocketMQ does not clamp. If the queue lost messages, an offset beyond its end stops the level until as many
+        # messages are put, and then skips them.
         self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
@@ -205,7 +205,7 @@ class ScheduleMessageService(Service):
                 if wait_ms:
                     return wait_ms
                 offset += 1
-                self._move_to(level, offset)  # only now: a delivery that failed has returned above, and is tried again
+                self._move_to(level, offset)  # not before: after a failed delivery the entry is tried again
                 if self.is_stopping:
                     break
         return None
@@ -225,7 +225,7 @@ class ScheduleMessageService(Service):
             deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
         now_ms = self._commit_log.time.now_ms()
         # What lies further ahead is no time that this level gives.
-        if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else correctDeliverTimestamp: at once
+        if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else correctDeliverTimestamp
             return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)
         record = record or self._record_of(entry)
         message = None if record is None else delivered(record)

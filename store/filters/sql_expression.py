@@ -68,7 +68,7 @@ def compare_as_doubles(left: str, right: str) -> int:
 
 def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
     if isinstance(other, bool):
-        return text.lower() == "true"  # Boolean.valueOf: whatever else it says is false
+        return text.lower() == "true"  # Boolean.valueOf: any other text is false
     if isinstance(other, float):
         return _double(text)
     bits = 64 if isinstance(other, Long) else 32

@@ -74,7 +74,7 @@ def tokens_of(text: str) -> Iterator[Token]:
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             raise FilterExpressionError(text, at, "a name, a value or an operator", repr(text[at : at + 20]))
-        assert match.end() > at, (match.lastgroup, at)  # an empty token would be found for ever
+        assert match.end() > at, (match.lastgroup, at)  # an empty token would repeat forever
         if match.lastgroup != "SPACE":
             yield _token(TokenKind[match.lastgroup], match[0], at)
         at = match.end()
@@ -276,7 +276,7 @@ class _Parser:
                 raise self._unexpected("a number of Java's double, more than 0")
             return sql.constant(number)
         digits = token.text.rstrip("lL")
-        # By length first: reading digits takes time in the square of how many there are.
+        # Length first: the time to parse digits grows with the square of their number.
         if len(digits) > len(str(_LONG_MAX)) or int(digits) > _LONG_MAX:
             raise self._unexpected(f"a whole number up to {_LONG_MAX}")
         whole = int(digits)

@@ -72,7 +72,7 @@ class HalfMessage(NamedTuple):
         properties = decode_properties(text)
         first = whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
         own = record.queue_offset
-        # A first record cannot come later: a producer has written the property, or damage has.
+        # The first record cannot come later than this one: such a property is damaged, or a producer set it.
         return cls(record, properties, own if first is None or first > own else first)
 
     @property

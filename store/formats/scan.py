@@ -176,7 +176,7 @@ def scan_records(
             if (
                 magic == MESSAGE_MAGIC
                 and not sys_flag & HOST_V6_MASK
-                and offset == base_offset + at  # behind the log's end a disk may show whole records of older files
+                and offset == base_offset + at  # after the log's end a disk may still hold whole records of older files
                 and body_at <= body_end < next_at <= end
                 and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)
@@ -195,7 +195,7 @@ def scan_records(
                     yield new(ScannedRecord, row)
                     at = next_at
                     continue
-        if _is_blank(view, at, end):  # the rest of it is unspecified: where others have their offset, there are zeros
+        if _is_blank(view, at, end):  # only its size and magic count: a blank record has no offset
             return
         scanned = _scan_carefully(view, at, end, file, base_offset, check_crc)
         yield scanned

@@ -113,7 +113,7 @@ class IndexFile:
             return False
         slot_at = HEADER_BYTES + key_hash % self._slots * SLOT_BYTES
         previous = self._newest.get(slot_at) or SLOT.unpack_from(self.view, slot_at)[0]
-        if not 0 < previous < number:  # as IndexFile.putKey: a slot may lead to an entry that was lost
+        if not 0 < previous < number:  # as IndexFile.putKey: the slot's entry may be lost
             previous = 0
         diff_s = time_diff_s(self.begin_timestamp_ms, store_timestamp_ms)
         entry = encode_entry(key_hash, physical_offset, diff_s, previous)
@@ -236,7 +236,7 @@ class IndexFile:
             is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
             if stored_hash == key_hash and is_in_time and accept(physical_offset):
                 found.append(physical_offset)
-            if stored_ms + 999 < begin_ms or previous >= number:  # a chain that does not go back would never end
+            if stored_ms + 999 < begin_ms or previous >= number:  # entries must go back, or the loop never ends
                 return
             number = previous
 

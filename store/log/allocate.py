@@ -191,7 +191,7 @@ class AllocateMappedFileService(Service):
     def step(self) -> None:
         """Make the lowest segment asked for; wait if there is none."""
         with self._lock:
-            # The lowest: a segment that is made before the one in front of it leaves a gap at a crash.
+            # The lowest first: after a crash, a segment without its predecessor would be a gap in the log.
             request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())

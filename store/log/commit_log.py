@@ -130,7 +130,7 @@ class CommitLog:
             encoded.buffer, encoded.starts, queue_offset, wrote_offset, store_timestamp_ms, encoded.born_host_v6
         )
         segment.append(position, encoded.buffer)
-        # Counters move only now: a put that is refused would keep its queue offset, and leave a gap for ever.
+        # Counters move after the append, so a failed put uses up no queue offset.
         segment.store_timestamp_ms = store_timestamp_ms
         self.last_store_timestamp_ms = store_timestamp_ms
         if encoded.counted:

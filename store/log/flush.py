@@ -62,7 +62,7 @@ class FlushCommitLogService(Service):
             self._vouch_for_last()
             return True
         with self._flush_lock:
-            # To go on in the newest segment alone would leave the end of the one before it unsynced.
+            # All segments, not the newest alone: the end of the one before may be unsynced after a rollover.
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
@@ -88,11 +88,11 @@ class FlushCommitLogService(Service):
         try:
             moved = self.queue.flush(least_pages)
         except OSError:
-            # Linux reports a write-back error once and marks the pages clean (errseq_t): a second sync writes nothing.
+            # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync writes none.
             self._sync_failed = True
             self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
             return False
-        if moved:  # not sooner: a checkpoint that leads the disk would have recovery trust what is not there
+        if moved:  # after the sync: recovery trusts the log up to the checkpoint
             self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
@@ -215,7 +215,7 @@ class GroupCommitService(FlushCommitLogService):
         assert request.end_offset > 0, request.end_offset
         with self._lock:
             closed = self._closed
-            if not closed:  # the list is read under the lock: one that was swapped meanwhile is never looked at again
+            if not closed:  # read `_requests` under the lock: a list that was swapped out is never read again
                 self._requests.append(request)
         if closed:
             request.complete(self.flush_to(request.end_offset))

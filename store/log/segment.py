@@ -62,7 +62,7 @@ class Segment:
         end = position + len(data)
         assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
-        self.wrote.set(end)  # second: a flush in between would count bytes as durable that are not there yet
+        self.wrote.set(end)  # after the store: a flush in between must not count missing bytes as durable
 
     def close_with(self, position: int, blank: bytes) -> None:
         """Put the blank record behind what is there, as `append` does, and declare the file full."""
@@ -89,7 +89,7 @@ class Segment:
         if least_pages and readable < self.size_bytes and pages < least_pages:
             return flushed
         self._sync(flushed, readable)
-        self.flushed.set(readable)  # what was read before the sync: puts may have come since
+        self.flushed.set(readable)  # the value from before the sync: later puts are not covered
         return readable
 
     def _sync(self, start: int, end: int) -> None:

@@ -291,7 +291,7 @@ class ConsumeQueue:
         No entry may be on its way to the queue, nor come later.
         """
         if self.ext is not None:
-            self.ext.queue.remove_in_use()  # first: an entry can do without its unit, a unit without entries never goes
+            self.ext.queue.remove_in_use()  # first: units without entries would never be removed
         self.queue.remove_in_use()
 
     # -- reading -----------------------------------------------------------------------------------

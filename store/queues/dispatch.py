@@ -122,7 +122,7 @@ class DispatchService(Service):
         """Return the log offset up to which records may be shown to anyone."""
         queue = self._commit_log.queue
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            # RocketMQ dispatches what was appended: consumers get messages that a power cut can take back.
+            # RocketMQ dispatches appended records, so consumers can get messages that a power cut then loses.
             return queue.flushed_where.get()
         return queue.max_offset
 
@@ -182,7 +182,7 @@ class DispatchService(Service):
                 else:
                     self._take_run(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
-                    # Last: after an error before this line the run is dispatched again, and queues take none twice.
+                    # Last: after an error the run is dispatched again, and queues ignore records that they have.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)

@@ -63,13 +63,13 @@ class FlushConsumeQueueService(Service):
 
     def flush_thoroughly(self) -> None:
         """Make every queue durable, then say so in the checkpoint, in this order."""
-        # Both are read before the flush: what is dispatched while it runs may not be durable when it ends.
+        # Both are read before the flush, because records dispatched during it may not be durable at its end.
         dispatched_to = self._dispatch.reput_from.get()
         assert dispatched_to >= 0, dispatched_to
         dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
         self._queues.make_durable()
         self.last_error = self.last_error or self._queues.sync_error  # maybe of a sync that another task waited for
-        if self.last_error is None:  # else a later sync that succeeds proves nothing of what the failed one lost
+        if self.last_error is None:  # after a failed sync, a later success does not prove that all entries are durable
             self._checkpoint.queues_are_durable_to(dispatched_ms)
             self.durable_to.set(dispatched_to)
         self._flush_full_index_files()

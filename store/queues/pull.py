@@ -57,7 +57,7 @@ class Puller:
         if not raw:
             per_segment = queue.queue.segment_bytes // ENTRY_BYTES
             next_segment = (offset // per_segment + 1) * per_segment
-            assert next_segment > offset, (next_segment, offset)  # else the client would ask for the same for ever
+            assert next_segment > offset, (next_segment, offset)  # or the client would pull the same offset forever
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
         max_messages = max(max_messages, 0)  # the core in C takes no number of more bits

@@ -234,7 +234,7 @@ class RealFiles:
     def space(self, path: str) -> RealDiskSpace:
         """Return how full the file system is that holds path."""
         found = os.statvfs(path)
-        used = found.f_blocks - found.f_bfree  # as df: what is reserved for root is neither used nor usable
+        used = found.f_blocks - found.f_bfree  # as in df: blocks reserved for root are neither used nor usable
         return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def buffer(self, size_bytes: int) -> memoryview:

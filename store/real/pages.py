@@ -90,7 +90,7 @@ def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     What the map shares with a file, or has not changed of it, comes back when it is next asked for.
     """
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
-    # Inwards: madvise takes whole pages, and a page in part is still somebody's.
+    # Rounded inwards: the bytes around the range may still be in use.
     first = -(-start // PAGE_BYTES) * PAGE_BYTES
     last = end if end == len(pages) else end - end % PAGE_BYTES
     if first < last:

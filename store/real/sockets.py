@@ -148,7 +148,7 @@ class SharedSocket:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._users += 1  # this one: nobody may give the descriptor back before the shutdown below
+            self._users += 1  # this call counts as a user, so the descriptor stays open until the shutdown below
         with suppress(OSError):  # it is not connected, or not any more
             self._socket.shutdown(socket.SHUT_RDWR)
         self._leave()

@@ -141,7 +141,7 @@ class IndexRecovery:
         begin is where the files before it end.
         """
         header, path = file.header, file.file.path
-        # The header alone proves nothing: it is in another sector than the entries, and may be durable without them.
+        # The header is in another sector than the entries and can be durable without them.
         is_durable = file.is_full and file.end_timestamp_ms <= self._checkpoint.index_msg_timestamp_ms
         if not is_durable and not self._clean_exit:
             return None, None

@@ -79,7 +79,7 @@ def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, i
     """
     if vouched_ms == 0:
         return 0
-    # As CommitLog.isMappedFileMatchedRecover. A store time of 0 is a field that was lost, and no witness.
+    # As CommitLog.isMappedFileMatchedRecover. A store time of 0 is a lost field.
     for number, first_ms in first_times_ms:
         if first_ms is not None and 0 < first_ms <= vouched_ms:
             return number
@@ -267,7 +267,7 @@ class Recovery:
         while more:
             at = self._take_plain(self._plain, segment, at)
             before = report.records
-            # The record that is not plain. It may also be the first of a queue, which is known from then on.
+            # One record that is not plain, or is the first of its queue, which is known from then on.
             self._take_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
@@ -313,7 +313,7 @@ class Recovery:
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
-                if not transaction or transaction not in UNDISPATCHED:  # 0 first: nearly all are of no transaction
+                if not transaction or transaction not in UNDISPATCHED:  # test 0 first: most records have no transaction
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
                         replay = self._begin(record, whole_log=whole_log)
@@ -325,7 +325,7 @@ class Recovery:
                     if light and LIGHT_MARK in properties and is_queued(record):
                         self._scan_light(record, plain_code, whole_log=whole_log)
                 records += 1
-        finally:  # an error ends the scan behind the last record that was taken
+        finally:  # on an error the scan ends after the last record that was taken
             report.records += records
             report.end_offset = offset + size_bytes
             report.last_store_timestamp_ms = stored_ms
@@ -391,7 +391,7 @@ class Recovery:
         segments = self._log.segments
         for number, segment in enumerate(segments):
             wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
-            # RocketMQ takes what it finds for flushed. After a kill no sync would then ever reach what is only cached.
+            # RocketMQ marks all of it as flushed. After a kill, pages that are only cached would then never be synced.
             segment.set_positions(wrote, wrote if number < trusted else 0)
         if segments:
             self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)

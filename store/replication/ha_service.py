@@ -30,7 +30,7 @@ _UNKNOWN = -1
 CONNECTIONS_MAX = 64
 """Slaves at once, for each costs two tasks; whoever comes later is turned away."""
 
-_ACCEPT_RETRY_MS = 1_000  # without it, a process out of descriptors would spin: the connection stays to be accepted
+_ACCEPT_RETRY_MS = 1_000  # without descriptors, accept fails at once each time, and the loop would spin
 
 
 class HAConnection:

@@ -88,7 +88,7 @@ class ReplicaLog:
         if piece.log_offset != self._expected:
             found = f"that it goes on at {piece.log_offset}"
             raise DivergedError(self._expected, "the master's log to go on here", found)
-        if piece.is_heartbeat:  # after the comparison: it says where the master is, too
+        if piece.is_heartbeat:  # after the check of its offset: a heartbeat has one, too
             self._note_heartbeat()
             return False
         self._heartbeats = 0

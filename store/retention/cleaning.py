@@ -123,7 +123,7 @@ class CleanCommitLog:
         pressure = self._watermark.measure()
         manual = self._manual.get() > 0
         if manual:
-            left = self._manual.add(-1)  # no `set`: a request may have come since
+            left = self._manual.add(-1)  # `set` could lose a request that came since
             assert 0 <= left < MANUAL_PASSES, left
         if manual or pressure.delete or self._is_time():
             return self._delete(pressure)
@@ -158,7 +158,7 @@ class CleanCommitLog:
         """Remove the first segment unless it is still needed; a later pass then finds that it is not."""
         first, *others = self._log.segments
         assert others, "the last segment stays"
-        # Without its queue entries on the disk, a crash would leave no record of how far the queues had counted.
+        # Not before its queue entries are durable: after a crash no file would say how far the queues had counted.
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.hurry()
             return False
@@ -234,7 +234,7 @@ class CleanConsumeQueue:
                 failure = error
         if failure is not None:
             raise failure
-        if whole:  # else the next pass has to look again, although the log's beginning has not moved
+        if whole:  # otherwise the next pass looks again, although the log's start has not moved
             self._cleaned_to = log_min_offset
 
     def remove_expired_queues(self) -> None:
@@ -272,7 +272,7 @@ class CleanConsumeQueue:
             self._queues.forget(queue)
             return True
 
-        # A sync of the directories meanwhile would meet one that is gone.
+        # The lock keeps a sync of the directories from finding one that is gone.
         with self._queues.names_lock:
             gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if failure is not None:
@@ -332,12 +332,12 @@ class RetentionService(Service):
         clock = self.world.clock
         left_ns = min(self._check_ns, self._clean_ns) - clock.monotonic_ns()
         if left_ns > 0:
-            self.signal.wait(-(-left_ns // 1_000_000))  # rounded up: a wait of 0 ms would spin through the last one
+            self.signal.wait(-(-left_ns // 1_000_000))  # rounded up, or the last partial ms would be a busy loop
         if self.is_stopping:
             return
         now_ns = clock.monotonic_ns()
         if now_ns >= self._clean_ns:
-            self._clean_ns = now_ns + self._interval_ns  # first: `delete_manually` may want the next pass at once
+            self._clean_ns = now_ns + self._interval_ns  # first: `delete_manually` may reset it during the pass
             self.clean()
         if now_ns >= self._check_ns:
             self._check_ns = now_ns + CHECK_INTERVAL_MS * 1_000_000

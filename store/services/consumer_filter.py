@@ -264,7 +264,7 @@ class SqlMessageFilter:
         consumer = self._consumer
         if consumer is None or unit is None:
             return True
-        # A map of another length is of other settings, and one from before the registration lacks the consumer's bits.
+        # A map of another length has other settings; one from before the registration lacks the consumer's bits.
         if unit.store_timestamp_ms <= consumer.born_timestamp_ms or len(unit.bit_map) != consumer.map_bytes:
             return True
         return has_bits(unit.bit_map, consumer.positions)

@@ -149,7 +149,7 @@ class ConsumerOffsetManager(Service):
 
     def persist(self) -> bool:
         """Make the present offsets durable; return False if they are already. Raises OSError if the disk fails."""
-        # Held around the reading, too: else an older state could be written after a newer one.
+        # The lock also covers the read, or an older state could overwrite a newer one.
         with self._file_lock:
             return self.file.store(encode_side_json(self.members))
 

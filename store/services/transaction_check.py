@@ -232,7 +232,7 @@ class TransactionalMessageCheckService(Service):
             if decisions.is_hidden(half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)):
                 return False
             if not ops.is_decided(half):
-                ops.read()  # a decision may have come since the pass began; none can come now
+                ops.read()  # a decision may have come since the pass began; the lock keeps out further ones
             if ops.is_decided(half) or self._has_expired(half):
                 decisions.was_passed(half)
                 return True
@@ -350,7 +350,7 @@ class HalfMessageVerdict(Enum):
 
 def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
     """Judge an undecided half message at one moment. reserved_ms: how long the store keeps messages."""
-    # One age for all rules: against a clock that is read twice, a half message could pass between immunity and timeout.
+    # One age for all rules: with two clock readings a half message could fall between immunity and timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
         return HalfMessageVerdict.HOPELESS

@@ -146,7 +146,7 @@ class Decisions:
         while self._ops:
             half_offset, op_offset = next(iter(self._ops.items()))
             if not 0 <= op_offset < visible_ops:
-                return  # in flight, owed, or not dispatched: whoever looks for the op would not find it
+                return  # in flight, owed, or not dispatched: the op cannot be pulled yet
             del self._ops[half_offset]
 
     def abandon(self, half: HalfMessage) -> None:

@@ -144,7 +144,7 @@ class TransactionalMessageService:
         if put is None or not put.is_stored:
             self._decisions.abandon(half)
             return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
-        # The op comes second: if a crash lost the message and not the op, nobody would ask about it any more.
+        # The op comes second: an op without its message, after a crash, would end the transaction without delivery.
         return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
     def rollback(self, request: EndTransaction) -> EndTransactionResult:

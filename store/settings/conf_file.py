@@ -31,7 +31,7 @@ def changed_text(text: str, settings: Mapping[str, str]) -> str:
             while end < count and _goes_on(lines[end - 1]):
                 end += 1
             written = _line(each.key, left.pop(each.key)) if each.key in left else ""
-            # The last of two lines with one key counts, so the first takes the new value and others go.
+            # The first line of a key gets the new value; repeated lines become empty.
             lines[at:end] = [written, *[""] * (end - at - 1)]  # as many as there were: numbers of lines stay
             assert len(lines) == count, (len(lines), count)
     if left and lines and not lines[-1].endswith(("\n", "\r")):

@@ -130,7 +130,7 @@ def dump_log(
         if base_offset > expected_offset:
             expected = f"the next segment, {segment_name(expected_offset)}"
             doubtful.append(CorruptFileError(path, 0, "base offset", expected, segment_name(base_offset)))
-        # Files of its own for each segment: a log may be larger than what may be mapped at a time.
+        # New files for each segment, so that the maps of earlier segments are released.
         view = open_files().map(path, size_bytes).view(0, size_bytes)
         if status.size_bytes != segment_bytes:
             wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)

@@ -34,7 +34,7 @@ from .verify_files import RawSegment
 
 _ENTRIES_MIN = 2
 _BYTES_MIN = index_file_bytes(1, _ENTRIES_MIN)
-_BYTES_MAX = 0x7FFFFFFF  # Java maps no longer file: the size of a MappedByteBuffer is an int
+_BYTES_MAX = 0x7FFFFFFF  # the longest file that Java can map: a MappedByteBuffer's size is an int
 
 _MAX_MESSAGE_BYTES = 4 * MIB
 _EXT_BYTES_MIN = 64
@@ -226,7 +226,7 @@ def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
 
     Lengths that no segment can have do not count.
     """
-    # By their number: one file that was cut, or is being made, must not decide for all others.
+    # The most common size, so that one truncated or unfinished file does not decide.
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 

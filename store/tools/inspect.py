@@ -161,7 +161,7 @@ def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) ->
         while at is not None:
             if _is_record(view, at, path, base_offset):
                 return True
-            at = find_record(view, at + 1, base_offset, segment_bytes)  # a body may hold what looks like a record
+            at = find_record(view, at + 1, base_offset, segment_bytes)  # a body may contain a copy of a record
     return False
 
 

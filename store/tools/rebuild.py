@@ -87,7 +87,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
     own = replace(config, store_path_root_dir=root, store_path_commit_log="", read_only_commit_log_store_paths="")
     store = MessageStore(world, own)
     make_directory(files, root)
-    store.mark_running()  # first: whatever cuts this short, the next start must not trust what is there
+    store.mark_running()  # first: after an interruption the next start must run a full recovery
     log_bytes = _copy_log(source, config, files, own.commit_log_directory, advance)
     odd_side_files = _copy_tree(source, config.config_directory, files, own.config_directory)
     claims, findings = _copy_checkpoint(source, config, files, own)
@@ -105,7 +105,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
         store.checkpoint.index_begins_again_at(report.last_store_timestamp_ms)
         store.checkpoint.log_is_durable_to(report.last_store_timestamp_ms)
         store.flush_queues.flush_thoroughly()
-        # Last: until here a start would recover what is there, and after it trust that.
+        # Last: from here on a start trusts the directory.
         files.unlink(own.abort_path)
         files.sync_directory(root)
         queues = [
@@ -150,7 +150,7 @@ def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, adva
     from_map, to_map = source.map(old, size_bytes), files.map(new, size_bytes)
     for at in range(0, size_bytes, _CHUNK_BYTES):
         chunk = from_map.view(at, min(at + _CHUNK_BYTES, size_bytes))
-        if first_nonzero(chunk) is not None:  # zeros are there already: a new file has nothing else
+        if first_nonzero(chunk) is not None:  # a new file holds zeros already
             to_map.store(at, chunk)
         advance(len(chunk))
     to_map.msync(0, size_bytes)

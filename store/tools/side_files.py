@@ -35,7 +35,7 @@ def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFil
     for name in files.list_directory(directory):
         path = f"{directory}/{name}"
         found = files.status(path)
-        # An empty file is what a crash leaves of a new one; its owner takes the backup.
+        # A crash can leave a new file empty; its owner then reads the backup.
         if not name.endswith(".json") or found is None or found.is_directory or not found.size_bytes:
             continue
         if found.size_bytes > SIDE_JSON_BYTES_MAX:

@@ -180,7 +180,7 @@ class _Verifier:
         parts: list[LogPart | IndexFileFacts] = [*index.files, *ranges]
         judged = self._spread(_LogOrLinks(of_log, of_links), parts)
         links = [finding for _ in index.files for finding in cast(list[IndexFinding], next(judged))]
-        # In order, though they may be judged in any: a queue's count goes on from range to range.
+        # Ranges are joined in order, because a queue's count continues from range to range.
         verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
         each = zip(ranges, cast(Iterator[RangeFacts], judged), strict=True)
         for log_range, facts in joined_ranges(each, self._spread, of_log):
@@ -239,7 +239,7 @@ class _Checkpoint:
         if status is None:
             self._is_missing = True
             return CheckpointValues(0, 0, 0)
-        size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)  # RocketMQ 5 has more behind it
+        size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)  # RocketMQ 5 stores more after these bytes
         raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))  # a map, which refuses what is no file
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"

@@ -137,7 +137,7 @@ def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tupl
     raw = ENTRY.iter_unpack(view[at + ENTRY_BYTES : at + ENTRY_BYTES * next_entry])
     kept, last, number = list[list[int]](), -1, 1
     while block := [entry[1] for entry in islice(raw, _BLOCK_ENTRIES)]:
-        in_order = block[0] >= last and block == sorted(block)  # sorting what is in order takes one pass, in C
+        in_order = block[0] >= last and block == sorted(block)  # `sorted` takes one pass over a block that is in order
         for begin, count, offset in (
             [(number, len(block), block[-1])] if in_order else [(at, 1, one) for at, one in enumerate(block, number)]
         ):
@@ -229,7 +229,7 @@ class _Index:
     def _take(self, examined: _Examined) -> None:
         header = examined.header
         is_full = header.next_entry == self._entries_max
-        # Up to the first that is not: recovery builds all behind it again.
+        # Only up to the first file that is not durable: recovery rebuilds all later ones.
         self._all_durable = self._all_durable and is_full and header.end_timestamp_ms <= self._durable_ms
         self._found += [IndexFinding(violation, self._all_durable) for violation in examined.defects]
         file = examined.facts

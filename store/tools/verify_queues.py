@@ -307,7 +307,7 @@ class _QueueVerifier:
         while position >= 0:
             if position not in records.damaged:
                 violation = self._without_entry(topic, queue_id, records, position)
-                # What the checkpoint calls durable has to be there, whatever the exit was.
+                # Entries up to the checkpoint's time must exist, also after an unclean exit.
                 is_late = records.stored_ms[position] > self._judgement.durable_ms
                 is_tail = is_late and records.queue_offsets[position] >= end
                 if is_tail:

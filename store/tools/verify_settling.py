@@ -118,7 +118,7 @@ class QueueFiles:
     def _file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
         place = (*queue, base_offset)
         if place not in self._open:
-            if len(self._open) == _FILES_MAX:  # maps are let go of all at once: parts ask for files in their order
+            if len(self._open) == _FILES_MAX:  # all at once: parts read files in order and do not return to early ones
                 self._open.clear()
             self._open[place] = self._opened(f"{self._root}/{queue[0]}/{queue[1]}/{segment_name(base_offset)}")
         return self._open[place]

@@ -185,7 +185,7 @@ def address_parts(host: str) -> Parts | None:
             groups = address.exploded.partition("%")[0].split(":")  # the zone of a link-local address does not count
             assert len(groups) == 8, groups
             return tuple(int(group, 16) for group in groups)
-        address = address.ipv4_mapped  # how a socket that listens to both families names an IPv4 client
+        address = address.ipv4_mapped  # the form in which a dual-stack socket reports an IPv4 client
     assert isinstance(address, IPv4Address)
     return tuple(address.packed)
 
@@ -344,7 +344,7 @@ class AccessRules:
             raise _denied(f"No acl config for {access_key}")
         if account.white_remote_address.matches(parts):
             return
-        # Before any permission: the answers to those would tell a stranger what the account may do.
+        # Before the permission checks, because their errors would show a stranger the account's permissions.
         if not is_signed(command, account.secret_key):
             raise _denied(f"Check signature failed for accessKey={access_key}")
         if command.code in ADMIN_CODES and not account.admin:

@@ -81,7 +81,7 @@ class PullMessageProcessor:
             return self._sent_to_master(request, (topic, queue_id), offset)
         most = min(max(1, most), MESSAGES_MAX)
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
-        # Not for a pull that was held: its client may have committed a later offset since.
+        # Not for a held pull: its client may have committed a later offset since.
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
             parts.offsets.commit_offset(group_name, topic, queue_id, commit_offset)
         if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:

@@ -233,7 +233,7 @@ class SendMessageProcessor:
         """Return a record as it is put again; level: of its delay, 0 for none."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
-        # The first topic and id stay: a message that comes back for the third time lies in the retry topic by now.
+        # The first topic and id stay, because a message that comes back again is in the retry topic by then.
         properties.setdefault(PROPERTY_RETRY_TOPIC, record.topic)
         own_id = encode_message_id(record.store_host, record.physical_offset)
         properties.setdefault(PROPERTY_ORIGIN_MESSAGE_ID, own_id)
