@@ -159,7 +159,9 @@ class PlainRecords:
         self.key_count = 0
         self._core = core
         self._runs: list[Run] | None = None
-        self._queues: dict[bytes, int] = {}
+        self.queues: list[tuple[str, int]] = []
+        """The queues that are known, by number."""
+        self._numbers: dict[bytes, int] = {}
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)
 
@@ -171,11 +173,15 @@ class PlainRecords:
         if topic == SCHEDULE_TOPIC:
             return None
         name = queue_id.to_bytes(4, "big", signed=True) + topic.encode()
-        return self._queues.setdefault(name, len(self._queues))
+        number = self._numbers.setdefault(name, len(self.queues))
+        if number == len(self.queues):
+            self.queues.append((topic, queue_id))
+        return number
 
     def forget_queues(self) -> None:
         """Know no queue any more."""
-        self._queues.clear()
+        self._numbers.clear()
+        self.queues.clear()
 
     def scan(
         self, view: memoryview, start: int, base_offset: int, *, check_crc: bool, stored_ms_max: int = NEVER_MS
@@ -186,7 +192,7 @@ class PlainRecords:
         """
         self._runs = None
         count, key_count, end = self._core.scan(
-            view, start, base_offset, check_crc, self._queues, stored_ms_max, self._rows, self._keys
+            view, start, base_offset, check_crc, self._numbers, stored_ms_max, self._rows, self._keys
         )
         assert 0 <= count <= ROWS_MAX, count
         assert 0 <= key_count <= ROWS_MAX, key_count
@@ -205,7 +211,7 @@ class PlainRecords:
     def runs(self) -> list[Run]:
         """Return what `Core.runs` does, until the next scan."""
         if self._runs is None:
-            self._runs = self._core.runs(self._rows, self.count, len(self._queues))
+            self._runs = self._core.runs(self._rows, self.count, len(self.queues))
         return self._runs
 
     def link(

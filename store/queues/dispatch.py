@@ -113,8 +113,6 @@ class DispatchService(Service):
         """How often dispatch has failed where it failed last."""
         self._failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
-        self._plain_queues: list[tuple[str, int]] = []
-        """Those known to it, by their numbers there."""
         self._run_queues: list[ConsumeQueue] = []
         """The queue of each run that is being dispatched."""
 
@@ -198,7 +196,7 @@ class DispatchService(Service):
             count = 1
             if plain.scan(view, position, segment.base_offset, check_crc=False):
                 assert position < plain.end <= end, (position, plain.end, end)
-                self._run_queues = [self._queues.find_or_create(*self._plain_queues[run[0]]) for run in plain.runs()]
+                self._run_queues = [self._queues.find_or_create(*plain.queues[run[0]]) for run in plain.runs()]
                 if _follow_on(plain.runs(), self._run_queues):
                     yield plain
                     position = plain.end
@@ -236,7 +234,7 @@ class DispatchService(Service):
         if record.topic == SCHEDULE_TOPIC:
             self.on_scheduled()
         elif self._plain is not None and is_queued(record):
-            self._know(self._plain, record)
+            self._plain.know(record.topic, record.queue_id)
         if on_arriving and is_queued(record):
             for listener in on_arriving:
                 listener(record)
@@ -267,11 +265,6 @@ class DispatchService(Service):
             if (record.topic, record.queue_id) in awaited and is_queued(record):
                 for listener in self.on_arriving:
                     listener(record)
-
-    def _know(self, plain: PlainRecords, record: ScannedRecord) -> None:
-        """Have records of a queue found in columns from now on."""
-        if plain.know(record.topic, record.queue_id) == len(self._plain_queues):
-            self._plain_queues.append((record.topic, record.queue_id))
 
     def _pass_over(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
         """Note a record that has no place in its queue: the queue goes on without it.

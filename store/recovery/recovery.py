@@ -110,8 +110,6 @@ class Recovery:
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
         """What takes most records from a scan, many at a time; None if each is to be looked at."""
-        self._plain_replays: list[QueueReplay] = []
-        """Of the queues known to it, by their numbers there."""
         self._skipped = SkippedRanges()
         has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
         self._light = config.enable_multi_dispatch or has_light
@@ -219,7 +217,6 @@ class Recovery:
         self._replays = {}
         if self._plain is not None:
             self._plain.forget_queues()
-            self._plain_replays.clear()
         self._skipped = SkippedRanges()
         self._unvouched_offset = _NOWHERE
         segments = self._log.segments
@@ -285,7 +282,7 @@ class Recovery:
             if self.index is not None and plain.key_count:
                 self.index.put_plain(plain)
             for number, queue_offset, entries, _ in plain.runs():
-                self._plain_replays[number].add_run(queue_offset, entries)
+                self._replays[plain.queues[number]].add_run(queue_offset, entries)
             report.records += plain.count
             report.end_offset = segment.base_offset + plain.end
             report.last_store_timestamp_ms = plain.column("store_timestamp_ms")[-1]
@@ -363,8 +360,8 @@ class Recovery:
             self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
             return None
         self._replays[record.topic, record.queue_id] = replay
-        if self._plain is not None and self._plain.know(record.topic, record.queue_id) is not None:
-            self._plain_replays.append(replay)
+        if self._plain is not None:
+            self._plain.know(record.topic, record.queue_id)
         return replay
 
     def _report_misplaced(self, physical_offset: int, expected: object, found: int) -> None:

@@ -154,8 +154,6 @@ class _RangeVerifier:
             place = segment.path, segment.base_offset
             self._keys = KeyVerifier(files, judgement.index, self._findings, place, begin_offset)
         self._plain = None if core is None else PlainRecords(core)
-        self._plain_queues: list[QueueKey] = []
-        """By their numbers there."""
 
     def verify(self, begin: int) -> RangeFacts:
         """Read from a record's beginning on."""
@@ -214,7 +212,7 @@ class _RangeVerifier:
             facts.end_offset = segment.base_offset + plain.end
             facts.last_store_timestamp_ms = max(facts.last_store_timestamp_ms, *plain.column("store_timestamp_ms"))
             for number, first, entries, times in plain.runs():
-                self._settling.add(self._plain_queues[number], first, entries, times)
+                self._settling.add(plain.queues[number], first, entries, times)
             if self._keys is not None:
                 self._keys.take_plain(plain)
             segment.file.advise_dont_need(at, plain.end)
@@ -240,8 +238,8 @@ class _RangeVerifier:
         for seen in (record, *self._light(record)):
             queue = seen.topic, seen.queue_id
             is_new = queue not in self._settling.queues
-            if is_new and self._plain is not None and self._plain.know(*queue) is not None:
-                self._plain_queues.append(queue)
+            if is_new and self._plain is not None:
+                self._plain.know(*queue)
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
     def _light(self, record: ScannedRecord) -> Iterator[ScannedRecord]:

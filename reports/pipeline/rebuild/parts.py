@@ -178,8 +178,6 @@ class _SegmentScan:
         self._lmq = config.enable_lmq
         self._has_index = config.message_index_enable
         self._plain = None if core is None else PlainRecords(core)
-        self._plain_queues: list[QueueKey] = []
-        """By their numbers there."""
 
     def read(self) -> None:
         """Read from the first record on; note what is behind the last."""
@@ -203,7 +201,7 @@ class _SegmentScan:
         facts, segment = self.facts, self._segment
         while plain.scan(segment.view, facts.end, segment.base_offset, check_crc=self._check_crc):
             for number, first, entries, _ in plain.runs():
-                self._add(self._plain_queues[number], first, entries)
+                self._add(plain.queues[number], first, entries)
             if self._has_index and plain.key_count:
                 names = ("key_hash", "physical_offset", "store_timestamp_ms")
                 for key in zip(*map(plain.key_column, names), strict=True):
@@ -242,8 +240,8 @@ class _SegmentScan:
         if runs is None:
             runs = self.facts.runs[queue] = []
             self.entries[queue] = bytearray()
-            if self._plain is not None and self._plain.know(*queue) is not None:
-                self._plain_queues.append(queue)
+            if self._plain is not None:
+                self._plain.know(*queue)
         count = len(entries) // ENTRY_BYTES
         if runs and runs[-1].end == first:
             runs[-1] = runs[-1]._replace(records=runs[-1].records + count)

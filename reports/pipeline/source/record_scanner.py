@@ -18,7 +18,6 @@ class RecordScanner:
         core = load_core()
         self._file = file
         self._plain = None if core is None else PlainRecords(core)
-        self._queues = 0
 
     def scan(
         self, view: memoryview, at: int, stop: int, base_offset: int
@@ -54,16 +53,11 @@ class RecordScanner:
                 starts.append(behind)
                 behind += record.size_bytes
                 if plain is not None:
-                    self._know(plain, record.topic, record.queue_id)
+                    if len(plain.queues) >= _QUEUES_MAX:
+                        plain.forget_queues()
+                    plain.know(record.topic, record.queue_id)
                 if plain is not None or behind >= stop or len(starts) == ROWS_MAX:
                     break
         except CorruptFileError as found:
             return np.array(starts, np.int64), behind, found
         return np.array(starts, np.int64), behind, None
-
-    def _know(self, plain: PlainRecords, topic: str, queue_id: int) -> None:
-        if self._queues == _QUEUES_MAX:
-            plain.forget_queues()
-            self._queues = 0
-        plain.know(topic, queue_id)
-        self._queues += 1
