@@ -19,10 +19,10 @@ from ...sim.choices import Choices, Decision
 from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import NOTHING_LOST, PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
+from . import DISKS, LIMIT
 from . import record as steps
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
-from .defaults import DISKS, LIMIT
 from .early_end import EARLY_END, EndedEarlyError
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer

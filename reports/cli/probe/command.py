@@ -35,7 +35,7 @@ import typer
 
 from ....faults.crashes.profiles import PROFILES
 from ....faults.kinds import FaultKind
-from ....faults.probe.defaults import CHECK_SECONDS, DISKS, FAULT_RUNS, LIMIT, PROGRAM_SECONDS
+from ....faults.probe import CHECK_SECONDS, DISKS, FAULT_RUNS, LIMIT, PROGRAM_SECONDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
 from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
 from ..options import (

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import typer
 
+from ....faults.probe import CHECK_SECONDS
 from ....faults.probe.checks.checkers import Checkers
-from ....faults.probe.defaults import CHECK_SECONDS
 from ....faults.probe.documents import replayed_json
 from ....faults.probe.failure import ProbeFailure, ProbeFinding
 from ....faults.probe.record import RecordError

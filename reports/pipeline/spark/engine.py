@@ -18,11 +18,17 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from .... import __version__
 from ....scenarios.campaigns.interpreters import requirements
-from .masters import is_in_this_environment
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+LOOPBACK = "127.0.0.1"
+_WORKERS = r"(\*|[1-9][0-9]*)"
+_AT = r"[^\s:,/]+:[0-9]+"
+_MASTER = re.compile(
+    rf"local(\[{_WORKERS}(, *[0-9]+)?\])?|local-cluster\[ *[0-9]+ *, *[0-9]+ *, *[0-9]+ *\]"
+    rf"|spark://{_AT}(,{_AT})*|yarn|k8s://\S+"
+)
 _AHEAD = 2
 """How many pieces are handed out for each core, so that none waits for the driver."""
 _JOBS = 8
@@ -206,3 +212,18 @@ class OnSpark:
             raise_if_lacking(error)
             raise
         return made
+
+
+def is_master(master: str) -> bool:
+    """Return whether Spark knows such a master; whether there is one is another question."""
+    return _MASTER.fullmatch(master) is not None
+
+
+def is_in_this_environment(master: str) -> bool:
+    """Return whether the work is done by the Python and from the files that are used here."""
+    return master == "local" or master.startswith("local[")
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Return whether a master stands for processes of this machine alone."""
+    return master.startswith("local") or f"//{LOOPBACK}:" in master

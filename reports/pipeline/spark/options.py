@@ -8,7 +8,6 @@ import typer
 
 from ....store.errors import brings
 from ...cli.options import IN_PROCESS, absolute
-from .masters import is_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +21,7 @@ def session_for(
 ) -> Iterator["SparkSession"]:
     """Yield the session that options ask for. Raises BadParameter for what the user can mend, in the block too."""
     try:
-        from .engine import ExecutorError, raise_if_lacking
+        from .engine import ExecutorError, is_master, raise_if_lacking
         from .jdk import NoJavaError
         from .session import CargoError, session
     except ImportError as error:

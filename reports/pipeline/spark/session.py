@@ -29,8 +29,8 @@ from threading import current_thread, main_thread
 from pyspark.sql import SparkSession
 
 from ..source.rocketmq import RocketMQSource
+from .engine import LOOPBACK, is_in_this_environment, is_on_this_machine
 from .jdk import java_home
-from .masters import LOOPBACK, is_in_this_environment, is_on_this_machine
 
 _IMPORTABLE = (".whl", ".zip", ".egg", ".py")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")

@@ -28,7 +28,7 @@ from ...cli.options import (
 from ...cli.pages import PAGE, write_page
 from ...cli.reporting import leave_timelines, replay_command
 from ...html.results import FailureLinks, SweepResults
-from ..spark.masters import is_in_this_environment
+from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of
 
 if TYPE_CHECKING:

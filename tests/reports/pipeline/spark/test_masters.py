@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.reports.pipeline.spark.masters import is_in_this_environment, is_master, is_on_this_machine
+from tornlog.reports.pipeline.spark.engine import is_in_this_environment, is_master, is_on_this_machine
 
 
 @pytest.mark.parametrize(
