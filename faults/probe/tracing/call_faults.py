@@ -46,7 +46,7 @@ _SUCCESS = 0
 
 
 class _Submitted(NamedTuple):
-    """An asynchronous write. before: how many requests its call has before it; file: its number in the record."""
+    """An asynchronous write. before: how many requests of its call precede it; file: its number in the record."""
 
     ring: EventRing
     request: Request
@@ -55,7 +55,7 @@ class _Submitted(NamedTuple):
 
 
 class _WriteArguments(NamedTuple):
-    """Which arguments of a write are the descriptor and how much to write, in bytes or buffers."""
+    """The indexes of a write's arguments for the descriptor and the amount, in bytes or buffers."""
 
     descriptor: int
     amount: int
@@ -74,7 +74,7 @@ _SEEK_SET = 0
 _NOWHERE = 0
 _INTERRUPTED = ("ftruncate", "truncate", "fallocate", *_SYNCS)
 _NAMED_BY = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
-"""Which argument of a call that opens is the path."""
+"""The index of the path among the arguments of a call that opens."""
 _MAKES = ("mknod", "mknodat", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat")
 _ERRORS = {
     FaultKind.FAILED_WRITE: errno.EIO,
@@ -89,7 +89,7 @@ _ERRORS = {
 
 
 class CallFaults:
-    """Strikes one call of a program. Asked about each that is recorded, in their order."""
+    """Applies one fault to a program. Called for each recorded call, in order."""
 
     def __init__(
         self, fault: CallFault, files: KnownFiles, names: NameCalls, notes: ProgramNotes, injector: CallInjector
@@ -100,7 +100,7 @@ class CallFaults:
         self._notes = notes
         self._injector = injector
         self._met = 0
-        """How many calls there were that it could have struck."""
+        """How many calls the fault could have struck."""
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
             FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
             FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
@@ -115,9 +115,9 @@ class CallFaults:
         assert self._can_strike.keys() == set(CALL_FAULTS)
 
     def finish_of(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Return what notes a call that a thread is in front of: as it would be, or as this one is struck.
+        """Return the function that notes a call before which a thread stands: as it is, or with the fault.
 
-        finish: what would note it. The thread then has to go on to the end of the call.
+        finish: would note the call without a fault. The thread then has to continue to the end of the call.
         """
         if not self._can_strike[self._fault.kind](thread, call, name):
             return finish
@@ -161,7 +161,7 @@ class CallFaults:
         return name == "syncfs" or self._is_file_sync(thread, call, name) or self._is_synced_write(thread, call, name)
 
     def _is_synced_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        """Return whether a write makes durable what it writes."""
+        """Return whether a write syncs its data."""
         if name not in _MAY_SYNC or not self._is_write(thread, call, name):
             return False
         asks = name == "pwritev2" and call.arguments[5] & _RWF_SYNCS
@@ -175,7 +175,7 @@ class CallFaults:
         return place is not None and place.path is not None and not os.path.lexists(place.real)
 
     def _number(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
-        """Return the number of the file that a call is about, by its descriptor; -1 if there is none."""
+        """Return the file number of a call by its descriptor; -1 without one."""
         by_descriptor = name in _WRITES or name in _SYNCS or name in ("ftruncate", "fallocate")
         if not by_descriptor:
             return -1
@@ -186,7 +186,7 @@ class CallFaults:
     # -- what becomes of them ------------------------------------------------------------------------
 
     def _answered(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Have a call not made, and answer for it."""
+        """Skip a call, and set its result."""
         error, file = _ERRORS[self._fault.kind], self._number(thread, call, name)
         self._injector.cancel_call(thread)
 
@@ -200,7 +200,7 @@ class CallFaults:
         return answer
 
     def _note_sync(self, finish: Finish, result: int) -> None:
-        """Note the syncs that a call would have made as what they are."""
+        """Note the syncs of a call as failed or lying."""
         kind = FAILED_SYNC if self._fault.kind is FaultKind.FAILED_SYNC else LYING_SYNC
         noted = self._notes.steps
         since = len(noted)
@@ -208,7 +208,7 @@ class CallFaults:
         noted[since:] = [step if step.kind == WRITE else structs.replace(step, kind=kind) for step in noted[since:]]
 
     def _synced_badly(self, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
-        """Have a write do all but the sync that belongs to it."""
+        """Run a write without its sync."""
         descriptor = call.arguments[0]
         position = self._files.state(thread.id, descriptor).position
 
@@ -221,7 +221,7 @@ class CallFaults:
         return finish_unsynced
 
     def _failed_later(self, thread: TracedThread, submitted: _Submitted, finish: Finish) -> Finish:
-        """Have an asynchronous write fail when it is done."""
+        """Make an asynchronous write fail when it completes."""
         ring, request, before, file = submitted
         error = _ERRORS[self._fault.kind]
         request.set_buffer(thread.id, _NOWHERE)
@@ -236,7 +236,7 @@ class CallFaults:
         return finish_failed
 
     def _shortened(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Have a write do half of what it was to do."""
+        """Halve the amount of a write."""
         amount, file = _WRITES[name].amount, self._number(thread, call, name)
         register, wanted = self._injector.machine.arguments[amount], call.arguments[amount]
         self._injector.set_register(thread, register, wanted // 2)

@@ -1,12 +1,11 @@
-"""Rebuilding: what `tornlog rebuild` makes of a sound log, byte for byte, with its parts handed to an engine.
+"""Rebuild in parts: makes what `tornlog rebuild` makes of a sound log, byte for byte, with parts run by an engine.
 
-First every segment is copied and read, each in a task; then every file of queues and index is written, each in a task.
-Here it is only seen how segments follow one another: for each queue of each segment there is one run to remember.
+First each segment is copied and read by a task. Then each file of queues and index is written by a task. This module
+joins the results: it keeps one run for each queue of each segment.
 
-A log that a crash has torn is cut where recovery would cut it. What a clean exit or the checkpoint vouches for has to
-be sound, and each queue's numbers have to rise: what is to become of any other log only its whole scan can say, which
-is the local command's. It is refused, and what was found is named. Until all is there the new directory has an `abort`
-file.
+A torn log is cut where recovery would cut it. Up to a clean exit or the checkpoint the log has to be sound, and the
+numbers of each queue have to rise. Any other log is refused with its damage, because only the whole scan of the local
+command can rebuild it. Until the store is complete the new directory has an `abort` file.
 """
 
 import errno
@@ -52,17 +51,16 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class UnsoundStoreError(ValueError):
-    """Something is wrong in the store, and only the local command knows what becomes of it."""
+    """The store is damaged in a way that only the local command can rebuild."""
 
 
 def rebuild_with(
     engine: Engine, source: str, target: str, geometry: Geometry | None = None, now: datetime | None = None
 ) -> Rebuilt:
-    """Make the store in the place `target`, which must be empty or not there, from the log of that in `source`.
+    """Make a store in the place `target`, which is empty or absent, from the log of the store in `source`.
 
-    now: the local time, which index files are named by. Raises FileExistsError if something is in target,
-    UnsoundStoreError or CorruptFileError if the store is for the local command, OSError if a file cannot be read or
-    written; what was made is then removed.
+    now: the local time, for names of index files. Raises FileExistsError if target is not empty, UnsoundStoreError or
+    CorruptFileError if only the local command can rebuild it, OSError if a file fails; the new files are then removed.
     """
     _, root = open_place(source)
     files = files_at(source)
@@ -91,7 +89,7 @@ class _Rebuilding:
         self._runs: dict[QueueKey, list[QueueStretch]] = {}
         self._rebuilt = Rebuilt(new.place, 0, 0, 0, 0, [])
         self._checkpoint = CheckpointValues(0, 0, 0)
-        """What the old one says; zeros, as for the local command, if it is damaged or not there."""
+        """The values of the old checkpoint; zeros, as in the local command, if it is damaged or absent."""
         self._is_unclean = files.status(new.config.abort_path) is not None
         self._last_ms = self._newest_ms = 0
 
@@ -165,9 +163,9 @@ class _Rebuilding:
             stream.write(content)
 
     def _cut_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> int:
-        """Find where the log ends, and remove segments behind it. Return how many are left.
+        """Find the end of the log, and remove later segments. Return how many are left.
 
-        Raises UnsoundStoreError if it ends where it is vouched for.
+        Raises UnsoundStoreError if it ends in the trusted part.
         """
         rebuilt, trusted = self._rebuilt, self._trusted_segments(facts)
         for number, (segment, found) in enumerate(zip(segments, facts, strict=True)):
@@ -190,7 +188,7 @@ class _Rebuilding:
         return len(facts)
 
     def _trusted_segments(self, facts: list[SegmentFacts]) -> int:
-        """Return what recovery says of the copy: how many segments at the front are vouched for."""
+        """Return how many segments at the front recovery would trust."""
         if not self._is_unclean:
             return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
         physic_ms, logics_ms, _ = self._checkpoint
@@ -199,7 +197,7 @@ class _Rebuilding:
         return trusted_by_checkpoint(vouched_ms, newest_first)
 
     def _find(self, error: CorruptFileError, *directory: str) -> None:
-        """Note what is wrong with a file as it is said of the new store."""
+        """Note the damage of a file under its path in the new store."""
         file = "/".join((self._new.place, *directory, name_of(error.file)))
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
@@ -208,7 +206,7 @@ class _Rebuilding:
             self._runs.setdefault(queue, []).extend(runs)
 
     def _require_rising_numbers(self) -> None:
-        """Raise UnsoundStoreError unless each queue's numbers rise, with no more left out than recovery lets pass."""
+        """Raise UnsoundStoreError unless each queue's numbers rise, with no larger gap than recovery allows."""
         for (topic, number), runs in self._runs.items():
             where = f"queueOffset in {topic}/{number}"
             if not 0 <= runs[0].first <= 1 + records_in(runs[0].physical_offset):
@@ -225,7 +223,7 @@ class _Rebuilding:
                     )
 
     def _queue_files(self) -> Iterator[NewQueueFile]:
-        """Yield every file that there is to be, with what of each run is in it."""
+        """Yield every new file of queues, with its parts of runs."""
         file_entries = self._config.mapped_file_size_consume_queue // ENTRY_BYTES
         for (topic, number), runs in sorted(self._runs.items()):
             position, last, end = 0, runs[0], runs[-1].end
@@ -241,7 +239,7 @@ class _Rebuilding:
                 yield NewQueueFile(topic, number, begin * ENTRY_BYTES, behind - begin, tuple(inside), last)
 
     def _index_files(self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int) -> list[NewIndexFile]:
-        """Return every file that there is to be: all but the last are full."""
+        """Return every new file of the index: all but the last are full."""
         made: list[NewIndexFile] = []
         room, inside, before = self._config.max_index_num - 1, list[KeyRange](), None
         left = room
@@ -261,7 +259,7 @@ class _Rebuilding:
         return made
 
     def _write_checkpoint(self, keys: int, ends_ms: list[int]) -> None:
-        """Say that log, queues and full index files are durable."""
+        """Write a checkpoint that covers the log, the queues and the full index files."""
         index_ms = min(self._checkpoint.index_msg_timestamp_ms, self._last_ms)
         if self._config.message_index_enable:
             if self._is_unclean:
@@ -271,7 +269,7 @@ class _Rebuilding:
         self._write(name_of(self._config.checkpoint_path), encode_checkpoint_file(values))
 
     def _index_durable_ms(self, keys: int, ends_ms: list[int]) -> int:
-        """Return what `IndexFiles.durable_timestamp_ms` says of files that end with these times."""
+        """Return the `IndexFiles.durable_timestamp_ms` of files with these last times."""
         full, odd = divmod(keys, self._config.max_index_num - 1)
         durable_ms = ends_ms[full - 1] if full else 0
         return durable_ms if odd and ends_ms[-1] > durable_ms else durable_ms - 1
@@ -291,7 +289,7 @@ class _Rebuilding:
                 self._write(f"{new}/{name}", self._files.read(f"{old}/{name}"))
 
     def _require_whole_files(self) -> None:
-        """Raise OSError unless every file is as long as it is to be: a lost task may leave half an object."""
+        """Raise OSError unless every file has its full length: a lost task may leave half an object."""
         config = self._config
         index_bytes = index_file_bytes(config.max_hash_slot_num, config.max_index_num)
         sizes = {"commitlog": config.mapped_file_size_commit_log, "index": index_bytes}
@@ -304,7 +302,7 @@ class _Rebuilding:
                     raise OSError(errno.EIO, f"expected {size_bytes} bytes, found {found.size}", found.path)
 
     def _finish(self) -> None:
-        """Remove what lay in between, then the marker: the store is whole."""
+        """Remove the temporary files, then the marker: the store is complete."""
         system, between = self._new.open(BETWEEN)
         system.delete_dir(between)
         sync_names(*self._new.open())
@@ -314,10 +312,10 @@ class _Rebuilding:
 
 
 def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
-    """Return whether recovery takes a run's first number, which is not the expected one, for one behind a gap.
+    """Return whether recovery takes an unexpected first number of a run for the end of a gap.
 
-    So it does, without an old entry that says otherwise (`QueueReplay`), if the next number goes on from there, or
-    there is none, or that one is behind another gap. following: the first number of the next run.
+    Without an old entry that contradicts (`QueueReplay`) it does so if the next number follows, if there is none, or if
+    the next number is after another gap. following: the first number of the next run.
     """
     if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
         return False
@@ -326,6 +324,6 @@ def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
 
 
 def _within(run: QueueStretch, begin: int, behind: int) -> QueueStretch:
-    """Return what of a run is within a range of numbers."""
+    """Return the part of a run within a range of numbers."""
     first = max(run.first, begin)
     return run._replace(first=first, records=min(run.end, behind) - first, number=run.number + first - run.first)

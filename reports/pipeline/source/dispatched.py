@@ -1,14 +1,14 @@
-"""Reads of a range only what can meet a query's conditions, where consume queues account for all the rest of it.
+"""Dispatched read: reads only those records of a range that can meet a query, where queue entries cover the rest.
 
-The entries of all queues that lead into a range say where its records lie and how long they are. What one of them
-covers needs no look if its queue is not wanted: that is a record of another topic. What none covers is read: records
-that were never dispatched, those that belong into no queue (prepared and rolled-back ones), those whose entry was lost
-or whose queue was deleted. So an entry that is missing costs reading, and never a row.
+The entries of all queues into a range give the places and sizes of its records. A record of an unwanted queue is
+skipped, because its topic differs. Bytes without an entry are read: records that were never dispatched, records that
+belong in no queue (prepared and rolled back), and records whose entry or queue is gone. So a missing entry costs
+reading, and never a row.
 
-Entries are believed as far as they agree with each other and with what is read. If two overlap, if a record is damaged
-or of another size than its entry says, if one that no entry covers does not end where the next begins, the whole range
-is read. Not seen is what lies in bytes that another queue's entry covers: a record whose topic or queue id, which no
-checksum covers, became a wanted one by damage, or what only a search behind damage would take for a record.
+Entries are believed while they agree with each other and with the records. The whole range is read if two entries
+overlap, if a record is damaged or has another size, or if a record without an entry does not end where the next begins.
+Two things are missed in bytes of an unwanted entry: a record whose topic or queue id changed to a wanted one by damage,
+as no checksum covers these, and a record that only a search after damage would find.
 """
 
 from collections.abc import Iterator
@@ -28,18 +28,18 @@ from .records import RangeReader
 from .segment_slice import Array, SegmentSlice, pieces_of
 
 SHARE_MAX = 0.25
-"""If entries have more bytes than that part of a range, the whole range is read."""
+"""If entries take a larger share of the bytes of a range, the whole range is read."""
 COST_SHARE_MAX = 0.75
-"""If wanted records cost more than that part of a range, the whole range is read: with the entries, that is cheaper."""
+"""If wanted records cost a larger share of a range, the whole range is read: with the entries that is cheaper."""
 SEARCH_BYTES = 48 << 10
-"""About what it costs to find where a range begins in one queue."""
+"""About the cost of finding the start of a range in one queue."""
 _GAPS_MAX = 64
 _PIECE_BYTES = 1 << 30
 """Small enough for offsets of 32 bits."""
 
 
 class CoveredSpans(NamedTuple):
-    """What entries cover of a range, in order, without overlaps; log offsets."""
+    """The entries of a range in order, without overlaps, as log offsets."""
 
     begins: Array
     ends: Array
@@ -47,13 +47,13 @@ class CoveredSpans(NamedTuple):
 
 
 class ContradictedError(Exception):
-    """The log is not what queues say."""
+    """The log and the queues contradict each other."""
 
 
 def wanted_pieces(
     directory: StoreDirectory, log_range: LogRange, conditions: RowConditions
 ) -> list[SegmentSlice] | None:
-    """Return records of a range, in order, all those that may meet the conditions among them; None: read all of it."""
+    """Return in order the records of a range that may meet the conditions, and some others; None: read all of it."""
     if not (conditions.on("topic") or conditions.on("queue_id")):
         return None
     room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
@@ -76,7 +76,7 @@ def wanted_pieces(
 def _spans(
     directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, room_bytes: int
 ) -> CoveredSpans | None:
-    """Return what entries say of a range; None if that costs too much, or they contradict each other."""
+    """Return the entries of a range; None if they cost too much or contradict each other."""
     queues: dict[tuple[str, int], list[StoreFile]] = {}
     for one in directory.queue_files():
         queues.setdefault((one.topic, one.queue_id), []).append(one.file)
@@ -113,9 +113,9 @@ def _spans(
 
 
 def _cost_bytes(begins: Array, ends: Array) -> int:
-    """Return how many bytes reading some places costs: places that are near each other are one read, with all between.
+    """Return the cost in bytes of reading some places. Places near each other are one read with the bytes between.
 
-    A read costs NEAR_BYTES more than its bytes.
+    Each read costs NEAR_BYTES extra.
     """
     if not len(begins):
         return 0
@@ -143,7 +143,7 @@ def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
 def _pieces(
     directory: StoreDirectory, log_range: LogRange, spans: CoveredSpans, gaps: list[LogRange]
 ) -> Iterator[SegmentSlice]:
-    """Yield wanted records, and whatever is in gaps. Raises ContradictedError."""
+    """Yield the wanted records and all records in gaps. Raises ContradictedError."""
     segment = log_range.segment
     scanner = RecordScanner(segment.path)
     begins = spans.begins[spans.is_wanted] - segment.base_offset
@@ -159,9 +159,9 @@ def _pieces(
 def _at(
     directory: StoreDirectory, scanner: RecordScanner, segment: StoreFile, begins: Array, ends: Array
 ) -> Iterator[SegmentSlice]:
-    """Yield the records that entries lead to, checked as all records are.
+    """Yield the records of entries, fully checked.
 
-    Records between two that are near each other are scanned with them, which costs less than to begin anew.
+    Records between two that are near each other are scanned too, which costs less than another start.
     """
     view, origin = directory.gathered(segment, begins.tolist(), ends.tolist())
     starts, stops = begins - origin, ends - origin
@@ -182,7 +182,7 @@ def _at(
 
 
 def _in_gap(directory: StoreDirectory, gap: LogRange, *, is_at_end: bool) -> Iterator[SegmentSlice]:
-    """Yield the records of which nothing is known, if they fill what is between two that have entries."""
+    """Yield the records of a gap if they fill it."""
     reader = RangeReader(directory, gap)
     for piece in reader.pieces():
         if not isinstance(piece, SegmentSlice) or piece.damage is not None or not piece.is_proven:

@@ -1,8 +1,7 @@
-"""The request of a sweep, and the blocks of seeds that it is cut into.
+"""Sweep request: the seeds of a sweep, and their blocks.
 
-A block is so many seeds as take `BLOCK_SECONDS` by measurement when a sweep is begun, or fewer if that leaves cores
-without work. What was measured is noted once, in sweep.json: a sweep that goes on has the blocks that it began with,
-whatever machines it goes on with. Rows do not depend on it.
+A block has the seeds of `BLOCK_SECONDS` by a measurement at the start of a sweep, or fewer if cores would be idle. The
+measurement is stored in sweep.json, so a resumed sweep has the same blocks on any machines. Rows do not depend on it.
 """
 
 import json
@@ -17,27 +16,27 @@ from ....scenarios.claims.catalogue import SCENARIOS
 from ..spark.engine import code_here
 
 BLOCK_SECONDS = 45.0
-"""Work in a block: what is lost when an executor dies in it, and long beside the 0.1 s that a file and a task cost."""
+"""Work in a block: it is lost if an executor dies, and long compared with the 0.1 s for a file and a task."""
 BLOCK_SECONDS_MIN = 2.0
 BLOCKS_A_CORE = 32
-"""Blocks that each core is to have at least, so that all end at about the same time."""
+"""Blocks for each core at least, so that all cores end at about the same time."""
 BLOCK_SEEDS_MAX = 20_000
 """A block's rows are held in memory until its file is written, some KB each."""
 SECONDS_A_SEED = 0.02
-"""What a seed is taken for that was not measured."""
+"""The assumed time of a seed that was not measured."""
 MERGED_SEEDS = 1_000_000
-"""Rows of a file in which blocks have been merged, at most: some 130 MB."""
+"""Rows of a merged file at most: some 130 MB."""
 FORMAT = "tornlog-sweep/2"
 _FILE = re.compile(r"(.+)-([0-9]{10,})-([1-9][0-9]*)\.parquet")
 
 
 class SweepFileError(Exception):
-    """The description of a sweep that this version cannot go on with."""
+    """A description of a sweep that this version cannot resume."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeedSpan:
-    """Seeds [first, first + count) of a scenario, which a file of rows holds and is named by."""
+    """Seeds [first, first + count) of a scenario: the content and the name of a file of rows."""
 
     scenario: str
     first: int
@@ -45,13 +44,13 @@ class SeedSpan:
 
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
-        """Return what a file of this name holds, None if it is no file of rows."""
+        """Parse the name of a file of rows; None if it is none."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
     @property
     def end(self) -> int:
-        """Return the seed behind the last one."""
+        """Return the seed after the last one."""
         return self.first + self.count
 
     @property
@@ -62,7 +61,7 @@ class SeedSpan:
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """Seeds [first, last) of each of some scenarios, on one disk or under one policy only, or with one bug put in."""
+    """Seeds [first, last) of each of some scenarios, optionally on one disk, under one policy, or with one bug."""
 
     scenarios: tuple[str, ...]
     first: int
@@ -71,15 +70,15 @@ class SweepRequest:
     policy: str | None = None
     mutant: str | None = None
     block_seeds: int | None = None
-    """Seeds of a block; None for as many as time says."""
+    """Seeds of a block; None: by time."""
 
     @property
     def seeds(self) -> int:
-        """Return how many seeds there are in all."""
+        """Return the total of seeds."""
         return len(self.scenarios) * (self.last - self.first)
 
     def sizes(self, seconds_a_seed: Mapping[str, float], cores: int) -> dict[str, int]:
-        """Return how many seeds a block of each scenario has, for what a seed of it takes on one of so many cores."""
+        """Return the block size of each scenario for measured seconds per seed and so many cores."""
         seconds = sum(seconds_a_seed[name] for name in self.scenarios) * (self.last - self.first)
         wanted = min(BLOCK_SECONDS, max(BLOCK_SECONDS_MIN, seconds / (cores * BLOCKS_A_CORE)))
         return {name: max(1, min(BLOCK_SEEDS_MAX, int(wanted / seconds_a_seed[name]))) for name in self.scenarios}
@@ -87,14 +86,14 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What a sweep was asked for when it was begun, the code that began it as `code_here` names it, and its blocks."""
+    """The request of a sweep at its start, the code as `code_here` names it, and its blocks."""
 
     request: SweepRequest
     seeds_a_block: Mapping[str, int] = field(default_factory=dict)
-    """By scenario; one that is not here was not measured."""
+    """By scenario; absent: not measured."""
     code: str = field(default_factory=code_here)
     began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    """When, as in 2026-11-24T10:17:59+00:00."""
+    """The start, as in 2026-11-24T10:17:59+00:00."""
 
     def blocks(self) -> Iterator["Block"]:
         """Yield all blocks, scenarios taking turns."""
@@ -109,7 +108,7 @@ class Begun:
                 first[name] = at + count
 
     def merged(self) -> Iterator[SeedSpan]:
-        """Yield what is to be one file when blocks are merged: so many whole blocks of one scenario as one may hold."""
+        """Yield the spans of merged files: as many whole blocks of one scenario as fit."""
         for name in self.request.scenarios:
             size = self.block_seeds(name)
             step = max(1, MERGED_SEEDS // size) * size
@@ -117,18 +116,18 @@ class Begun:
                 yield SeedSpan(name, first, min(step, self.request.last - first))
 
     def block_seeds(self, scenario: str) -> int:
-        """Return how many seeds a block of a scenario has, but for its last one."""
+        """Return the block size of a scenario, except its last block."""
         unmeasured = self.request.block_seeds or int(BLOCK_SECONDS_MIN / SECONDS_A_SEED)
         return self.seeds_a_block.get(scenario, unmeasured)
 
     def to_json(self) -> str:
-        """Return the description that is kept beside the rows."""
+        """Return the description that is stored with the rows."""
         own = {"format": FORMAT, "code": self.code, "began": self.began, "seeds_a_block": dict(self.seeds_a_block)}
         return json.dumps({**own, **asdict(self.request)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "Begun":
-        """Read a description. SweepFileError if it is none."""
+        """Read a description. Raises SweepFileError if it is none."""
         try:
             found: dict[str, Any] = json.loads(text)
             if found.pop("format") != FORMAT:
@@ -144,9 +143,9 @@ class Begun:
         return cls(request, sizes, str(own[1]), str(own[2]))
 
     def require_same(self, request: SweepRequest) -> None:
-        """Raise SweepFileError unless a request is this one, and the code here that which began it.
+        """Raise SweepFileError unless request and code are those of this sweep.
 
-        Rows of the same seeds are equal only where the code is, and a version does not prove that.
+        Rows of the same seeds are equal only for equal code, and a version does not prove that.
         """
         if self.request != request:
             raise SweepFileError("it holds a sweep of other seeds or with other options")
@@ -180,6 +179,6 @@ class Block:
         return self.span.file_name
 
     def batch(self) -> Batch:
-        """Return what the runner takes."""
+        """Return the arguments of the runner."""
         scenario = SCENARIOS[self.scenario].narrowed(disk=self.disk, policy=self.policy)
         return Batch(scenario, self.first, self.count, self.mutant)

@@ -1,16 +1,14 @@
-"""A sweep's table: Parquet files of rows, on any file system that Arrow knows.
+"""Sweep table: Parquet files of rows, on any file system that Arrow knows.
 
-    DIR/sweep.json            what was asked for, the fields of `SweepRequest`, by which code, and the blocks' sizes
-    DIR/sweep.lock            held by the sweep that is at work here; on this machine's file systems only
-    DIR/rows/<span>.parquet   the rows of a block, or of blocks that were merged, whole or not there; see `row_files`
+    DIR/sweep.json            the request, the fields of `SweepRequest`, the code, and the sizes of blocks
+    DIR/sweep.lock            held by a running sweep; on this machine's file systems only
+    DIR/rows/<span>.parquet   the rows of a block or of merged blocks, whole or absent; see `row_files`
 
-A file's name is that of its seeds. So whoever writes a block twice, be it a sweep that goes on after it was killed or a
-task that was tried again, leaves every seed there once. A block that was reported as done stays so through a power cut:
-`whole_file` syncs the file and its name.
+A file is named by its seeds. If a block is written twice, after a kill or a retried task, each seed is still there
+once. A block that was reported as done survives a power cut: `whole_file` syncs the file and its name.
 
-Whether a file is whole is not believed of its name: the footer has to be there, at the end of the file, with the
-columns of `rows` and as many rows as the name says, and every page has a checksum. What is not whole is damaged: it is
-not read, it is named, and its blocks are to be done again.
+A whole file has a footer at its end, with the columns of `rows` and as many rows as the name says, and a checksum in
+each page. Any other file is damaged: it is not read but named, and its blocks are done again.
 """
 
 import errno
@@ -38,14 +36,14 @@ from .rows import SCHEMA, Row, batch_of
 Item = TypeVar("Item")
 
 GROUP_ROWS = 20_000
-"""Rows of a row group, but for a file's last: few enough to hold, and so many that footers are no part of the size."""
+"""Rows of a row group, except a file's last: few enough to hold, enough to make footers negligible."""
 _ROWS_AT_ONCE = 100
-"""Rows that wait as Python has them, which is many times what Arrow needs."""
+"""Rows held as Python objects, which take many times the memory of Arrow."""
 _FILES_AT_ONCE = 64
-"""Files that are checked as one piece of work."""
+"""Files checked as one piece of work."""
 _ZSTD_LEVEL = 9
 _ORPHAN_SECONDS = 86_400
-"""Age from which on a file that was written aside is nobody's, where no lock shows whether a sweep is at work."""
+"""Age from which a file written aside counts as abandoned, where no lock shows whether a sweep is running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class Table:
     place: str
 
     def begun(self) -> Begun | None:
-        """Return what the sweep here was asked for and by which code, None if there is none. Raises SweepFileError."""
+        """Return the request and the code of the sweep here, None without one. Raises SweepFileError."""
         system, root = open_place(self.place)
         path = f"{root}/sweep.json"
         if system.get_file_info(path).type != fs.FileType.File:
@@ -64,7 +62,7 @@ class Table:
             return Begun.from_json(stream.read().decode())
 
     def begin(self, begun: Begun) -> None:
-        """Make the place, and describe there what is begun. Raises SweepFileError if rows of some sweep are there."""
+        """Make the place, and write the description of a new sweep. Raises SweepFileError if a sweep has rows there."""
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
         if self._names():
@@ -74,9 +72,9 @@ class Table:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other sweeps out of the place for as long as the block lasts, and remove what killed ones left aside.
+        """Keep other sweeps out of the place during the block, and remove files that killed sweeps left aside.
 
-        Raises SweepFileError if another one is at work here. Only file systems of this machine know locks.
+        Raises SweepFileError if another sweep is running here. Only file systems of this machine have locks.
         """
         system, root = open_place(self.place)
         if not is_local(system):
@@ -101,20 +99,20 @@ class Table:
             yield
 
     def files(self, *, every_page: bool = False, engine: Engine | None = None) -> RowFiles:
-        """Return which files of rows are whole by their footers, or, if so asked, by the checksum of every page.
+        """Return the files of rows that are whole by their footers or, on request, by the checksum of every page.
 
-        engine: what looks at them; this process if there is none.
+        engine: does the checks; this process without one.
         """
         look = partial(_looked_at, self.place, every_page=every_page)
         found = (engine or InProcess()).results(look, _batched(self._names(), _FILES_AT_ONCE))
         return RowFiles.sorted_out({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
-        """Write a block's rows, all of them or nothing, in place of what may be there; they are durable then."""
+        """Write a block's rows durably, all or none, and replace an earlier file."""
         self.write_file(block.span, (batch_of(some) for some in _batched(rows, _ROWS_AT_ONCE)))
 
     def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write the rows of seeds as one file, likewise."""
+        """Write the rows of seeds as one file, in the same way."""
         system, root = open_place(self.place)
         with (
             whole_file(system, f"{root}/rows/{span.file_name}") as stream,
@@ -126,18 +124,18 @@ class Table:
                 writer.write_table(group, row_group_size=GROUP_ROWS)
 
     def delete_files(self, names: Iterable[str], engine: Engine) -> None:
-        """Delete files of rows, as far as they are there."""
+        """Delete files of rows that exist."""
         for _ in engine.results(partial(_delete, self.place), _batched(sorted(names), _FILES_AT_ONCE)):
             pass
 
     def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
-        """Return all rows, or those of which something is true, by scenario and seed."""
+        """Return all rows that match, by scenario and seed."""
         keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
         found = self._rows().to_table(None if columns is None else [*columns, *keys], filter=where)
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield some columns of all rows, piece by piece and in no order."""
+        """Yield some columns of all rows, in pieces and in no order."""
         yield from self._rows().to_batches(columns=columns)
 
     def batches_of(self, name: str) -> Iterator[pa.RecordBatch]:
@@ -158,7 +156,7 @@ class Table:
         return ds.dataset(paths, schema=SCHEMA, filesystem=system, format=CHECKED)
 
     def _names(self) -> list[str]:
-        """Return the names of all files of rows but those that are aside."""
+        """Return the names of all files of rows, without files written aside."""
         return [file.base_name for file in self._listed() if not is_aside(file.base_name)]
 
     def _listed(self) -> list[fs.FileInfo]:
@@ -189,7 +187,7 @@ def _batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
 
 
 def _looked_at(place: str, names: list[str], *, every_page: bool) -> dict[str, str | None]:
-    """Return what is wrong with each of some files of rows; None is nothing."""
+    """Return the damage of each of some files of rows; None: whole."""
     system, root = open_place(place)
     return {name: damage(system, f"{root}/rows/{name}", name, every_page=every_page) for name in names}
 
