@@ -7,7 +7,7 @@ from ..claims.scenario import HAS_BROKER
 from . import bugs
 from .mutant import Mutant
 
-_OF_BROKERS = ("answers", "brokers", "cursors", "registration")
+_OF_BROKERS = ("answers", "brokers", "registration")
 """Modules of bugs that patch the broker."""
 
 

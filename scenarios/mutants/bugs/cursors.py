@@ -1,8 +1,7 @@
 """Bugs of cursors: those that stop short of their end or begin too early, so that a later life does work again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.recovery.index_recovery import IndexRecovery
@@ -92,16 +91,6 @@ def begin_as_after_a_crash(self: IndexRecovery) -> object:
     bit(self._clean_exit)
     self._clean_exit = False
     return begin_as_after_a_crash.original(self)
-
-
-# A table is written to disk before it is changed.
-@bug("table-one-change-behind", VersionedTable, "_store", found_by=("META",))
-@needs(broker={"serves": (True,)}, consumers=(1,))
-def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
-    """The newest topic or group stays in memory until the next one is created."""
-    self.file.store(self._encoded(*self._state))
-    bit()
-    self._state = version, dict(table)
 
 
 # The dispatch position is read after the sync instead of before it.

@@ -1,5 +1,6 @@
-"""Bugs of registration: brokers at name servers, members of groups, and tables that a slave copies."""
+"""Bugs of registration: brokers at name servers, members of groups, and tables of topics and groups."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ....store.broker import name_server
@@ -10,7 +11,7 @@ from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.requests import RequestCode, refuse_if, success
 from ....store.broker.router import Channel
 from ....store.broker.subscriptions import HeartbeatData
-from ....store.broker.versioned_table import DataVersion, VersionedTable
+from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.schedule import decoded_offsets
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import Members, decode_json_body
@@ -113,3 +114,13 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
     self._state = version, self._state[1]
     self.file.store(self._encoded(version, table))
     self._state = version, table
+
+
+# A table is written to disk before it is changed.
+@bug("table-one-change-behind", VersionedTable, "_store", found_by=("META",))
+@needs(broker={"serves": (True,)}, consumers=(1,))
+def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
+    """The newest topic or group stays in memory until the next one is created."""
+    self.file.store(self._encoded(*self._state))
+    bit()
+    self._state = version, dict(table)
