@@ -1,4 +1,4 @@
-"""Bugs of single fields: what a broker keeps of a client's message, and what it answers to sends and pulls."""
+"""Bugs of single fields: those of a message that a broker stores, and those of answers to sends and pulls."""
 
 from dataclasses import replace
 
@@ -16,94 +16,63 @@ from ....store.formats.messages import GetMessageResult, Message, PutMessageResu
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.services import transaction_service
 from ...claims.catalogue.brokers import BROKER
-from ..mutant import Mutant, Patch, bit
+from ..mutant import bit, bug, needs
 
 _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 _SENT_BACK = _LIVELY.replace(broker={"send_back_chance": (1.0,), "rest_ms_max": (8_000,)})
 
-_original_message = SendChecks.message
-_original_again = SendMessageProcessor._again
-_original_send_answer = SendMessageProcessor._answer
-_original_put_one = SendMessageProcessor._put_one
-_original_pull = PullMessageProcessor._pull
-_original_pull_answer = pull._answer
+
+# -- fields of a stored message --------------------------------------------------------------------
 
 
-# -- what is kept of a send ------------------------------------------------------------------------
-
-
-# send-loses-flag: the flag belongs to the client. A broker that builds the message from named fields forgets it.
-def _message_without_flag(
+# The broker builds the message from named fields and omits the flag.
+@bug("send-loses-flag", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
+@needs(_LIVELY)
+def message_without_flag(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
 ) -> Message:
+    """A broker stores a message without its client's flag."""
     bit(send.flag != 0)
-    return _original_message(self, send._replace(flag=0), topic, body, channel)
+    return message_without_flag.original(self, send._replace(flag=0), topic, body, channel)
 
 
-SEND_LOSES_FLAG = Mutant(
-    "send-loses-flag",
-    "a broker stores a message without the flag that its client gave it",
-    (Patch(SendChecks, "message", _message_without_flag),),
-    ("PREFIX", "DUR", "READ"),
-    _LIVELY,
-)
-
-
-# send-loses-reconsume-times: a client that sends to a retry topic itself says how often the message has come back.
-def _message_sent_first(
+# A client that sends to a retry topic sets the count itself.
+@bug("send-loses-reconsume-times", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
+@needs(_LIVELY)
+def message_sent_first(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
 ) -> Message:
+    """A broker stores a message as one that was never sent back."""
     bit(send.reconsume_times != 0)
-    return _original_message(self, send._replace(reconsume_times=0), topic, body, channel)
+    return message_sent_first.original(self, send._replace(reconsume_times=0), topic, body, channel)
 
 
-SEND_LOSES_RECONSUME_TIMES = Mutant(
-    "send-loses-reconsume-times",
-    "a broker stores a message as one that was never sent back",
-    (Patch(SendChecks, "message", _message_sent_first),),
-    ("PREFIX", "DUR", "READ"),
-    _LIVELY,
-)
-
-
-# send-born-on-arrival: bornTimestamp is when the client made the message, and what it is asked about by its age.
-def _message_born_now(
-    self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
-) -> Message:
+# The client sets bornTimestamp, and the transaction check derives the age of a half message from it.
+@bug("send-born-on-arrival", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
+@needs(_LIVELY)
+def message_born_now(self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
+    """A broker stores the arrival time of a message as its born time."""
     now_ms = self._parts.world.clock.now_ms()
     bit(send.born_timestamp_ms != now_ms)
-    return _original_message(self, send._replace(born_timestamp_ms=now_ms), topic, body, channel)
+    return message_born_now.original(self, send._replace(born_timestamp_ms=now_ms), topic, body, channel)
 
 
-SEND_BORN_ON_ARRIVAL = Mutant(
-    "send-born-on-arrival",
-    "a broker stores the time at which a message arrived as the time at which it was made",
-    (Patch(SendChecks, "message", _message_born_now),),
-    ("PREFIX", "DUR", "READ"),
-    _LIVELY,
-)
-
-
-# send-loses-own-property: properties that no broker knows are the client's, and SQL filters read them.
-def _put_known_properties(
+# A broker does not interpret these properties, but SQL filters read them.
+@bug("send-loses-own-property", SendMessageProcessor, "_put_one", found_by=("PREFIX", "DUR", "VIS", "READ", "LIVE"))
+@needs(_LIVELY, consuming={"filtered": (True,)})
+def put_known_properties(
     self: SendMessageProcessor, message: Message, properties: dict[str, str], late: object
 ) -> object:
+    """A broker stores a message without the user's own properties."""
     known = {name: value for name, value in properties.items() if name.isupper() or "_" in name}
     bit(len(known) < len(properties))
-    return _original_put_one(self, message, known, late)  # type: ignore[arg-type]
+    return put_known_properties.original(self, message, known, late)
 
 
-SEND_LOSES_OWN_PROPERTY = Mutant(
-    "send-loses-own-property",
-    "a broker stores a message without the properties that it does not know itself",
-    (Patch(SendMessageProcessor, "_put_one", _put_known_properties),),
-    ("PREFIX", "DUR", "VIS", "READ", "LIVE"),
-    _LIVELY.replace(consuming={"filtered": (True,)}),
-)
-
-
-# commit-loses-port: the message that a commit makes visible has its client's address without the port.
-def _committed_without_port(half: HalfMessage) -> Message | None:
+@bug("commit-loses-port", transaction_service, "committed", found_by=("PREFIX", "READ"))
+@needs(_LIVELY, transactions={"chance": (1.0,)})
+def committed_without_port(half: HalfMessage) -> Message | None:
+    """A committed message has the bornHost of its half message without the port."""
     message = committed(half)
     if message is not None:
         bit()
@@ -111,77 +80,52 @@ def _committed_without_port(half: HalfMessage) -> Message | None:
     return message
 
 
-COMMIT_LOSES_PORT = Mutant(
-    "commit-loses-port",
-    "a committed message has another bornHost than its half message",
-    (Patch(transaction_service, "committed", _committed_without_port),),
-    ("PREFIX", "READ"),
-    _LIVELY.replace(transactions={"chance": (1.0,)}),
-)
+# -- fields of a message that is sent back ---------------------------------------------------------
 
 
-# -- what is kept of what is sent back -------------------------------------------------------------
-
-
-# sent-back-uncounted: a message that is sent back counts no further, and comes back for ever.
-def _again_uncounted(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+# Without the count the message comes back forever.
+@bug("sent-back-uncounted", SendMessageProcessor, "_again", found_by=("PREFIX",))
+@needs(_SENT_BACK)
+def again_uncounted(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+    """A message that is sent back keeps its reconsumeTimes."""
     bit()
-    return replace(_original_again(self, record, topic, level), reconsume_times=record.reconsume_times)
+    return replace(again_uncounted.original(self, record, topic, level), reconsume_times=record.reconsume_times)
 
 
-SENT_BACK_UNCOUNTED = Mutant(
-    "sent-back-uncounted",
-    "a message that is sent back does not count how often it was",
-    (Patch(SendMessageProcessor, "_again", _again_uncounted),),
-    ("PREFIX",),
-    _SENT_BACK,
-)
-
-
-# sent-back-born-anew: a message that is sent back is made anew, with the time of that.
-def _again_born_now(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+@bug("sent-back-born-anew", SendMessageProcessor, "_again", found_by=("PREFIX",))
+@needs(_SENT_BACK)
+def again_born_now(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+    """A message that is sent back gets a new born time."""
     now_ms = self._parts.world.clock.now_ms()
     bit(record.born_timestamp_ms != now_ms)
-    return replace(_original_again(self, record, topic, level), born_timestamp_ms=now_ms)
+    return replace(again_born_now.original(self, record, topic, level), born_timestamp_ms=now_ms)
 
 
-SENT_BACK_BORN_ANEW = Mutant(
-    "sent-back-born-anew",
-    "a message that is sent back has the time of that as the time at which it was made",
-    (Patch(SendMessageProcessor, "_again", _again_born_now),),
-    ("PREFIX",),
-    _SENT_BACK,
-)
+# -- answers to a send -----------------------------------------------------------------------------
 
 
-# -- what is answered to a send --------------------------------------------------------------------
-
-
-# send-answers-next-offset: queueOffset in the answer is where the queue ends now, and not where the message is.
-def _answer_with_end(
+# The queueOffset in the answer is the end of the queue.
+@bug("send-answers-next-offset", SendMessageProcessor, "_answer", found_by=("QOFF", "PREFIX", "READ"))
+@needs(_LIVELY)
+def answer_with_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
 ) -> RemotingCommand:
-    response = _original_send_answer(self, request, queue_id, result)
+    """A send is answered with the queue offset after its message's."""
+    response = answer_with_end.original(self, request, queue_id, result)
     if not bit(result.append is not None):
         return response
     following = str(int(response.ext_fields["queueOffset"]) + 1)
     return replace(response, ext_fields={**response.ext_fields, "queueOffset": following})
 
 
-SEND_ANSWERS_NEXT_OFFSET = Mutant(
-    "send-answers-next-offset",
-    "a send is answered with the queue offset after that of its message",
-    (Patch(SendMessageProcessor, "_answer", _answer_with_end),),
-    ("QOFF", "PREFIX", "READ"),
-    _LIVELY,
-)
-
-
-# send-answers-record-end: msgId leads to where the record ends, so that a look-up by it finds another message.
-def _answer_with_record_end(
+# A look-up by this msgId finds another message.
+@bug("send-answers-record-end", SendMessageProcessor, "_answer", found_by=("QOFF", "PREFIX", "STATUS", "DUR", "READ"))
+@needs(_LIVELY)
+def answer_with_record_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
 ) -> RemotingCommand:
-    response, append = _original_send_answer(self, request, queue_id, result), result.append
+    """A send is answered with a message id that points after its message."""
+    response, append = answer_with_record_end.original(self, request, queue_id, result), result.append
     if append is None:
         return response
     bit()
@@ -189,24 +133,23 @@ def _answer_with_record_end(
     return replace(response, ext_fields={**response.ext_fields, "msgId": message_id})
 
 
-SEND_ANSWERS_RECORD_END = Mutant(
-    "send-answers-record-end",
-    "a send is answered with a message id that leads behind its message",
-    (Patch(SendMessageProcessor, "_answer", _answer_with_record_end),),
-    ("QOFF", "PREFIX", "STATUS", "DUR", "READ"),
+# -- answers to a pull -----------------------------------------------------------------------------
+
+
+# A message id made of a slave's host leads to the slave instead of the master.
+@bug("pull-names-the-answering", PullMessageProcessor, "_pull", found_by=("READ",))
+@needs(
     _LIVELY,
+    sync_flush=(True,),
+    memory={"transient_pool": (False,)},
+    cluster={"slaves": (1,)},
+    broker={"slaves_are_read": (True,)},
 )
-
-
-# -- what is answered to a pull --------------------------------------------------------------------
-
-
-# pull-names-the-answering: storeHost of what is pulled is who answers. A slave is then taken for who stored it, and a
-# message id made of it leads to the slave.
-def _pull_naming_itself(
+def pull_naming_itself(
     self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
 ) -> RemotingCommand | None:
-    response = _original_pull(self, request, channel, may_hold=may_hold)
+    """A pulled message has the host of the answering broker as its storeHost."""
+    response = pull_naming_itself.original(self, request, channel, may_hold=may_hold)
     if response is None or not response.body:
         return response
     own = self._parts.config.store_host
@@ -214,56 +157,31 @@ def _pull_naming_itself(
     return replace(response, body=_rewritten(response.body, _STORE_HOST_AT, host))
 
 
-PULL_NAMES_THE_ANSWERING = Mutant(
-    "pull-names-the-answering",
-    "a message is given to consumers with the host that answers as its storeHost",
-    (Patch(PullMessageProcessor, "_pull", _pull_naming_itself),),
-    ("READ",),
-    _LIVELY.replace(
-        sync_flush=(True,),
-        memory={"transient_pool": (False,)},
-        cluster={"slaves": (1,)},
-        broker={"slaves_are_read": (True,)},
-    ),
-)
-
-
-# pull-gives-no-reconsume-times: reconsumeTimes is taken for a counter of the broker and not given to consumers.
-def _answer_without_times(
+# The broker takes reconsumeTimes for a counter of its own.
+@bug("pull-gives-no-reconsume-times", pull, "_answer", found_by=("READ",))
+@needs(_LIVELY)
+def answer_without_times(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    response = _original_pull_answer(request, code, broker_id, result)
+    """A pulled message looks as if it was never sent back."""
+    response = answer_without_times.original(request, code, broker_id, result)
     return replace(response, body=_rewritten(response.body, _RECONSUME_TIMES_AT, bytes(4)))
 
 
-PULL_GIVES_NO_RECONSUME_TIMES = Mutant(
-    "pull-gives-no-reconsume-times",
-    "a message is given to consumers as one that was never sent back",
-    (Patch(pull, "_answer", _answer_without_times),),
-    ("READ",),
-    _LIVELY,
-)
-
-
-# pull-begins-where-it-goes-on: minOffset is where the consumer goes on, so that a client that trusts it skips.
-def _answer_beginning_late(
+# A client that trusts minOffset skips messages.
+@bug("pull-begins-where-it-goes-on", pull, "_answer", found_by=("READ",))
+@needs(_LIVELY)
+def answer_beginning_late(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    response = _original_pull_answer(request, code, broker_id, result)
+    """A pull is answered with its next offset as the minimum offset of the queue."""
+    response = answer_beginning_late.original(request, code, broker_id, result)
     bit(result.min_offset != result.next_begin_offset)
     return replace(response, ext_fields={**response.ext_fields, "minOffset": str(result.next_begin_offset)})
 
 
-PULL_BEGINS_WHERE_IT_GOES_ON = Mutant(
-    "pull-begins-where-it-goes-on",
-    "a pull is answered with the offset at which to go on as that of the queue's first message",
-    (Patch(pull, "_answer", _answer_beginning_late),),
-    ("READ",),
-    _LIVELY,
-)
-
 _STORE_HOST_AT, _RECONSUME_TIMES_AT = 64, 72
-"""Positions in a record whose hosts are IPv4, as those of simulated clients are."""
+"""Positions in a record with IPv4 hosts, as simulated clients have."""
 
 
 def _rewritten(records: bytes, at: int, field: bytes) -> bytes:
