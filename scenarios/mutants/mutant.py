@@ -1,8 +1,7 @@
-"""A mutant: a known bug, put back into the store for as long as a `with` block lasts.
+"""A mutant: a known bug, applied to the store inside a `with` block.
 
-A mutant is written as a function: `bug` says which attribute of the store the function replaces. The store itself stays
-clean. Replacing an attribute is global to the process, so only one mutant is applied at a time, and no other runs at
-the same time.
+A mutant is written as a function, and `bug` names the attribute of the store that the function replaces. Replacing an
+attribute is global to the process, so only one mutant is applied at a time, and no other run happens meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -44,9 +43,8 @@ class Patch:
     """A function, a property, a static or class method, or a constant."""
 
     def __post_init__(self) -> None:
-        bases = (
-            self.owner.__mro__[:-1] if isinstance(self.owner, type) else (self.owner,)
-        )  # object has names of its own
+        # Without `object`, whose attributes every class has.
+        bases = self.owner.__mro__[:-1] if isinstance(self.owner, type) else (self.owner,)
         if not any(self.name in vars(base) for base in bases):
             raise PatchError(f"{self.owner.__name__} has no {self.name}")
 
@@ -171,7 +169,8 @@ def _replaced(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callab
 def _summary(function: Callable[..., Any]) -> str:
     """Return the first paragraph of a docstring as a clause: `A put is lost.` is `a put is lost`."""
     text = " ".join((getdoc(function) or "").partition("\n\n")[0].split()).removesuffix(".")
-    return text[:1].lower() + text[1:]
+    is_name = any(letter.isupper() for letter in text.partition(" ")[0][1:])  # such as RocketMQ
+    return text if is_name else text[:1].lower() + text[1:]
 
 
 class PatchesCollideError(ValueError):

@@ -53,7 +53,7 @@ def born_in_seconds(head: Message) -> Message:
 
 @_one_record("hosts-swapped")
 def with_hosts_swapped(head: Message) -> Message:
-    """BornHost and storeHost change places if both are of one family."""
+    """bornHost and storeHost change places if both are of one family."""
     if head.born_host.is_ipv6 != head.store_host.is_ipv6:
         return head
     return replace(head, born_host=head.store_host, store_host=head.born_host)

@@ -101,6 +101,15 @@ def test_a_decorated_function_replaces_an_attribute_of_any_kind_and_can_call_the
     assert (one.own(), one.size, one.doubled(2), Derived.name()) == ("own", 1, 4, "Derived")
 
 
+def test_a_summary_that_begins_with_a_name_keeps_its_capital_letter() -> None:
+    @bug("of-this-test", Derived, "own", found_by=())
+    def own(self: Derived) -> str:
+        """RocketMQ loses a put."""
+        return ""
+
+    assert own.summary == "RocketMQ loses a put"
+
+
 def test_each_application_counts_anew() -> None:
     mutant = mutant_of(Patch(Derived, "own", reports_by_helper))
     counts = []
