@@ -113,7 +113,6 @@ class CrashProfile:
     page_cache_survives: bool = False
     data_before_size: bool = False
     whole_pages: bool = False
-    """No page is torn."""
     drive_cache_survives: bool = False
     """Synced data in the drive's volatile cache survives."""
     torn_bytes_chance: float = 0.0

@@ -189,7 +189,6 @@ def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
 
 
 StorageModel = Callable[[Stream], Storage]
-"""Makes a storage that draws from a stream."""
 
 
 class NamedModel(NamedTuple):

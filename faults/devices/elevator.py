@@ -50,9 +50,7 @@ class Elevator:
         self._reads_in_a_row = 0
         self._idle: SimTask | None = None
         self.busy_ns = 0
-        """How long the device has been busy, in all."""
         self.commands = 0
-        """Reads and writes that the device was given."""
         self.blocks_read = 0
         self.blocks_written = 0
         machine.tasks.spawn("elevator", self._serve)

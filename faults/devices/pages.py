@@ -26,7 +26,6 @@ class FileBlocks:
 
     ahead: int | None = None
     placed: dict[int, int] = field(default_factory=dict)
-    """The block of each page that has one."""
     kept: int = 0
     """The next block that is kept for it."""
     kept_blocks: int = 0
@@ -77,7 +76,6 @@ class FilePages:
     dirty_since_ns: int = 0
     """When the first of the dirty pages became so."""
     in_flight: int = 0
-    """Number of pages on their way to the device."""
     commit_number: int = 0
     """The journal's commit that covers its last write-back."""
 

@@ -153,7 +153,6 @@ class StorageTiming:
         self._first_blocks: dict[int, int] = {}  # of each file, by its inode's number, where it lies
         self._faults = SyncTiming(base_ns_min=0, base_ns_max=0)
         self.syncs = 0
-        """How many syncs of files there were."""
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
         """Return one sync's latency in ns."""

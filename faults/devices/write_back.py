@@ -93,7 +93,6 @@ class WriteBack:
         self._placement = placement
         self._memory = memory
         self.background_bytes = memory.background_bytes
-        """How much may be dirty before write-back begins."""
         self._background = memory.background_bytes // BLOCK_BYTES
         self._limit = memory.dirty_bytes_max // BLOCK_BYTES
         self._files: dict[str, FilePages] = {}
@@ -103,7 +102,6 @@ class WriteBack:
         self._signal = machine.tasks.signal("flusher")
         self._is_writing = False
         self.throttled_ns = 0
-        """How long writers have waited, in all."""
         machine.tasks.spawn("flusher", self._run)
 
     @property

@@ -26,7 +26,6 @@ class FileState(NamedTuple):
 
     path: str
     cache: Content
-    """As readers see it."""
     durable_bytes: Content
     """As it surely is, of the same length."""
     dirty: tuple[tuple[int, int], ...]

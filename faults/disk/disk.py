@@ -54,9 +54,7 @@ class Disk:
         self._stream = stream
         self._injector = FaultInjector(kernel, stream, faults or FaultPlan())
         self.stream_name = stream.name
-        """The name of the stream that it draws from."""
         self.injected: Counter[str] = self._injector.injected
-        """How often each fault really happened."""
         self.damage: list[DamagedRange] = self._injector.damage
         """Ranges that the disk took back after it had acknowledged or shown them, in order."""
         if image is None:

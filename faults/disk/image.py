@@ -35,7 +35,6 @@ class FileImage:
 
     def __init__(self, content: Content, mtime_ms: int) -> None:
         self.held = content
-        """The content as it is kept."""
         self.mtime_ms = mtime_ms
         self._digest: bytes | None = None
 
