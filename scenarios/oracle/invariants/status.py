@@ -6,11 +6,11 @@ for good has met an error that is no want of room; dispatch the same one again a
 cleanly gives no answers at all, and leaves no marker of an unclean exit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ....faults.disk.disk import Disk
 from ....store.errors import StoreNotReadableError
-from ....store.formats.messages import AppendMessageResult, PutMessageResult, PutMessageStatus
+from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
@@ -22,6 +22,7 @@ from ..put_entry import PutEntry
 
 LOOK_MS_MAX = 15_000
 """How long a store may take to notice that its disk has room again: an interval, and a pass of cleaning."""
+_LENGTH_BYTES = 4
 _NOBODYS_TOPIC = "nobody's"
 
 
@@ -52,17 +53,12 @@ def check(
         if append is None:
             return _lie(put, "answered OK without a place", "a physical offset", status)
         must_be_durable = plan.sync_flush and put.wait and append.wrote_offset >= expired_to
-        if must_be_durable and not _is_durable(store, disk, append):
-            summary = f"{put.name} was answered OK before it was durable"
-            at = append.wrote_offset
-            return (Violation("STATUS", summary, "commitlog", at, "answer", "after the sync", "before it"),)
-    elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
-        waited_ms = _waited_ms(put)
-        if waited_ms < plan.flush.sync_timeout_ms and not allowances.sync_errors(disk):
-            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.flush.sync_timeout_ms} ms", status)
-    elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT and plan.cluster.sync_master:
-        if (waited_ms := _waited_ms(put)) < plan.cluster.slave_timeout_ms and not stopping:
-            return _lie(put, f"timed out after {waited_ms} ms", f"{plan.cluster.slave_timeout_ms} ms", status)
+        if must_be_durable and not _is_durable(store, disk, append.wrote_offset, append.wrote_bytes):
+            return (_too_early(put.name, append.wrote_offset),)
+    elif status is PutMessageStatus.FLUSH_DISK_TIMEOUT or (
+        status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT and plan.cluster.sync_master
+    ):
+        return _early_time_out(plan, disk, put.name, status, _waited_ms(put), stopping=stopping)
     elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE and plan.cluster.sync_master:
         return ()  # how a slave is doing is no secret to its master
     elif status.is_final:
@@ -82,6 +78,26 @@ def check(
     else:
         return _lie(put, "refused without a reason", "PUT_OK", status)
     return ()
+
+
+def check_response(
+    plan: Plan,
+    store: MessageStore,
+    disk: Disk,
+    status: PutMessageStatus,
+    log_offsets: Iterable[int],
+    waited_ms: int,
+    *,
+    expired_to: int,
+) -> Iterator[Violation]:
+    """Yield what is untrue about a broker's response to a send, just made. It has put records at some log offsets."""
+    tried("STATUS")
+    if status is PutMessageStatus.PUT_OK and plan.sync_flush:
+        for log_offset in log_offsets:
+            if log_offset >= expired_to and not _is_durable(store, disk, log_offset, _size_at(store, log_offset)):
+                yield _too_early("a send", log_offset)
+    elif status in (PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.FLUSH_SLAVE_TIMEOUT):
+        yield from _early_time_out(plan, disk, "a send", status, waited_ms)
 
 
 def check_busy(store: MessageStore) -> Sequence[Violation]:
@@ -166,12 +182,39 @@ def _waited_ms(put: PutEntry) -> int:
     return (put.answered_ns - put.asked_ns) // 1_000_000
 
 
-def _is_durable(store: MessageStore, disk: Disk, append: AppendMessageResult) -> bool:
-    segment = store.log.find(append.wrote_offset)
+def _is_durable(store: MessageStore, disk: Disk, log_offset: int, size_bytes: int) -> bool:
+    segment = store.log.find(log_offset)
     if segment is None:
         return False
-    start = append.wrote_offset - segment.base_offset
-    return disk.is_durable(segment.file.path, start, start + append.wrote_bytes)
+    start = log_offset - segment.base_offset
+    return disk.is_durable(segment.file.path, start, start + size_bytes)
+
+
+def _size_at(store: MessageStore, log_offset: int) -> int:
+    """Return the size of the record at a log offset, 0 if no segment has it."""
+    segment = store.log.find(log_offset)
+    if segment is None:
+        return 0
+    start = log_offset - segment.base_offset
+    return int.from_bytes(segment.file.view(start, start + _LENGTH_BYTES), "big")
+
+
+def _too_early(name: str, log_offset: int) -> Violation:
+    summary = f"{name} was answered OK before it was durable"
+    return Violation("STATUS", summary, "commitlog", log_offset, "answer", "after the sync", "before it")
+
+
+def _early_time_out(
+    plan: Plan, disk: Disk, name: str, status: PutMessageStatus, waited_ms: int, *, stopping: bool = False
+) -> Sequence[Violation]:
+    """Return whether a time-out came before its time. A failed sync excuses one of the disk, a stop one of slaves."""
+    limit_ms, excused = plan.cluster.slave_timeout_ms, stopping
+    if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
+        limit_ms, excused = plan.flush.sync_timeout_ms, allowances.sync_errors(disk) > 0
+    if waited_ms >= limit_ms or excused:
+        return ()
+    summary = f"{name}: timed out after {waited_ms} ms"
+    return (Violation("STATUS", summary, "", -1, "status", f"{limit_ms} ms", status.value),)
 
 
 def _lie(put: PutEntry, summary: str, expected: str, status: PutMessageStatus) -> Sequence[Violation]:

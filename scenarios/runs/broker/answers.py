@@ -34,6 +34,11 @@ _STATUSES: dict[int, PutMessageStatus] = {
 """Put statuses by answer. With any other answer the put may be stored or not."""
 
 
+def put_status(code: int) -> PutMessageStatus:
+    """Return the put status that a response stands for."""
+    return _STATUSES.get(code, PutMessageStatus.UNKNOWN_ERROR)
+
+
 def note_answer(
     account: BrokerAccount, put: PutEntry, response: RemotingCommand, *, asked_in: int, now_ns: int
 ) -> Iterator[Violation]:
@@ -57,4 +62,4 @@ def note_answer(
             ledger.promise(put)
         elif is_stored and put.detour is None and account.subscription.wants(put.properties):
             account.pull_times.note(put.place, queue_offset, now_ns)
-    put.status, put.answered_ns = _STATUSES.get(response.code, PutMessageStatus.UNKNOWN_ERROR), now_ns
+    put.status, put.answered_ns = put_status(response.code), now_ns

@@ -216,7 +216,7 @@ class BrokerNode:
         broker = self._broker = self._load(world, disk, machine)
         self._recovered(broker, disk)
         if not self.is_slave:
-            self.account.ledger.begin_delivery(self.loaded.log.max_offset, self.loaded.schedule.offsets)
+            self._begin_delivery()
         self._logged = []
         if broker.ha is not None and broker.ha.client is not None:
             broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
@@ -239,6 +239,15 @@ class BrokerNode:
             stream, note = self.settling.streams(f"{machine.name}/resumed"), self._note_resumed
             resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
             self._hire("resuming operator", resuming)
+
+    def _begin_delivery(self) -> None:
+        """Note what this life begins to deliver delayed messages with, and how late each may be."""
+        store, plan = self.loaded, self._plan
+        late_ms_max = live.delivery_ms_max(plan) if live.is_calm(plan) and not plan.capacity_bytes else None
+        began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
+        self.account.ledger.begin_delivery(
+            store.log.max_offset, store.schedule.offsets, began_ms=began_ms, late_ms_max=late_ms_max
+        )
 
     def _end_process(self) -> None:
         """End the process, as `tornlog serve` does when its server has failed; it is started again in the next life."""

@@ -6,14 +6,14 @@ some never. A pull that is held has nothing yet that it could be answered with. 
 raises, and its clients try again: what nobody foresaw is a bug.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
 from ....store.broker.long_polling import HeldPull
-from ....store.broker.requests import RequestRefusedError, ResponseCode
+from ....store.broker.requests import RequestRefusedError
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
@@ -21,11 +21,10 @@ from ....store.formats.messages import PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
-from ...oracle import allowances
 from ...oracle.evidence import Violation, place_of, tried
-from ...oracle.invariants import live
+from ...oracle.invariants import live, status
+from .answers import put_status
 
-_LENGTH_BYTES = 4
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
 
 
@@ -47,12 +46,8 @@ class WatchedRequests:
         self._disk = disk
         self._report = report
         self._expired_to = expired_to
-        self._is_sync = plan.sync_flush
-        self._timeouts_ms: Mapping[int, int] = {
-            ResponseCode.FLUSH_DISK_TIMEOUT: plan.flush.sync_timeout_ms,
-            ResponseCode.FLUSH_SLAVE_TIMEOUT: plan.cluster.slave_timeout_ms,
-        }
-        self._late_ms_max = sum(self._timeouts_ms.values()) + live.request_ms_max(plan)
+        self._plan = plan
+        self._late_ms_max = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + live.request_ms_max(plan)
         self._waiting: dict[LateResponse, int] = {}
         """When each was asked; virtual time."""
 
@@ -131,41 +126,17 @@ class WatchedRequests:
                 yield Violation("LIVE", "a send is not answered", "", -1, "answer time", expected, f"{waited_ms} ms")
 
     def _judge(self, answer: RemotingCommand, asked_ns: int) -> None:
+        ids = answer.ext_fields.get("msgId")
+        if ids is None:
+            return  # nothing was stored
+        log_offsets = [decode_message_id(each)[1] for each in ids.split(",")]
+        answered, waited_ms = put_status(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
+        place = self._plan, self._store, self._disk
         with self._kernel.at_one_moment():
-            found = list(self._lies(answer, (self._kernel.now_ns - asked_ns) // 1_000_000))
+            found = list(status.check_response(*place, answered, log_offsets, waited_ms, expired_to=self._expired_to()))
         if found:
             self._tell(found)
 
     def _tell(self, found: list[Violation]) -> None:
         """Report in a task of its own: a server answers whatever a processor raises, and goes on."""
         self._store.world.tasks.spawn("judge of an answer", lambda: self._report(found))
-
-    def _lies(self, answer: RemotingCommand, waited_ms: int) -> Iterator[Violation]:
-        """Yield what is untrue about an answer that is just given."""
-        ids = answer.ext_fields.get("msgId")
-        if ids is None:
-            return  # nothing was stored
-        tried("STATUS")
-        if answer.code == ResponseCode.SUCCESS:
-            if self._is_sync:
-                yield from self._undurable(decode_message_id(each)[1] for each in ids.split(","))
-        elif answer.code in self._timeouts_ms:
-            timeout_ms = self._timeouts_ms[answer.code]
-            is_excused = answer.code == ResponseCode.FLUSH_DISK_TIMEOUT and allowances.sync_errors(self._disk) > 0
-            if waited_ms < timeout_ms and not is_excused:
-                name = ResponseCode(answer.code).name
-                summary = f"a send was answered {name} after {waited_ms} ms"
-                yield Violation("STATUS", summary, field="time", expected=f"{timeout_ms} ms", found=f"{waited_ms} ms")
-
-    def _undurable(self, log_offsets: Iterable[int]) -> Iterator[Violation]:
-        for log_offset in log_offsets:
-            if log_offset < self._expired_to():
-                continue
-            segment = self._store.log.find(log_offset)
-            if segment is not None:
-                begin = log_offset - segment.base_offset
-                length = segment.file.view(begin, begin + _LENGTH_BYTES)
-                if self._disk.is_durable(segment.file.path, begin, begin + int.from_bytes(length, "big")):
-                    continue
-            summary = "a send was answered SUCCESS before its message was durable"
-            yield Violation("STATUS", summary, "commitlog", log_offset, "answer", "after the sync", "before it")
