@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,15 +19,22 @@ from .reports.cli.termination import LINE, StoppedError, stop_signals_raised
 
 
 class Entry(NamedTuple):
-    """A command: a function in a module of this package, and the first sentence of its docstring."""
+    """A command: its function, or the dataclass of its options, and the first sentence of the docstring of that."""
 
     module: str
-    function: str
+    name: str
     summary: str
+    work: str = ""
+    """Of a dataclass: the module and function, from the package of `module`, that take an instance of it."""
 
 
 COMMANDS: dict[str, Entry | dict[str, Entry]] = {
-    "run": Entry("reports.cli.run", "run", "Pull the plug on the store, seed after seed, and judge what is left."),
+    "run": Entry(
+        "reports.cli.run",
+        "RunOptions",
+        "Pull the plug on the store, seed after seed, and judge what is left.",
+        work="campaign.campaign",
+    ),
     "list": Entry(
         "reports.cli.listing",
         "list_",
@@ -34,33 +42,39 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     ),
     "replay": Entry(
         "reports.cli.replays",
-        "replay_",
+        "ReplayOptions",
         "Run a stored failure again, decision by decision, as far as the code still makes them.",
+        work="replaying.replay_file",
     ),
     "shrink": Entry(
         "reports.cli.replays",
-        "shrink",
+        "ShrinkOptions",
         "Make a stored failure small: fewer messages, switches, faults.",
+        work="replaying.shrink_file",
     ),
     "explore": Entry(
         "reports.cli.explore",
-        "explore",
+        "ExploreOptions",
         "Pull the plug at every operation of one run, and judge every state that may be left.",
+        work="exploring.explore_run",
     ),
     "fuzz": Entry(
         "reports.cli.fuzz",
-        "fuzz",
+        "FuzzOptions",
         "Break files, frames and whole store directories, and see that nothing worse than an error comes of it.",
+        work="fuzzing.fuzz_formats",
     ),
     "mutants": Entry(
         "reports.cli.mutants",
-        "mutants",
+        "MutantsOptions",
         "Put bugs into the store, one at a time, and see which scenario finds each, and in how many core-seconds.",
+        work="mutation.mutate",
     ),
     "probe": Entry(
         "reports.cli.probe.command",
-        "probe",
+        "ProbeOptions",
         "Record a program, pull the plug at each of its file operations, and check what may be left.",
+        work="work.probe_program",
     ),
     "sweep": Entry(
         "reports.pipeline.sweep.command",
@@ -210,8 +224,8 @@ class Commands(TyperGroup):
 
 def load(name: str, entry: Entry) -> Any:
     """Return a command that is ready to be used."""
-    function: Callable[..., None] = getattr(import_module(f".{entry.module}", __package__), entry.function)
-    return get_command(application_of(name, function))
+    named = getattr(import_module(f".{entry.module}", __package__), entry.name)
+    return get_command(application_of(name, _function_of(named, entry) if entry.work else named))
 
 
 def application_of(name: str, function: Callable[..., None]) -> typer.Typer:
@@ -219,6 +233,19 @@ def application_of(name: str, function: Callable[..., None]) -> typer.Typer:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name, cls=Command)(function)
     return app
+
+
+def _function_of(options: Any, entry: Entry) -> Callable[..., None]:
+    """Return the function that typer reads: its parameters are the fields of a dataclass of options."""
+
+    def function(**given: Any) -> None:
+        module, _, name = entry.work.partition(".")
+        package = entry.module.rpartition(".")[0]
+        getattr(import_module(f".{package}.{module}", __package__), name)(options(**given))
+
+    function.__doc__, function.__annotations__ = options.__doc__, get_type_hints(options, include_extras=True)
+    function.__signature__ = signature(options)  # type: ignore[attr-defined]
+    return function
 
 
 def _group(name: str, entries: dict[str, Entry]) -> Commands:

@@ -14,74 +14,46 @@ JSON of --schedules, version 1: `{"format": "tornlog-schedules/1", "kind", "boun
 "last_schedule", "failures": [paths], "seconds", "interrupted"}`. interrupted: true or false.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import AttributePoints, Jobs, JsonFile, Mutant, complete_disk, complete_scenario, was_given
+from .options import AttributePoints, Jobs, JsonFile, Mutant, complete_disk, complete_scenario
 
 
-def explore(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(help="A scenario.", autocompletion=complete_scenario)],
-    seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="States of one crash, 256 unless given (4 of several machines)."),
-    ] = None,
-    disk: Annotated[str | None, typer.Option(help="One disk only; see `list`.", autocompletion=complete_disk)] = None,
-    messages: Annotated[
-        int | None, typer.Option(min=1, help="Of each producer, instead of what the seed draws.")
-    ] = None,
-    nest: Annotated[int, typer.Option(min=0, max=8, help="Crashes inside recovery, this deep, of some states.")] = 0,
-    heal: Annotated[bool, typer.Option(help="Use each recovered store as the end of a run does.")] = False,
-    mutant: Mutant = None,
-    jobs: Jobs = 1,
-    schedules: Annotated[
-        bool, typer.Option("--schedules", help="Every schedule of the run in place of every crash.")
-    ] = False,
-    delays: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")] = None,
-    preemptions: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")] = None,
-    attribute_points: AttributePoints = False,
-    after: Annotated[str | None, typer.Option(help="Go on behind the schedule of that name.")] = None,
-    stop_at_first: Annotated[
-        bool, typer.Option("--stop-at-first", help="End with the first schedule that breaks a promise.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None,
-    json_file: JsonFile = None,
-) -> None:
+@dataclass(frozen=True)
+class ExploreOptions:
     """Pull the plug at every operation of one run, and judge every state that may be left.
 
     With --schedules: run it under every schedule with few delays or preemptions instead, and count them.
     """
-    foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
-    if schedules:
-        foreign = ["disk", "messages", "nest", "heal", "jobs"]
-        reason = "is about crashes, expected none with --schedules"
-    for option in foreign:
-        if was_given(context, option):
-            raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
-    if delays is not None and preemptions is not None:
-        raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
-    from .exploring import explore_run
 
-    explore_run(
-        name=name,
-        seed=seed,
-        limit=limit,
-        disk=disk,
-        messages=messages,
-        nest=nest,
-        heal=heal,
-        mutant=mutant,
-        jobs=jobs,
-        schedules=schedules,
-        delays=delays,
-        preemptions=preemptions,
-        attribute_points=attribute_points,
-        after=after,
-        stop_at_first=stop_at_first,
-        out=out,
-        json_file=json_file,
+    context: typer.Context
+    name: Annotated[str, typer.Argument(help="A scenario.", autocompletion=complete_scenario)]
+    seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="States of one crash, 256 unless given (4 of several machines)."),
+    ] = None
+    disk: Annotated[str | None, typer.Option(help="One disk only; see `list`.", autocompletion=complete_disk)] = None
+    messages: Annotated[int | None, typer.Option(min=1, help="Of each producer, instead of what the seed draws.")] = (
+        None
     )
+    nest: Annotated[int, typer.Option(min=0, max=8, help="Crashes inside recovery, this deep, of some states.")] = 0
+    heal: Annotated[bool, typer.Option(help="Use each recovered store as the end of a run does.")] = False
+    mutant: Mutant = None
+    jobs: Jobs = 1
+    schedules: Annotated[
+        bool, typer.Option("--schedules", help="Every schedule of the run in place of every crash.")
+    ] = False
+    delays: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")] = None
+    preemptions: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")] = None
+    attribute_points: AttributePoints = False
+    after: Annotated[str | None, typer.Option(help="Go on behind the schedule of that name.")] = None
+    stop_at_first: Annotated[
+        bool, typer.Option("--stop-at-first", help="End with the first schedule that breaks a promise.")
+    ] = False
+    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None
+    json_file: JsonFile = None

@@ -1,79 +1,58 @@
-"""Exploring as the command does it: every crash of one run, or its schedules, and what is printed and left of them."""
+"""Exploring as the command does it: every crash of one run, or its schedules, and the result of that."""
 
 from dataclasses import asdict, fields
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
-from rich.table import Table
 
 from ...faults.simulation.explore import LIMIT, ExplorationCounts
 from ...scenarios.campaigns.explore import WHOLE_LIMIT, Exploration, ExploreSettings, explore_seed
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.failures.print_failure import print_failure
+from ...scenarios.campaigns.failures.failure_text import failure_text
 from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.search import SearchResult, search_schedules
 from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
 from ...sim.errors import ReplayDivergedError
-from .console import OUT, findings_console, plain_table, print_error, progress_shown
+from ..results.leaving import leave
+from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
+from .console import print_error, progress_shown
+from .explore import ExploreOptions
 from .failure_files import write_failures
 from .named import require_mutant, scenarios_named
-from .options import (
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    ResultFiles,
-    results_written,
-    write_json,
-)
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, results_written, was_given
+from .reporting import replay_command
 
 
-def explore_run(
-    *,
-    name: str,
-    seed: int,
-    limit: int | None,
-    disk: str | None,
-    messages: int | None,
-    nest: int,
-    heal: bool,
-    mutant: str | None,
-    jobs: int,
-    schedules: bool,
-    delays: int | None,
-    preemptions: int | None,
-    attribute_points: bool,
-    after: str | None,
-    stop_at_first: bool,
-    out: Path | None,
-    json_file: str | None,
-) -> None:
+def explore_run(asked: ExploreOptions) -> NoReturn:
     """Explore the crashes of one run, or its schedules, as the command line asks, and exit."""
-    (scenario,) = scenarios_named([name], disk, None, attribute_points=attribute_points)
-    require_mutant(mutant)
+    _check(asked)
+    (scenario,) = scenarios_named([asked.name], asked.disk, None, attribute_points=asked.attribute_points)
+    require_mutant(asked.mutant)
     with interruptible() as interruption:
+        files = ResultFiles()
         try:
-            if schedules:
-                kind, bound = ("delays", 1 if delays is None else delays)
-                if preemptions is not None:
-                    kind, bound = "preemptions", preemptions
-                _search(scenario, seed, kind, bound, limit, after, mutant, stop_at_first, out, json_file, interruption)
-            if limit is None:
-                limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
-            settings = ExploreSettings(limit=limit, nest=nest, heal=heal, messages_each=messages)
-            explored = _explore(scenario, seed, settings, mutant, jobs, interruption)
+            work = _schedules_result if asked.schedules else _crashes_result
+            result = work(asked, scenario, interruption, files)
         except ReplayDivergedError as error:
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
-        files = ResultFiles()
-        paths = _write(explored.failures, out, files)
-        with files.attempt():
-            write_json(json_file, _json(explored, paths))
-        if json_file != "-":
-            _print_result(explored)
-        _print_failures(explored.failures, paths, json_file, "the same again, with --out DIR", interruption, files)
+        leave(result, json_file=asked.json_file, files=files)
+
+
+def _check(asked: ExploreOptions) -> None:
+    """Raise BadParameter for options that do not go together."""
+    foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
+    if asked.schedules:
+        foreign = ["disk", "messages", "nest", "heal", "jobs"]
+        reason = "is about crashes, expected none with --schedules"
+    for option in foreign:
+        if was_given(asked.context, option):
+            raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
+    if asked.delays is not None and asked.preemptions is not None:
+        raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
 
 
 def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dict[str, Path]:
@@ -82,38 +61,28 @@ def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dic
     return {}
 
 
-def _print_failures(
-    failures: list[Failure],
-    paths: dict[str, Path],
-    json_file: str | None,
-    again: str,
-    interruption: Interruption,
-    files: ResultFiles,
-) -> NoReturn:
-    """Print what broke, and exit. again: how to see what was not left in a file again."""
-    for failure in failures:
-        path = paths.get(failure.signature)
-        command = again if path is None else f"tornlog replay {path}"
-        print_failure(findings_console(json_file), failure, command)
-    if interruption.is_wanted:
-        files.exit(interruption.exit_code)
-    files.exit(EXIT_BROKEN if failures else EXIT_HELD)
+def _failures_block(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
+    """Return what broke. again: how to see a failure again that was left in no file."""
+    commands = {name: replay_command(path) for name, path in paths.items()}
+    texts = [failure_text(failure, commands.get(failure.signature, again)) for failure in failures]
+    return Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])
 
 
-def _search(
-    scenario: Scenario,
-    seed: int,
-    kind: str,
-    bound: int,
-    limit: int | None,
-    after: str | None,
-    mutant: str | None,
-    stop_at_first: bool,
-    out: Path | None,
-    json_file: str | None,
-    interruption: Interruption,
-) -> NoReturn:
-    """Run one seed under every schedule with few delays or preemptions, say what that came to, and exit."""
+def _outcome(failures: list[Failure], interruption: Interruption) -> tuple[Tone, int]:
+    tone, exit_code = (Tone.BROKEN, EXIT_BROKEN) if failures else (Tone.HELD, EXIT_HELD)
+    return tone, interruption.exit_code if interruption.is_wanted else exit_code
+
+
+# -- schedules -------------------------------------------------------------------------------------
+
+
+def _schedules_result(
+    asked: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
+) -> Result:
+    """Run one seed under every schedule with few delays or preemptions; return the result."""
+    kind, bound = "delays", 1 if asked.delays is None else asked.delays
+    if asked.preemptions is not None:
+        kind, bound = "preemptions", asked.preemptions
     began = perf_counter()
     with progress_shown() as update:
 
@@ -123,21 +92,20 @@ def _search(
         try:
             found = search_schedules(
                 scenario,
-                seed,
+                asked.seed,
                 bound,
                 kind,
-                limit,
-                mutant=mutant,
-                after=after,
-                stop_at_first=stop_at_first,
+                asked.limit,
+                mutant=asked.mutant,
+                after=asked.after,
+                stop_at_first=asked.stop_at_first,
                 on_progress=on_progress,
                 interruption=interruption,
             )
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--after") from error
     failures = [] if found.failure is None else [found.failure]
-    files = ResultFiles()
-    paths = _write(failures, out, files)
+    paths = _write(failures, asked.out, files)
     document = {
         "format": "tornlog-schedules/1",
         "kind": kind,
@@ -147,27 +115,29 @@ def _search(
         "seconds": round(perf_counter() - began, 3),
         "interrupted": interruption.is_wanted,
     }
-    with files.attempt():
-        write_json(json_file, document)
-    if json_file != "-":
-        verdict = "interrupted, no promise broken" if interruption.is_wanted else "every promise held"
-        if found.violated:
-            first = f"the first after {found.first_violated:,} ({found.first_schedule})"
-            verdict = f"{found.violated:,} broken, {first}"
-        OUT.print(f"{found.summary}: {verdict}", soft_wrap=True)
-        if not found.is_complete and found.last_schedule is not None:
-            OUT.print(f"  go on with --after '{found.last_schedule}'", markup=False, soft_wrap=True)
-    _print_failures(failures, paths, json_file, "", interruption, files)
+    verdict = "interrupted, no promise broken" if interruption.is_wanted else "every promise held"
+    if found.violated:
+        first = f"the first after {found.first_violated:,} ({found.first_schedule})"
+        verdict = f"{found.violated:,} broken, {first}"
+    blocks: list[ResultBlock] = []
+    if not found.is_complete and found.last_schedule is not None:
+        blocks.append(Lines("", On.TERMINAL, lines=[f"  go on with --after '{found.last_schedule}'"], is_text=True))
+    blocks.append(_failures_block(failures, paths, ""))
+    tone, exit_code = _outcome(failures, interruption)
+    return Result("explore", f"{found.summary}: {verdict}", Verdict(tone, verdict), exit_code, document, blocks=blocks)
 
 
-def _explore(
-    scenario: Scenario,
-    seed: int,
-    settings: ExploreSettings,
-    mutant: str | None,
-    jobs: int,
-    interruption: Interruption,
-) -> Exploration:
+# -- crashes ---------------------------------------------------------------------------------------
+
+
+def _crashes_result(
+    asked: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
+) -> Result:
+    """Pull the plug at every operation of one run; return the result."""
+    limit = asked.limit
+    if limit is None:
+        limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
+    settings = ExploreSettings(limit=limit, nest=asked.nest, heal=asked.heal, messages_each=asked.messages)
     with progress_shown("pulling the plug") as update:
 
         def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
@@ -175,15 +145,18 @@ def _explore(
             facts = f"{sums.states:,} states, {sums.judged:,} judged, {sums.violations:,} broken"
             update(completed=done, total=total, facts=facts)
 
-        return explore_seed(
-            scenario, seed, settings, mutant=mutant, jobs=jobs, on_progress=on_progress, interruption=interruption
+        explored = explore_seed(
+            scenario,
+            asked.seed,
+            settings,
+            mutant=asked.mutant,
+            jobs=asked.jobs,
+            on_progress=on_progress,
+            interruption=interruption,
         )
-
-
-def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
-    found, total = explored.found, explored.found.total
-    sums = asdict(total)
-    return {
+    paths = _write(explored.failures, asked.out, files)
+    found, total, sums = explored.found, explored.found.total, asdict(explored.found.total)
+    document = {
         "format": "tornlog-explore/1",
         "scenario": explored.scenario.name,
         "seed": explored.seed,
@@ -209,41 +182,42 @@ def _json(explored: Exploration, paths: dict[str, Path]) -> dict[str, Any]:
         "seconds": round(explored.seconds, 3),
         "states_per_second": round(explored.states_per_second, 1),
     }
+    held = "no promise broken" if explored.is_interrupted else "every promise held"
+    verdict = f"{max(total.violations, 1):,} broken" if explored.failures else held
+    verdict = f"interrupted, {verdict}" if explored.is_interrupted else verdict
+    run = f"{explored.scenario.name} --seed {explored.seed}"
+    headline = f"{run}: {total.moments:,} crash points in {explored.seconds:.1f} s: {verdict}"
+    blocks = [
+        _kinds_table(explored),
+        Lines("", On.TERMINAL, lines=_lines(explored)),
+        _failures_block(explored.failures, paths, "the same again, with --out DIR"),
+    ]
+    tone, exit_code = _outcome(explored.failures, interruption)
+    return Result("explore", headline, Verdict(tone, verdict), exit_code, document, blocks=blocks)
 
 
-def _print_result(explored: Exploration) -> None:
+def _kinds_table(explored: Exploration) -> ResultTable:
+    rows = []
+    for (depth, kind), count in sorted(explored.found.counts.items()):
+        where = f"{kind}, {depth} deep" if depth else kind
+        rows.append(Row((where, count.moments, count.states, count.judged, count.violations), count.violations > 0))
+    figures = ("points", "states", "judged", "violations")
+    return ResultTable("Crashes", On.TERMINAL, texts=("crash at",), figures=figures, rows=rows)
+
+
+def _lines(explored: Exploration) -> list[str]:
     total, found = explored.found.total, explored.found
-    OUT.print(_table(explored))
     every = "interrupted before every state was tried" if explored.is_interrupted else "every state was tried"
     if total.exhausted != total.crashes:
         every = f"of {total.exhausted:,} of {total.crashes:,} crashes {every}"
         if total.cut:
             every += f", of {total.cut:,} not all that should have been (--limit)"
-    OUT.print(f"disk {explored.plan.disk}: {every}", soft_wrap=True)
-    OUT.print(
+    return [
+        f"disk {explored.plan.disk}: {every}",
         f"{total.states:,} states, {len(found.images):,} different images, "
         f"{total.judged:,} recovered and judged, {explored.states_per_second:,.0f} a second",
-        soft_wrap=True,
-    )
-    for depth, one in enumerate(explored.depths[1:], 1):
-        deep = f"{one.situations} states, {one.operations} operations to die at"
-        OUT.print(f"{depth} deep in recovery: {deep}", soft_wrap=True)
-
-
-def _table(explored: Exploration) -> Table:
-    total = explored.found.total
-    broken = len(explored.failures) > 0
-    held = "no promise broken" if explored.is_interrupted else "every promise held"
-    verdict = f"{max(total.violations, 1):,} broken" if broken else held
-    verdict = f"interrupted, {verdict}" if explored.is_interrupted else verdict
-    table = plain_table(
-        f"{explored.scenario.name} --seed {explored.seed}: {total.moments:,} crash points in "
-        f"{explored.seconds:.1f} s: {verdict}",
-        ("crash at",),
-        ("points", "states", "judged", "violations"),
-    )
-    for (depth, kind), count in sorted(explored.found.counts.items()):
-        where = f"{kind}, {depth} deep" if depth else kind
-        figures = (count.moments, count.states, count.judged, count.violations)
-        table.add_row(where, *(f"{figure:,}" for figure in figures), style="red" if count.violations else "")
-    return table
+        *(
+            f"{depth} deep in recovery: {one.situations} states, {one.operations} operations to die at"
+            for depth, one in enumerate(explored.depths[1:], 1)
+        ),
+    ]

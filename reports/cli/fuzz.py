@@ -12,18 +12,22 @@ outcomes: different ones, a refused field or a way taken; corpus: inputs kept to
 input, from 1; input_bytes: of the smallest input found that breaks the promise.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import JsonFile, command_line, complete_mutant, require_one_of
+from .options import JsonFile, complete_mutant
 
-_ENGINES = ("tornlog", "atheris")
+ENGINES = ("tornlog", "atheris")
 
 
-def fuzz(
-    context: typer.Context,
+@dataclass(frozen=True)
+class FuzzOptions:
+    """Break files, frames and whole store directories, and see that nothing worse than an error comes of it."""
+
+    context: typer.Context
     formats: Annotated[
         list[str] | None,
         typer.Argument(
@@ -31,14 +35,14 @@ def fuzz(
             help="Of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory;"
             " all without any.",
         ),
-    ] = None,
-    time: Annotated[str | None, typer.Option(help="For how long each, as in 30s; 10s without an end.")] = None,
-    inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs of each at most.")] = None,
+    ] = None
+    time: Annotated[str | None, typer.Option(help="For how long each, as in 30s; 10s without an end.")] = None
+    inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs of each at most.")] = None
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="The same seed makes the same inputs. Drawn with a time budget, 0 without."),
-    ] = None,
-    engine: Annotated[str, typer.Option(help=f"One of {', '.join(_ENGINES)}.")] = _ENGINES[0],
+    ] = None
+    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = ENGINES[0]
     mutant: Annotated[
         str | None,
         typer.Option(
@@ -46,32 +50,14 @@ def fuzz(
             " json-depth-unbounded, or one that `list` names.",
             autocompletion=complete_mutant,
         ),
-    ] = None,
+    ] = None
     replay: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="Judge the input in FILE: a finding, or of a corpus."),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes; a format each.")] = 1,
+    ] = None
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; a format each.")] = 1
     out: Annotated[
         Path | None,
         typer.Option(file_okay=False, help="Leave findings in DIR/failures, inputs in DIR/corpus."),
-    ] = None,
-    json_file: JsonFile = None,
-) -> None:
-    """Break files, frames and whole store directories, and see that nothing worse than an error comes of it."""
-    require_one_of(_ENGINES, engine, "--engine")
-    from .fuzzing import fuzz_formats
-
-    fuzz_formats(
-        command_line(context),
-        formats=formats,
-        time=time,
-        inputs=inputs,
-        seed=seed,
-        engine=engine,
-        mutant=mutant,
-        replay=replay,
-        jobs=jobs,
-        out=out,
-        json_file=json_file,
-    )
+    ] = None
+    json_file: JsonFile = None

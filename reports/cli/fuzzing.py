@@ -5,14 +5,12 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ...faults.simulation.artefact import ArtefactError
-from ...faults.simulation.prose import prose
+from ...faults.simulation.failure_text import FailureText, LineKind, TextLine
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.first_seed import draw_first_seed
 from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
@@ -26,16 +24,21 @@ from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...store.errors import brings
-from .console import OUT, findings_console, plain_table, print_error, print_note, progress_shown
+from ..results.leaving import leave
+from ..results.model import FailureGroup, Failures, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
+from ..results.words import counted
+from .console import print_error, print_note, progress_shown
+from .fuzz import ENGINES, FuzzOptions
 from .named import is_mutant
 from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
     ResultFiles,
+    command_line,
+    require_one_of,
     results_written,
     unknown,
-    write_json,
 )
 
 _SECONDS = 10.0
@@ -44,41 +47,29 @@ _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpu
 """What JSON has of a format as `FuzzReport` has it."""
 
 
-def fuzz_formats(
-    line: str,
-    *,
-    formats: list[str] | None,
-    time: str | None,
-    inputs: int | None,
-    seed: int | None,
-    engine: str,
-    mutant: str | None,
-    replay: Path | None,
-    jobs: int,
-    out: Path | None,
-    json_file: str | None,
-) -> None:
-    """Fuzz as the command line asks, leave and print what came of it, and exit. line: that command line."""
-    names = _names(formats)
+def fuzz_formats(asked: FuzzOptions) -> NoReturn:
+    """Fuzz as the command line asks, leave the result, and exit."""
+    require_one_of(ENGINES, asked.engine, "--engine")
+    names, mutant, seed = _names(asked.formats), asked.mutant, asked.seed
     if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
         raise unknown("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
-    if replay is not None:
-        _replay(replay, formats, mutant, json_file)
-    if engine == "atheris" and not is_installed():
+    if asked.replay is not None:
+        _replay(asked.replay, asked)
+    if asked.engine == "atheris" and not is_installed():
         raise typer.BadParameter(f"needs atheris, which {brings('fuzz')} has", param_hint="--engine")
-    seconds = None if time is None else seconds_in(time)
-    if seconds is None and inputs is None:
+    seconds = None if asked.time is None else seconds_in(asked.time)
+    if seconds is None and asked.inputs is None:
         seconds = _SECONDS
     if seed is None:
         seed = 0
         if seconds is not None:
             drawn = draw_first_seed()
-            seed = drawn.seed
+            seed, line = drawn.seed, command_line(asked.context)
             print_note(f"seed {seed}, drawn {drawn.origin}; the same inputs again: {line} --seed {seed}")
-    every = [FuzzSettings(name, seed, seconds, inputs, mutant, out) for name in names]
+    every = [FuzzSettings(name, seed, seconds, asked.inputs, mutant, asked.out) for name in names]
     with interruptible() as interruption:
         try:
-            results = list(_results(every, engine, jobs, interruption))
+            results = list(_results(every, asked.engine, asked.jobs, interruption))
         except (RuntimeError, BrokenProcessPool) as error:
             print_error(error)
             raise typer.Exit(EXIT_HARNESS) from error
@@ -87,26 +78,32 @@ def fuzz_formats(
         findings = [finding for result in results for finding in result.findings]
         files, paths = ResultFiles(), dict[str, Path]()
         with files.attempt(), results_written("--out"):
-            paths = {} if out is None else write_findings(findings, out)
+            paths = {} if asked.out is None else write_findings(findings, asked.out)
         document = {
             "format": "tornlog-fuzz/1",
             "not_run": list(reach.not_run),
             "interrupted": reach.interrupted,
-            "engine": engine,
+            "engine": asked.engine,
             "seed": seed,
             "mutant": mutant,
             "formats": [_report_json(result, paths) for result in results],
         }
-        with files.attempt():
-            write_json(json_file, document)
-    if json_file != "-":
-        OUT.print(_table(results, findings, reach))
-    console = findings_console(json_file)
-    for finding in findings:
-        _print_result(console, finding, paths.get(finding.name))
-    if interruption.is_wanted:
-        files.exit(interruption.exit_code)
-    files.exit(EXIT_BROKEN if findings else EXIT_HELD)
+        exit_code = EXIT_BROKEN if findings else EXIT_HELD
+        verdict = "no promise broken" if reach.interrupted else "every promise held"
+        if findings:
+            verdict = counted(len(findings), "finding")
+        verdict = ", ".join([*reach_words(reach, "format"), verdict])
+        inputs, took = sum(one.inputs for one in results), sum(one.seconds for one in results)
+        texts = [_text(finding, paths.get(finding.name)) for finding in findings]
+        result = Result(
+            "fuzz",
+            f"{inputs:,} inputs in {took:.1f} s: {verdict}",
+            Verdict(Tone.BROKEN if findings else Tone.HELD, verdict),
+            interruption.exit_code if interruption.is_wanted else exit_code,
+            document,
+            blocks=[_formats_table(results, reach), Failures("Findings", On.ALARM, groups=[FailureGroup(texts)])],
+        )
+        leave(result, json_file=asked.json_file, files=files)
 
 
 def _names(formats: list[str] | None) -> list[str]:
@@ -169,25 +166,15 @@ def _finding_json(finding: FuzzFailure, paths: dict[str, Path]) -> dict[str, Any
     }
 
 
-def _table(results: list[FuzzReport], findings: list[FuzzFailure], reach: Reach) -> Table:
-    inputs = sum(result.inputs for result in results)
-    verdict = "no promise broken" if reach.interrupted else "every promise held"
-    if findings:
-        verdict = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
-    verdict = ", ".join([*reach_words(reach, "format"), verdict])
-    table = plain_table(
-        f"{inputs:,} inputs in {sum(result.seconds for result in results):.1f} s: {verdict}",
-        ("format",),
-        ("inputs", "per s", "accepted", "refused", "outcomes", "corpus", "findings"),
-    )
-    for result in results:
-        counts = (result.inputs, round(result.per_second), result.accepted, result.refused)
-        kept = (result.outcomes, result.corpus, len(result.findings))
-        figures = [*map(_short, counts), *(f"{count:,}" for count in kept)]
-        table.add_row(result.name, *figures, style="red" if result.findings else "")
-    for name in reach.not_run:
-        table.add_row(name, "not run", style="yellow")
-    return table
+def _formats_table(results: list[FuzzReport], reach: Reach) -> ResultTable:
+    rows = []
+    for one in results:
+        counts = (one.inputs, round(one.per_second), one.accepted, one.refused)
+        kept = (one.outcomes, one.corpus, len(one.findings))
+        rows.append(Row((one.name, *map(_short, counts), *kept), bool(one.findings)))
+    rows += [Row((name, "not run"), is_open=True) for name in reach.not_run]
+    figures = ("inputs", "per s", "accepted", "refused", "outcomes", "corpus", "findings")
+    return ResultTable("Formats", On.TERMINAL, texts=("format",), figures=figures, rows=rows)
 
 
 def _short(count: int) -> str:
@@ -195,28 +182,27 @@ def _short(count: int) -> str:
     return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
 
 
-def _print_result(console: Console, finding: FuzzFailure, path: Path | None) -> None:
-    console.print(f"\n[red]broken[/red]: {finding.target}, seed {finding.seed}, input {finding.number:,}")
-    _print_breach(console, finding.breach)
-    prose(console, 2, f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}")
-    again = "the same again, with --out DIR"
-    if path is not None:
-        again = f"tornlog fuzz {finding.target} --replay {path}"
-    prose(console, 2, f"again: {again}", style="bold")
+def _text(finding: FuzzFailure, path: Path | None) -> FailureText:
+    again = "the same again, with --out DIR" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
+    size = f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}"
+    lines = [*_violation_lines(finding.breach), TextLine(LineKind.TEXT, size)]
+    return FailureText(finding.target, lines, again, f"seed {finding.seed}, input {finding.number:,}")
 
 
-def _print_breach(console: Console, breach: FuzzViolation) -> None:
-    prose(console, 2, breach.signature)
-    prose(console, 4, f"expected: {breach.expected[:_SHOWN_CHARACTERS]}")
-    prose(console, 4, f"found:    {breach.found[:_SHOWN_CHARACTERS]}")
+def _violation_lines(breach: FuzzViolation) -> list[TextLine]:
+    return [
+        TextLine(LineKind.TEXT, breach.signature),
+        TextLine(LineKind.DETAIL, f"expected: {breach.expected[:_SHOWN_CHARACTERS]}"),
+        TextLine(LineKind.DETAIL, f"found:    {breach.found[:_SHOWN_CHARACTERS]}"),
+    ]
 
 
 # -- replaying -------------------------------------------------------------------------------------
 
 
-def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file: str | None) -> None:
+def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
     """Judge one stored input, and exit."""
-    finding = _finding_in(file)
+    finding, formats, mutant = _finding_in(file), asked.formats, asked.mutant
     name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
     if name is None or name not in TARGETS:
         raise typer.BadParameter(f"{file} is no finding: expected one FORMAT beside it", param_hint="--replay")
@@ -236,12 +222,21 @@ def _replay(file: Path, formats: list[str] | None, mutant: str | None, json_file
         outcome = _outcome_text(judged)
     same = None if finding is None else breach["signature"] == finding.breach.signature
     document = {"format": "tornlog-fuzz-replay/1", "name": name, "mutant": mutant, "same": same}
-    files = ResultFiles()
-    with files.attempt():
-        write_json(json_file, {**document, "outcome": outcome, **breach})
-    if json_file != "-":
-        _print_judged(name, judged, same)
-    files.exit(EXIT_BROKEN if outcome is None else EXIT_HELD)
+    headline, blocks, tone = f"{name}: {outcome}", list[ResultBlock](), Tone.HELD
+    if isinstance(judged, FuzzViolation):
+        note = {True: ", as recorded", False: ", but not as recorded", None: ""}[same]
+        text = FailureText(f"{name}{note}", _violation_lines(judged))
+        headline, tone = f"{name}: broken{note}", Tone.BROKEN
+        blocks.append(Failures("Findings", On.TERMINAL, groups=[FailureGroup([text])]))
+    result = Result(
+        "fuzz",
+        headline,
+        Verdict(tone, headline),
+        EXIT_BROKEN if outcome is None else EXIT_HELD,
+        {**document, "outcome": outcome, **breach},
+        blocks=blocks,
+    )
+    leave(result, json_file=asked.json_file)
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:
@@ -256,12 +251,3 @@ def _finding_in(file: Path) -> FuzzFailure | None:
 
 def _outcome_text(outcome: InputOutcome) -> str:
     return f"{'accepted' if outcome.accepted else 'refused'}: {outcome.way.strip() or 'as it is'}"
-
-
-def _print_judged(name: str, judged: InputOutcome | FuzzViolation, same: bool | None) -> None:
-    if isinstance(judged, FuzzViolation):
-        note = {True: ", as recorded", False: ", but not as recorded", None: ""}[same]
-        OUT.print(f"[red]broken[/red]: {name}{note}")
-        _print_breach(OUT, judged)
-    else:
-        OUT.print(f"{name}: {_outcome_text(judged)}", markup=False, soft_wrap=True)

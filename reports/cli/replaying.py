@@ -1,27 +1,29 @@
 """What is done about a stored failure: it is run again, drawn, and made small."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from time import perf_counter
+from typing import NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.failures.failure import FailingRun, Failure, Size
-from ...scenarios.campaigns.failures.print_failure import print_failure
+from ...scenarios.campaigns.failures.failure_text import failure_text
 from ...scenarios.campaigns.failures.replay import RunReplay, is_same_run, replay
-from ...scenarios.campaigns.failures.shrink import TRIES_MAX, Shrunk, shrink_failure, shrunk_json
+from ...scenarios.campaigns.failures.shrink import TRIES_MAX, shrink_failure, shrunk_json
 from ...scenarios.campaigns.interruption import interruptible
 from ...scenarios.campaigns.kept_files import keep_file
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
 from ...sim.process import CPU_SECONDS_MAX
+from ..results.leaving import leave
+from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTable, Row, Tone, Verdict
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
-from .console import OUT, plain_table, print_error, print_paths, progress_shown
+from .console import print_error, progress_shown
 from .failure_files import read_failure
 from .options import (
     EXIT_BROKEN,
@@ -30,29 +32,22 @@ from .options import (
     EXIT_NONDETERMINISTIC,
     ResultFiles,
     results_written,
-    write_json,
 )
 from .pages import draw_run
 from .probe.replay import is_of_probe, replay_probe
+from .replays import ReplayOptions, ShrinkOptions
 
-_SWITCHES_SHOWN_MAX = 20
-_GONE_SHOWN_MAX = 20
+_LINES_SHOWN_MAX = 20
 
 
-def replay_file(
-    *,
-    file: Path,
-    original: bool,
-    timeline: Path | None,
-    trace: Path | None,
-    json_file: str | None,
-) -> None:
+def replay_file(asked: ReplayOptions) -> NoReturn:
     """Replay a stored failure, as the command line asks, and exit."""
+    file, original, timeline, trace = asked.file, asked.original, asked.timeline, asked.trace
     if is_of_probe(file):
         for name, value in (("--original", original), ("--trace", trace)):
             if value:
                 raise typer.BadParameter("expected none with a failure of a program", param_hint=name)
-        replay_probe(file, timeline=timeline, json_file=json_file)
+        replay_probe(file, timeline=timeline, json_file=asked.json_file)
     failure = read_failure(file)
     breach = failure.original if original else failure.smallest
     drawn: list[Path] = []
@@ -67,12 +62,12 @@ def replay_file(
                 with files.attempt(), results_written(option):
                     drawn += draw_run(run_recording, page, events)
         again = replay(breach.record)
-    outcome, same = replayed.result, is_same_run(replayed, breach)
+    outcome = replayed.result
     document = {
         "format": "tornlog-replay/1",
         "scenario": failure.scenario,
         "seed": failure.seed,
-        "same": same,
+        "same": is_same_run(replayed, breach),
         "digest": outcome.digest,
         "violations": [violation.to_json() for violation in outcome.violations],
         "gone": replayed.gone_lines,
@@ -80,94 +75,83 @@ def replay_file(
     }
     if drawn:
         document["drawn"] = [str(path) for path in drawn]
-    with files.attempt():
-        write_json(json_file, document)
-    if json_file != "-":
-        print_failure(OUT, failure, original=original)
-        _print_replay(OUT, replayed, breach)
-        print_paths(drawn)
-    if outcome.digest != again.result.digest:
-        files.exit(EXIT_NONDETERMINISTIC)
-    files.exit(EXIT_BROKEN if outcome.violations else EXIT_HELD)
+    exit_code = EXIT_BROKEN if outcome.violations else EXIT_HELD
+    verdict = _replay_verdict(replayed, breach)
+    result = Result(
+        "replay",
+        f"replayed: digest {outcome.digest}, {verdict}",
+        Verdict(Tone.BROKEN if outcome.violations else Tone.HELD, verdict),
+        EXIT_NONDETERMINISTIC if outcome.digest != again.result.digest else exit_code,
+        document,
+        blocks=[
+            Failures("Failure", On.TERMINAL, groups=[FailureGroup([failure_text(failure, original=original)])]),
+            _lines("gone", replayed.gone_lines),
+            _lines("changed", replayed.changed_lines),
+        ],
+    )
+    leave(result, json_file=asked.json_file, drawn=drawn, files=files)
 
 
-def shrink_file(
-    *,
-    file: Path,
-    time: str,
-    tries: int | None,
-    any_breach: bool,
-    small: Path | None,
-    json_file: str | None,
-) -> None:
+def shrink_file(asked: ShrinkOptions) -> NoReturn:
     """Shrink a stored failure, as the command line asks, and exit."""
-    failure = read_failure(file)
-    seconds = seconds_in(time)
+    failure = read_failure(asked.file)
+    seconds = seconds_in(asked.time)
     began = perf_counter()
     with interruptible() as interruption, progress_shown("shrinking") as update:
         try:
             found = shrink_failure(
                 failure,
-                tries_max=TRIES_MAX if tries is None else tries,
+                tries_max=TRIES_MAX if asked.tries is None else asked.tries,
                 stop=lambda: interruption.is_wanted or perf_counter() - began > seconds,
-                same="invariant" if any_breach else "signature",
+                same="invariant" if asked.any_breach else "signature",
                 cpu_seconds_max=CPU_SECONDS_MAX,
                 on_try=lambda record, accepted: update(advance=1),
             )
         except ReplayDivergedError as error:
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
-    took = perf_counter() - began
-    files = ResultFiles()
+    took, small, files = perf_counter() - began, asked.small or asked.file, ResultFiles()
     with files.attempt(), results_written("--out"):
-        keep_file(small or file, found.failure.to_json())
+        keep_file(small, found.failure.to_json())
     interrupted = interruption.is_wanted
-    with files.attempt():
-        write_json(json_file, {"format": "tornlog-shrink/1", **shrunk_json(found, took), "interrupted": interrupted})
-    if json_file != "-":
-        again = f"tornlog replay {shlex.quote(str(small or file))}"
-        _print_shrunk(OUT, found, took, again, interrupted=interrupted)
-    files.exit(interruption.exit_code if interrupted else EXIT_BROKEN)
+    headline = f"{'interrupted: ' if interrupted else ''}{found.tries:,} runs, {took:.1f} s"
+    record = found.failure.smallest.record
+    again = shlex.join(["tornlog", "replay", str(small)])
+    result = Result(
+        "shrink",
+        headline,
+        Verdict(Tone.BROKEN, headline),
+        interruption.exit_code if interrupted else EXIT_BROKEN,
+        {"format": "tornlog-shrink/1", **shrunk_json(found, took), "interrupted": interrupted},
+        blocks=[
+            _sizes_table(found.failure),
+            _lines("schedule", [str(switch) for switch in record.schedule]),
+            _lines("draws", [str(decision) for decision in record.decisions]),
+            Failures("Failure", On.TERMINAL, groups=[FailureGroup([failure_text(found.failure, again)])]),
+        ],
+    )
+    leave(result, json_file=asked.json_file, files=files)
 
 
-def _print_replay(console: Console, replayed: RunReplay, breach: FailingRun) -> None:
-    outcome = replayed.result
+def _replay_verdict(replayed: RunReplay, breach: FailingRun) -> str:
+    violations = replayed.result.violations
     if is_same_run(replayed, breach):
-        verdict = "the same violation"
-    elif not outcome.violations:
-        verdict = "this time every promise held"
-    elif outcome.violations[0].signature == breach.violations[0].signature:
-        verdict = "the same breach by another way"
-    else:
-        verdict = f"something else broke this time: {outcome.violations[0]}"
-    console.print(f"replayed: digest {outcome.digest}, {verdict}", soft_wrap=True, markup=False)
-    _print_lines(console, "gone:", replayed.gone_lines, _GONE_SHOWN_MAX)
-    _print_lines(console, "changed:", replayed.changed_lines, _GONE_SHOWN_MAX)
+        return "the same violation"
+    if not violations:
+        return "this time every promise held"
+    if violations[0].signature == breach.violations[0].signature:
+        return "the same breach by another way"
+    return f"something else broke this time: {violations[0]}"
 
 
-def _print_shrunk(console: Console, shrunk: Shrunk, seconds: float, again: str, *, interrupted: bool) -> None:
-    failure = shrunk.failure
-    title = f"{shrunk.tries:,} runs, {seconds:.1f} s"
-    console.print(_sizes_table(failure, f"interrupted: {title}" if interrupted else title))
-    record = failure.smallest.record
-    _print_lines(console, "schedule:", [str(switch) for switch in record.schedule], _SWITCHES_SHOWN_MAX)
-    _print_lines(console, "draws:", [str(decision) for decision in record.decisions], _SWITCHES_SHOWN_MAX)
-    print_failure(console, failure, again)
+def _sizes_table(failure: Failure) -> ResultTable:
+    breaches = (failure.original, failure.smallest)
+    rows = [Row((field.name, *(getattr(breach.size, field.name) for breach in breaches))) for field in fields(Size)]
+    return ResultTable("Size", On.TERMINAL, texts=("",), figures=("before", "after"), rows=rows)
 
 
-def _sizes_table(failure: Failure, title: str) -> Table:
-    table = plain_table(title, ("",), ("before", "after"))
-    for field in fields(Size):
-        before, after = (getattr(breach.size, field.name) for breach in (failure.original, failure.smallest))
-        table.add_row(field.name, f"{before:,}", f"{after:,}")
-    return table
-
-
-def _print_lines(console: Console, title: str, lines: list[str], lines_max: int) -> None:
-    if not lines:
-        return
-    console.print(title)
-    for line in lines[:lines_max]:
-        console.print(f"  {line}", soft_wrap=True, markup=False)
-    if len(lines) > lines_max:
-        console.print(f"  and {len(lines) - lines_max:,} more")
+def _lines(title: str, lines: Sequence[str]) -> Lines:
+    shown = list(lines[:_LINES_SHOWN_MAX])
+    if len(lines) > len(shown):
+        shown.append(f"and {len(lines) - len(shown):,} more")
+    return Lines(title, On.TERMINAL, lines=shown)

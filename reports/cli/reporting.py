@@ -1,46 +1,50 @@
-"""Report directories of runs and of mutants: the page that a command leaves, and the timelines that it leads to."""
+"""Failures of the store with their files, their timelines and the command that shows each again."""
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from itertools import chain, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...faults.simulation.failure_text import FailureText
 from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.campaigns.failures.failure_text import failure_text
+from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants.known import applied_mutant
-from ..html.results import FailureLinks, MutationResults, RunResults
+from ..results.model import Case, Outcome
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
 from .failure_files import signature_of
-from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run, write_page
+from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
 
 Again = Callable[[Failure], str]
 """Returns the command that shows a failure again."""
 
 
-def leave_run_report(results: RunResults, paths: Mapping[str, Path], out: Path, again: Again) -> Path:
-    """Leave the page of a run, and timelines of what broke it; paths: its failure artefacts below `out`.
+@dataclass(frozen=True, slots=True)
+class FailureLinks:
+    """A failure, and its files beside the page, by their paths from there; "" if there is none."""
 
-    Who interrupts a run does not wait for timelines: `tornlog replay` draws them.
-    """
-    from ..html.run_report import run_page  # templates: for those alone who want a page
+    failure: Failure
+    again: str
+    """The command that shows it again."""
+    name: str
+    """What names it among the others of its page."""
+    file: str = ""
+    """The failure artefact."""
+    timeline: str = ""
+    """The page of its run."""
 
-    in_turn = zip_longest(*(row.failures for row in results.broken))  # the first of each kind come first
-    failures = [failure for failure in chain.from_iterable(in_turn) if failure is not None]
-    left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
-    return write_page(run_page(replace(results, failures=left)), out)
-
-
-def leave_mutation_report(results: MutationResults, paths: Mapping[str, Path], out: Path) -> Path:
-    """Leave the page of mutation runs, and timelines of what found mutants; paths: failure artefacts below `out`."""
-    from ..html.mutation_report import mutation_page
-
-    def again(failure: Failure) -> str:
-        return replay_command(paths[mutant_name_of(failure)])
-
-    failures = [one.failure for one in results.mutant_results if one.failure is not None]
-    left = leave_timelines(failures, paths, out, again, mutant_name_of, draws=not results.reach.interrupted)
-    return write_page(mutation_page(replace(results, failures=left)), out)
+    def text(self, title: str = "", about: str = "") -> FailureText:
+        """Return the failure as a failure, under its scenario and seed unless others are given."""
+        failure = failure_text(self.failure, self.again)
+        links = (("timeline of the run", self.timeline), ("the failure as a file", self.file))
+        return replace(
+            failure,
+            title=title or failure.title,
+            about=about or failure.about,
+            anchor=self.name,
+            links=[(words, place) for words, place in links if place],
+        )
 
 
 def mutant_name_of(failure: Failure) -> str:
@@ -53,27 +57,34 @@ def replay_command(path: Path) -> str:
     return shlex.join(["tornlog", "replay", str(path)])
 
 
+def not_run_cases(reach: Reach) -> Iterator[Case]:
+    """Yield the test cases of scenarios or mutants that were not run."""
+    message = "not run: interrupted" if reach.interrupted else "not run: the time was up"
+    yield from (Case(name, outcomes=[Outcome("skipped", "not run", message)]) for name in reach.not_run)
+
+
 def leave_timelines(
     failures: Iterable[Failure],
     paths: Mapping[str, Path],
-    out: Path,
+    out: Path | None,
     again: Again,
     name_of: Callable[[Failure], str] = signature_of,
     *,
     draws: bool = True,
 ) -> dict[str, FailureLinks]:
-    """Return the first failure of each name, by that, in the order given; the runs of the first few are drawn."""
+    """Return the first failure of each name, by that, in the order given. Below `out` the first few runs are drawn."""
     left: dict[str, FailureLinks] = {}
     drawn = 0
     for failure in failures:
         name = name_of(failure)
         if name in left:
             continue
-        timeline = ""
-        if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= TIMELINE_STEPS_MAX:
-            timeline = _draw(failure, name, out)
-            drawn += 1
-        file = paths[name].relative_to(out).as_posix()
+        file = timeline = ""
+        if out is not None:
+            file = paths[name].relative_to(out).as_posix()
+            if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= TIMELINE_STEPS_MAX:
+                timeline = _draw(failure, name, out)
+                drawn += 1
         left[name] = FailureLinks(failure, again(failure), name, file, timeline)
     return left
 

@@ -1,85 +1,63 @@
-"""Templates to pages: one environment, in which every text is escaped and readable whatever it holds; and pictures."""
+"""Page writer: one template, in which every text is escaped and readable whatever it holds; and pictures as SVG."""
 
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib.resources import files
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from ... import __version__
+from ...faults.simulation.failure_text import LineKind, TextLine, step_lines
 from ...faults.simulation.prose import printable
 from ...store.errors import brings
+from ..results.model import On, Picture, Result, ResultBlock, Tone
 
-MARKS = {"held": "✓", "broken": "✗", "unsure": "!"}
-"""Each tone's sign, for those who see no colours."""
-Facts = list[tuple[str, str]]
-"""Figures of a summary: what they count, and how many."""
+_MARKS = {Tone.HELD: "✓", Tone.BROKEN: "✗", Tone.UNSURE: "!"}
+"""The sign of each tone, for readers who see no colours."""
 _HINT = f"Here would be a picture: {brings('plot')} has what draws it."
-Row = dict[str, Any]
+_STORY = "story"
+_AS_THEY_ARE = (LineKind.DETAIL, LineKind.SOURCE, LineKind.STEP)
 
 
-class PageVerdict(NamedTuple):
-    """What it all came to. tone: held, broken, or unsure if neither is said."""
-
-    tone: str
-    text: str
-    more: tuple[str, ...] = ()
-    """Lines beneath it."""
-
-
-class Picture(NamedTuple):
-    """A picture as SVG; or, if there is nothing to draw it with, how to get that."""
-
-    svg: str
-    hint: str = ""
-
-
-def render(
-    template: str,
-    name: str,
-    verdict: PageVerdict,
-    command: str,
-    facts: Facts,
-    sections: Iterable[tuple[str, str, object]],
-    **more: Any,
-) -> str:
-    """Return a page; name: of the command; sections: anchors, titles, and what is false if there is no such section."""
+def render(result: Result) -> str:
+    """Return the page of a result."""
     here = files(__package__)
     style = "\n".join(here.joinpath(file).read_text("utf-8") for file in ("palette.css", "report.css"))
     environment = environment_of(__package__, finalize=_readable)
     link = partial(quote, errors="replace")
-    environment.filters |= {"figure": figure, "counted": counted, "address": link}
-    return environment.get_template(template).render(
-        name=name,
-        verdict=verdict,
-        command=command,
-        facts=facts,
-        marks=MARKS,
+    environment.filters |= {"figure": "{:,}".format, "address": link, "groups_of_lines": _groups_of_lines, "svg": _svg}
+    return environment.get_template("report.html").render(
+        result=result,
+        hint=_HINT,
+        mark=_MARKS[result.verdict.tone],
         style=style,
         versions={"tornlog": __version__, "python": platform.python_version()},
-        sections=[(anchor, title) for anchor, title, content in sections if content],
-        **more,
+        sections=_sections(result.blocks),
     )
 
 
-def figure(number: int) -> str:
-    """Return a whole number for a reader."""
-    return f"{number:,}"
+def _sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
+    """Return the blocks of the page. One with an anchor begins a section, others belong to the section before."""
+    sections: list[list[ResultBlock]] = []
+    for block in blocks:
+        if block.on & On.PAGE and not block.is_empty:
+            if block.anchor or not sections:
+                sections.append([])
+            sections[-1].append(block)
+    return sections
 
 
-def some_of(names: Sequence[str], most: int) -> str:
-    """Return the first few of some names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def counted(number: int, one: str) -> str:
-    """Return a number of things, each of which is called so."""
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
+def _groups_of_lines(lines: Sequence[TextLine]) -> list[tuple[str, list[str]]]:
+    """Return lines with their neighbours of the same kind; details, sources and steps are of one kind."""
+    grouped = groupby(lines, lambda line: _STORY if line.kind in _AS_THEY_ARE else line.kind.value)
+    return [
+        (kind, step_lines(list(some)) if kind == _STORY else [line.text for line in some]) for kind, some in grouped
+    ]
 
 
 def environment_of(package: str, **more: Any) -> Environment:
@@ -101,30 +79,9 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def detection_picture(seeds: Sequence[int], mutants: int) -> Picture:
-    """Draw how many of some mutants were found within how many seeds; seeds: what each that was found took."""
-
-    def draw() -> str:
-        from ..plotting import detection_figure, inline_svg
-
-        return inline_svg(lambda: detection_figure(seeds, mutants), "detection")
-
-    return _picture(draw)
-
-
-def latency_picture(rows: Sequence[Row]) -> Picture:
-    """Draw latencies of puts; rows: as `pipeline.analysis` has them."""
-
-    def draw() -> str:
-        from ..plotting import inline_svg, put_latency_figure
-
-        return inline_svg(lambda: put_latency_figure(rows), "latency")
-
-    return _picture(draw)
-
-
-def _picture(draw: Callable[[], str]) -> Picture:
+def _svg(picture: Picture) -> Markup:
+    """Return a picture as SVG, empty without matplotlib."""
     try:
-        return Picture(draw())
+        return Markup(picture.draw())
     except ImportError:
-        return Picture("", _HINT)
+        return Markup("")

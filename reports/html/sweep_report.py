@@ -1,98 +1,127 @@
 """The page of `tornlog sweep` and `tornlog analyze`: what the rows of many seeds come to."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ...scenarios.campaigns.coverage import faults_of
-from ...scenarios.campaigns.pairs import pairs_met
+from ...scenarios.campaigns.pairs import Pair
 from ...scenarios.claims.catalogue import SCENARIOS
+from ..cli.reporting import FailureLinks
 from ..quantities import PER_MILLE, duration, rate
-from .coverage import coverage_groups, promises_table
-from .failures import FailureText, failure_text
-from .render import Facts, PageVerdict, counted, figure, latency_picture, render
-from .results import Row, SweepResults
+from ..results.coverage import coverage_blocks, promises_matrix
+from ..results.model import (
+    FailureGroup,
+    Failures,
+    Lines,
+    On,
+    Picture,
+    Result,
+    ResultBlock,
+    ResultTable,
+    Row,
+    TableCell,
+    Tone,
+    Verdict,
+)
+from ..results.words import counted
 
 _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_SHOWN = 20
 _WITHOUT = "-"
 """In place of a name: of a disk that a seed did not live to draw."""
+_RATE_COLUMNS = ("seeds", "broken", "no verdict", "held, %")
+Fields = dict[str, Any]
 
 
-class Rate(NamedTuple):
-    """What some seeds came to."""
+@dataclass(frozen=True, slots=True)
+class SweepResults:
+    """What one sweep came to, or several that were analysed together; tables are those of `pipeline.analysis`."""
 
-    name: str
-    about: str
-    seeds: int
-    violated: int
-    other: int
-    share: str
-    """In percent, with its bounds."""
-
-
-class PassRates(NamedTuple):
-    """What seeds of the store as it is came to, or of mutants."""
-
-    whose: str
-    scenarios: list[Rate]
-    policies: list[str]
-    disks: list[tuple[str, list[Rate | None]]]
-    """A row for each disk, with a cell for each policy."""
-    worst: list[Rate]
-    """Combinations of scenario, disk and policy in which something broke."""
-    worst_of: int
+    command_name: str
+    """Of the command: sweep, or analyze."""
+    command: str
+    """The command line."""
+    seconds: float
+    pass_rates: Sequence[Fields]
+    put_latency: Sequence[Fields]
+    detections: Sequence[Fields]
+    injected: Mapping[str, int]
+    marks: Mapping[str, int]
+    pairs: Mapping[Pair, int] = field(default_factory=dict)
+    """Seeds in which each pair of features and faults met."""
+    judged: Mapping[str, int] = field(default_factory=dict)
+    """Seeds that came to a verdict, by disk."""
+    tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Those of them that tried a promise, by invariant and disk."""
+    broken: Mapping[tuple[str, str], int] | None = None
+    """Seeds that broke a promise, by invariant and disk; None if nobody counted."""
+    signatures: Mapping[str, int] = field(default_factory=dict)
+    """How often each failure was met, by its signature."""
+    failures: Mapping[str, FailureLinks] = field(default_factory=dict)
+    """The smallest failure of each signature, by that."""
+    left: int = 0
+    """Seeds that were asked for and have no row."""
+    damaged: int = 0
+    """Files of rows that could not be read."""
 
 
 def sweep_page(results: SweepResults) -> str:
     """Return the page, as HTML."""
-    scenarios = [SCENARIOS[row["scenario"]] for row in results.pass_rates if row["scenario"] in SCENARIOS]
-    clean = [row for row in results.pass_rates if row["mutant"] is None]
-    mutated = [row for row in results.pass_rates if row["mutant"] is not None]
-    rates = [_rates(whose, rows) for whose, rows in (("the store", clean), ("mutants", mutated)) if rows]
-    promises = None
-    if results.broken is not None:
-        promises = promises_table(results.judged, results.tried, results.broken)
-    stories = [_failure_text(results, signature) for signature in results.failures]
-    latencies = [_latency(row) for row in results.put_latency]
-    sections = [
-        ("rates", "Pass rates", rates),
-        ("detections", "Detections", results.detections),
-        ("promises", "Promises by disk", promises),
-        ("latency", "Put latency", latencies),
-        ("coverage", "Coverage", True),
-        ("failures", "Failures", stories),
-    ]
+    from .render import render  # templates, for users of pages only
+
+    mutants = {row["mutant"] for row in results.pass_rates}
+    mutant = mutants.pop() if len(mutants) == 1 else None
+    verdict = _verdict(results)
     return render(
-        "sweep.html",
-        results.command_name,
-        _verdict(results),
-        results.command,
-        _facts(results),
-        sections,
-        mutant=_mutant(results.pass_rates),
-        rates=rates,
-        detections=results.detections,
-        promises=promises,
-        picture=latency_picture(results.put_latency) if latencies else None,
-        latencies=latencies,
-        coverage=coverage_groups(results.injected, results.marks, scenarios),
-        pairs=pairs_met(results.pairs),
-        failures=stories,
+        Result(
+            results.command_name,
+            verdict.text,
+            verdict,
+            0,
+            {},
+            results.command,
+            _facts(results),
+            list(_blocks(results)),
+            subject="" if mutant is None else f"with the bug {mutant}",
+        )
     )
 
 
-def _mutant(rows: Sequence[Row]) -> str | None:
-    """Return the one mutant that all seeds were run with, None if there is no such."""
-    mutants = {row["mutant"] for row in rows}
-    return mutants.pop() if len(mutants) == 1 else None
+def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
+    clean = [row for row in results.pass_rates if row["mutant"] is None]
+    mutated = [row for row in results.pass_rates if row["mutant"] is not None]
+    note = (
+        "In percent, with what the true rate is at least and at most: Wilson's score bounds, each one-sided at 95 %. Of"
+        " all or of none there is one bound."
+    )
+    if results.pass_rates:
+        yield Lines("Pass rates", anchor="rates", lines=[note])
+    for whose, rows in (("the store", clean), ("mutants", mutated)):
+        if rows:
+            yield from _rates(whose, rows)
+    yield _detections(results.detections)
+    if results.broken is not None:
+        yield promises_matrix(results.judged, results.tried, results.broken)
+    if results.put_latency:
+        yield from _latencies(results.put_latency)
+    scenarios = [SCENARIOS[row["scenario"]] for row in results.pass_rates if row["scenario"] in SCENARIOS]
+    yield from coverage_blocks(results.injected, results.marks, results.pairs, scenarios)
+    groups = []
+    for signature, left in results.failures.items():
+        failure, violation = left.failure, left.failure.violations[0]
+        times = counted(results.signatures[signature], "time")
+        about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
+        groups.append(FailureGroup([left.text(f"{violation.invariant} {violation.field}", about)]))
+    yield Failures("Failures", On.PAGE, "failures", "The smallest run of each kind in each scenario.", groups)
 
 
-def _totals(rows: Iterable[Row]) -> Counter[str]:
+def _totals(rows: Iterable[Fields]) -> Counter[str]:
     return sum((Counter({name: row[name] for name in _OUTCOMES}) for row in rows), Counter())
 
 
-def _verdict(results: SweepResults) -> PageVerdict:
+def _verdict(results: SweepResults) -> Verdict:
     """Judge the store as it is, if there are seeds of it: that mutants break promises is what they are for."""
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _totals(clean or results.pass_rates)
@@ -102,82 +131,105 @@ def _verdict(results: SweepResults) -> PageVerdict:
     if clean and len(clean) < len(results.pass_rates):
         mutated = _totals(row for row in results.pass_rates if row["mutant"] is not None)
         seeds = counted(mutated["seeds"], "seed")
-        more.append(f"beside these, {figure(mutated['violated'])} of {seeds} of mutants broke a promise")
+        more.append(f"beside these, {mutated['violated']:,} of {seeds} of mutants broke a promise")
     if totals["other"]:
         more.insert(0, f"{counted(totals['other'], 'seed')} without a verdict")
     seeds = counted(totals["seeds"], "seed")
     if totals["violated"]:
-        return PageVerdict("broken", f"{figure(totals['violated'])} of {seeds} broke a promise", tuple(more))
+        return Verdict(Tone.BROKEN, f"{totals['violated']:,} of {seeds} broke a promise", tuple(more))
     if totals["other"]:
-        return PageVerdict("broken", f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
+        return Verdict(Tone.BROKEN, f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
     if not totals["seeds"]:
-        return PageVerdict("unsure", "No seed has been run", tuple(more))
+        return Verdict(Tone.UNSURE, "No seed has been run", tuple(more))
     text = f"Every promise held in {seeds}"
     if results.damaged:
-        return PageVerdict("unsure", f"{text}, and others could not be read", tuple(more))
-    return PageVerdict("held", text, tuple(more))
+        return Verdict(Tone.UNSURE, f"{text}, and others could not be read", tuple(more))
+    return Verdict(Tone.HELD, text, tuple(more))
 
 
-def _facts(results: SweepResults) -> Facts:
+def _facts(results: SweepResults) -> list[tuple[str, str]]:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _totals(clean or results.pass_rates)
     names = {"seeds": "seeds", "held": "held", "violated": "broke a promise", "other": "no verdict"}
     return [
-        *((text, figure(totals[name])) for name, text in names.items()),
-        ("scenarios", figure(len({row["scenario"] for row in results.pass_rates}))),
-        ("faults injected", figure(faults_of(results.injected).total())),
+        *((text, f"{totals[name]:,}") for name, text in names.items()),
+        ("scenarios", f"{len({row['scenario'] for row in results.pass_rates}):,}"),
+        ("faults injected", f"{faults_of(results.injected).total():,}"),
         ("seconds of the last call", f"{results.seconds:,.1f}"),
     ]
 
 
-def _rates(whose: str, rows: Sequence[Row]) -> PassRates:
-    scenarios = sorted({row["scenario"] for row in rows})
-    disks = sorted({row["disk"] or _WITHOUT for row in rows})
-    policies = sorted({row["policy"] or _WITHOUT for row in rows})
-    of_cells: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
-    by_run: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
+def _rates(whose: str, rows: Sequence[Fields]) -> Iterator[ResultTable]:
+    of_cells: defaultdict[tuple[str, str], list[Fields]] = defaultdict(list)
+    by_scenario: defaultdict[str, list[Fields]] = defaultdict(list)
+    by_run: defaultdict[tuple[str, str, str], list[Fields]] = defaultdict(list)
     for row in rows:
         cell = (row["disk"] or _WITHOUT, row["policy"] or _WITHOUT)
         of_cells[cell].append(row)
+        by_scenario[row["scenario"]].append(row)
         if row["held"] < row["seeds"]:
             by_run[row["scenario"], *cell].append(row)
-    by_cell = {cell: _rate("", "", some) for cell, some in of_cells.items()}
+    scenarios = [
+        _rate_row(name, SCENARIOS[name].claim if name in SCENARIOS else "", some)
+        for name, some in sorted(by_scenario.items())
+    ]
+    yield ResultTable(f"Of {whose}, by scenario", texts=("scenario",), figures=_RATE_COLUMNS, rows=scenarios)
+    disks, policies = (sorted({cell[number] for cell in of_cells}) for number in (0, 1))
+    grid = [Row((disk, *(_rate_cell(of_cells.get((disk, policy))) for policy in policies))) for disk in disks]
+    columns = [f"{policy}, %" for policy in policies]
+    yield ResultTable(f"Of {whose}, by disk and policy", texts=("disk",), figures=columns, rows=grid)
     worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
-    return PassRates(
-        whose,
-        [_rate(name, _claim(name), [row for row in rows if row["scenario"] == name]) for name in scenarios],
-        policies,
-        [(disk, [by_cell.get((disk, policy)) for policy in policies]) for disk in disks],
-        [_rate(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_SHOWN]],
-        len(worst),
-    )
+    title = f"Where it broke: {len(worst[:_WORST_SHOWN])} of {counted(len(worst), 'combination')}, the worst first"
+    shown = [_rate_row(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_SHOWN]]
+    yield ResultTable(title, texts=("scenario, disk and policy",), figures=_RATE_COLUMNS, rows=shown)
 
 
-def _claim(scenario: str) -> str:
-    known = SCENARIOS.get(scenario)
-    return "" if known is None else known.claim
-
-
-def _share(rows: Iterable[Row]) -> float:
+def _share(rows: Iterable[Fields]) -> float:
     totals = _totals(rows)
     return totals["held"] / totals["seeds"]
 
 
-def _rate(name: str, about: str, rows: Iterable[Row]) -> Rate:
+def _rate_row(name: str, about: str, rows: Iterable[Fields]) -> Row:
     totals = _totals(rows)
-    share = rate(totals["held"], totals["seeds"])
-    return Rate(name, about, totals["seeds"], totals["violated"], totals["other"], share)
+    broken, other = totals["violated"], totals["other"]
+    cells = (totals["seeds"], TableCell(broken, is_bad=broken > 0), other, rate(totals["held"], totals["seeds"]))
+    return Row((TableCell(name, about), *cells), bool(broken or other))
 
 
-def _latency(row: Row) -> tuple[str, str, int, int, list[str]]:
-    """Return flush mode, disk, producers, puts, and the percentiles as people say them."""
-    times = [duration(row[name]) for name in (*PER_MILLE, "max_us")]
-    return ("sync" if row["sync_flush"] else "async", row["disk"], row["producers"], row["puts"], times)
+def _rate_cell(rows: Sequence[Fields] | None) -> TableCell:
+    if not rows:
+        return TableCell(_WITHOUT)
+    totals = _totals(rows)
+    share, seeds = rate(totals["held"], totals["seeds"]), counted(totals["seeds"], "seed")
+    return TableCell(share, seeds, is_bad=totals["held"] < totals["seeds"])
 
 
-def _failure_text(results: SweepResults, signature: str) -> FailureText:
-    left = results.failures[signature]
-    failure = left.failure
-    times = counted(results.signatures[signature], "time")
-    about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
-    return failure_text(left, f"{failure.violations[0].invariant} {failure.violations[0].field}", about)
+def _detections(detections: Sequence[Fields]) -> ResultTable:
+    rows = [
+        Row((row["mutant"], row["scenario"], row["invariant"] or "not found", row["seeds"], f"{row['seconds']:.1f}"))
+        for row in detections
+    ]
+    note = "Seeds in the order of their numbers, until one broke a promise; seconds: of these, one after the other."
+    texts = ("mutant", "scenario", "found by")
+    return ResultTable("Detections", On.PAGE, "detections", note, texts, ("seeds", "seconds"), rows)
+
+
+def _latencies(rows: Sequence[Fields]) -> Iterator[ResultBlock]:
+    note = (
+        "Puts that the store without mutants answered OK, in the virtual time of a simulated disk and its faults."
+        " In the picture from the median, the dot, to the 99th percentile; what took no virtual time at all is"
+        " drawn at 1 µs."
+    )
+
+    def draw() -> str:
+        from ..plotting import inline_svg, put_latency_figure
+
+        return inline_svg(lambda: put_latency_figure(rows), "latency")
+
+    yield Picture("Put latency", anchor="latency", note=note, draw=draw)
+    cells = []
+    for row in rows:
+        times = (duration(row[name]) for name in (*PER_MILLE, "max_us"))
+        cells.append((row["disk"], "sync" if row["sync_flush"] else "async", row["producers"], row["puts"], *times))
+    figures = ("producers", "puts", "p50", "p90", "p99", "p99.9", "max")
+    yield ResultTable("Percentiles", texts=("disk", "flush"), figures=figures, rows=list(map(Row, cells)))

@@ -17,6 +17,7 @@ from typing import Any
 from ...sim.guard import guard
 from ..claims.ranges import Ranges
 from ..claims.scenario import Scenario
+from ..runs.counts import RunCounts
 from .failures.failure import Failure
 from .interruption import Interruption, in_processes, is_stop_wanted
 from .pairs import Pair, pairs_in
@@ -66,14 +67,11 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Tally:
+class Tally(RunCounts):
     """The sum of one scenario's seeds."""
 
     scenario: Scenario
     seeds: int = 0
-    crash_points: int = 0
-    messages: int = 0
-    steps: int = 0
     wall_seconds: float = 0.0
     violations: int = 0
     injected: Counter[str] = field(default_factory=Counter)
@@ -103,9 +101,7 @@ class Tally:
     def add(self, result: SeedResult) -> None:
         """Take the next seed's result."""
         self.seeds += 1
-        self.crash_points += result.crashes
-        self.messages += result.messages
-        self.steps += result.steps
+        self.add_counts(result)
         self.wall_seconds += result.wall_seconds
         self.injected += result.injected
         self.marks += result.marks

@@ -18,6 +18,7 @@ from ..claims.plan import Plan
 from ..claims.ranges import draw_plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
+from ..runs.counts import RunCounts
 from ..runs.outcome import RunOutcome
 from ..runs.run_of import simulation_of
 from .failures.failure import Failure
@@ -26,7 +27,7 @@ from .pairs import features_of
 
 
 @dataclass(slots=True)
-class SeedResult:
+class SeedResult(RunCounts):
     """What one seed gave."""
 
     scenario: str
@@ -36,9 +37,6 @@ class SeedResult:
     digest: str = ""
     disk: str = ""
     """The disk that it drew; empty if it did not get as far as that."""
-    crashes: int = 0
-    messages: int = 0
-    steps: int = 0
     virtual_ns: int = 0
     wall_seconds: float = 0.0
     injected: Counter[str] = field(default_factory=Counter)
@@ -105,9 +103,7 @@ def _judge(
     """Take what a run came to into its result; run it again to see whether it is the same, or for a record of it."""
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
-    result.crashes = outcome.crashes
-    result.messages = outcome.messages
-    result.steps = outcome.steps
+    result.add_counts(outcome)
     result.virtual_ns = outcome.virtual_ns
     result.injected = outcome.injected
     result.marks = outcome.marks

@@ -118,7 +118,7 @@ class Execution(ABC):
 
     def _note_crash(self, *, ends_life: bool = True) -> None:
         """Note that a machine has died. ends_life: whether that ends the present life, if the plan has one."""
-        self._outcome.crashes += 1
+        self._outcome.crash_points += 1
         if ends_life and self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])
 

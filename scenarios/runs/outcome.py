@@ -7,10 +7,11 @@ from typing import Any
 from ..claims.plan import Plan
 from ..oracle.evidence import Violation
 from ..oracle.ledger import Ledger
+from .counts import RunCounts
 
 
 @dataclass(slots=True)
-class RunOutcome:
+class RunOutcome(RunCounts):
     """What one run gave."""
 
     plan: Plan
@@ -19,11 +20,8 @@ class RunOutcome:
     marks: Counter[str] = field(default_factory=Counter)
     tried: tuple[str, ...] = ()
     """The invariants that were checked on something that could have broken them."""
-    crashes: int = 0
-    messages: int = 0
     put_us: Counter[int] = field(default_factory=Counter)
     """How many puts that were answered OK took so many microseconds of virtual time."""
-    steps: int = 0
     virtual_ns: int = 0
     digest: str = ""
     schedule: list[list[Any]] = field(default_factory=list)

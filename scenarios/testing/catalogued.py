@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from ...faults.plan import enabled_kinds
+from ...faults.simulation.failure_text import plain_text
 from ...sim.guard import guard
 from ...sim.process import CPU_SECONDS_MAX
 from ..campaigns.failures.failure import Failure
-from ..campaigns.failures.print_failure import failure_text
+from ..campaigns.failures.failure_text import failure_text
 from ..campaigns.failures.shrink import shrink_failure
 from ..campaigns.runner import Tally
 from ..campaigns.seeds import run_seed
@@ -37,7 +38,7 @@ def run_scenario(
         for seed in facts.seeds_of(campaign):
             result = run_seed(scenario, seed, mutant=wanted.mutant, in_detail=True)
             tally.add(result)
-            facts.add(result.injected, result.crashes)
+            facts.add(result.injected, result.crash_points)
             if result.plan is not None:
                 facts.enable(enabled_kinds(result.plan.faults))
                 facts.enable(enabled_kinds(result.plan.network))
@@ -78,4 +79,4 @@ def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget,
         facts.again = facts.replay_command("--tornlog-seed", str(failure.seed))
     else:
         facts.again = f"tornlog replay {path}"
-    return failure_text(failure, facts.again)
+    return plain_text(failure_text(failure, facts.again))

@@ -145,7 +145,7 @@ def crash_runs(*, sync_flush: bool) -> float:
         with garbage_kept():
             outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
         assert not outcome.violations, outcome.violations
-        assert outcome.crashes == 1
+        assert outcome.crash_points == 1
     return runs / (perf_counter() - began)
 
 

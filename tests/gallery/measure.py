@@ -24,8 +24,8 @@ from tornlog.faults.probe.programs import CALLS, PYTHON, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY, start_of
 from tornlog.faults.probe.shrink import shrink
-from tornlog.reports.cli.probe.printing import breach_text
-from tornlog.reports.html.probe_results import ProbeBreach
+from tornlog.faults.simulation.failure_text import plain_text
+from tornlog.reports.cli.probe.breach_text import ProbeBreach
 
 from .install import InstalledProgram
 from .rows import DISKS, UNUSABLE, Row, Setting
@@ -135,7 +135,7 @@ def _story(
     disks = tuple(disk for disk in DISKS if any(disk in group.disks for group in same))
     points = set().union(*(group.points for group in same))
     breach = ProbeBreach(finding, sum(group.states for group in same), len(points), (best.disk, *disks))
-    text = breach_text(breach, next(iter(places.values()), None))
+    text = plain_text(breach.text(next(iter(places.values()), None)))
     return Story(kind, best.disk, disks, text)
 
 

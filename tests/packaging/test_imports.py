@@ -27,17 +27,18 @@ ALLOWED = {
         f"tornlog.reports.{room}": (
             "tornlog.reports",
             "tornlog.scenarios",
+            "tornlog.faults.simulation.failure_text",
             "tornlog.faults.simulation.prose",
             "tornlog.store.formats",
             "tornlog.store.errors",
         )
         for room in ("html", "plotting")
     },
-    "tornlog.reports.html.probe_report": ("tornlog.reports", "tornlog.faults.probe", "tornlog.faults.crashes.profiles"),
-    "tornlog.reports.html.probe_results": ("tornlog.faults.probe", "tornlog.faults.disk.image"),
+    "tornlog.reports.results": ("tornlog.reports", "tornlog.scenarios", "tornlog.faults.simulation"),
     "tornlog.reports.pipeline": (
         "tornlog.reports",
         "tornlog.scenarios",
+        "tornlog.faults.simulation.failure_text",
         "tornlog.faults.simulation.prose",
         "tornlog.sim.process",
         "tornlog.store.formats",

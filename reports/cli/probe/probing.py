@@ -17,15 +17,15 @@ from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
 from ....faults.probe.shrink import Scene, shrink
 from ....faults.probe.story import moment
 from ....faults.probe.tracing.control import RunControl
-from ...html.probe_results import ProbeResults, kinds_of_breach
 from ..console import progress_shown
-from .recording import CALLS_HINT, ProbeOptions, Recorded
+from .recording import CALLS_HINT, ProbePlan, Recorded
+from .results import ProbeResults, kinds_of_breach
 
 STORIES_MAX = 10
 """Kinds of breach with a story, of crashes, recoveries and reruns each. To shrink one takes up to 200 checks."""
 
 
-def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> ProbeResults:
+def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
     """Probe a program, as a command line asks. If the probe ends early, the results are those until then."""
     record, start, allowed, began = recorded
     with Checkers(asked.check, asked.jobs, asked.seconds) as checkers:
@@ -75,7 +75,7 @@ def probe_recorded(asked: ProbeOptions, recorded: Recorded, command: str) -> Pro
 
 
 def _explore(
-    asked: ProbeOptions,
+    asked: ProbePlan,
     record: ProgramRecord,
     start: Image,
     checkers: Checkers,
@@ -101,7 +101,7 @@ def _explore(
         )
 
 
-def _run_again(reruns: Reruns, asked: ProbeOptions) -> None:
+def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
     """Run with faults and in other orders, as far as these are asked for."""
     with progress_shown("running again", ticks=False) as update:
 

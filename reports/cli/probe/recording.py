@@ -23,7 +23,7 @@ from ....faults.probe.story import where
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeOptions:
+class ProbePlan:
     """What is to be probed, and how."""
 
     program: list[str]
@@ -84,7 +84,7 @@ class Recorded(NamedTuple):
     """When recording began, by `perf_counter`."""
 
 
-def record_program(asked: ProbeOptions) -> Recorded:
+def record_program(asked: ProbePlan) -> Recorded:
     """Run the program. Raises RefusedError, and BadParameter if it is none that can be recorded."""
     began = perf_counter()
     try:

@@ -17,17 +17,18 @@ from ....faults.probe.failure import ProbeFailure, ProbeFinding
 from ....faults.probe.record import RecordError
 from ....faults.probe.shrink import CrashCaseView, NotReproducedError, Scene
 from ....faults.simulation.artefact import PROBE, ArtefactError, envelope_of
-from ..console import OUT, findings_console, print_error, print_paths
+from ...results.leaving import leave
+from ...results.model import FailureGroup, Failures, On, Result, Tone, Verdict
+from ..console import print_error
 from ..options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
     EXIT_HELD,
     ResultFiles,
     results_written,
-    write_json,
 )
 from ..pages import draw_run
-from .printing import print_breach
+from .breach_text import ProbeBreach
 from .recording import check_given
 
 
@@ -70,13 +71,15 @@ def replay_probe(
 
         with written.attempt(), results_written("--timeline"):
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)
-    document = replayed_json(failure, chosen, verdict)
-    with written.attempt():
-        write_json(json_file, document | ({"drawn": [str(path) for path in drawn]} if drawn else {}))
-    if verdict.is_broken:
-        print_breach(findings_console(json_file), finding, file.parent)
-    elif json_file != "-":
-        OUT.print("the check has nothing against this state any more", soft_wrap=True)
-    if json_file != "-":
-        print_paths(drawn)
-    written.exit(EXIT_BROKEN if verdict.is_broken else EXIT_HELD)
+    text = ProbeBreach(finding, 1, 1, (failure.case.disk,)).text(file.parent)
+    is_broken = verdict.is_broken
+    said = verdict.signature if is_broken else "the check has nothing against this state any more"
+    result = Result(
+        "probe",
+        said,
+        Verdict(Tone.BROKEN if is_broken else Tone.HELD, said),
+        EXIT_BROKEN if is_broken else EXIT_HELD,
+        replayed_json(failure, chosen, verdict) | ({"drawn": [str(path) for path in drawn]} if drawn else {}),
+        blocks=[Failures("Failure", On.ALARM, groups=[FailureGroup([text])])] if is_broken else (),
+    )
+    leave(result, json_file=json_file, drawn=drawn, files=written)

@@ -1,102 +1,114 @@
-"""What `tornlog probe` leaves of its results, and what it shows of them."""
+"""What probing a program came to, as it is found."""
 
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ....faults.probe.documents import Places, probed_json, recoveries_json, refused_json, reruns_json
-from ....faults.probe.failure import write_cases
-from ...html.probe_results import ProbeResults, kinds_of_breach
-from ..ci_formats import write_junit
-from ..console import ERR, OUT, findings_console, print_paths
-from ..options import ResultFiles, results_written, write_json
-from .documents import append_probe_summary, probe_document
-from .printing import (
-    print_breach,
-    print_output,
-    print_probed,
-    print_recoveries,
-    print_refusal,
-    print_reruns,
-    print_unfinished,
-)
-from .recording import RefusedError
+from ....faults.disk.image import Image
+from ....faults.probe.checks.check import Check
+from ....faults.probe.failure import RECOVERY, ProbeFinding
+from ....faults.probe.probe import ProbeReport, ViolationGroup
+from ....faults.probe.record import ProgramRecord
+from ....faults.probe.recovery import Recoveries
+from ....faults.probe.reruns import Reruns
+from ...results.words import counted
+from .breach_text import ProbeBreach
 
 
-def leave_refusal(error: RefusedError, json_file: str | None) -> ResultFiles:
-    """Write and print why a program cannot be probed. Return the files, for the exit."""
-    written = ResultFiles()
-    with written.attempt():
-        write_json(json_file, refused_json(error.record, error.reasons))
-    print_refusal(ERR, error.reasons, error.hint)
-    return written
+@dataclass(frozen=True, slots=True)
+class ProbeResults:
+    """One probe. Recoveries and reruns are None if they were not asked for."""
+
+    record: ProgramRecord
+    start: Image
+    check: Check
+    limit: int
+    found: ProbeReport
+    findings: Sequence[ProbeFinding]
+    """Of crashes of the program: the first STORIES_MAX of `found`. So it is with `recovered` and `differing`."""
+    recoveries: Recoveries | None = None
+    recovered: Sequence[ProbeFinding] = ()
+    reruns: Reruns | None = None
+    differing: Sequence[ProbeFinding] = ()
+    allowed: Sequence[str] = ()
+    """What the program did that was not recorded, and is harmless here."""
+    said: str = ""
+    """The end of what checks have written, of all states together."""
+    command: str = ""
+    seconds: float = 0.0
+    hint: str = ""
+    """A remedy for recoveries that could not be recorded."""
+    ended: str = ""
+    """The signal or the limit that has ended it early."""
+
+    @property
+    def all_findings(self) -> list[ProbeFinding]:
+        """Return those of all kinds."""
+        return [*self.findings, *self.recovered, *self.differing]
+
+    @property
+    def kinds(self) -> int:
+        """Return the number of kinds of breach, those without a finding included."""
+        others = (one.breaches for one in (self.recoveries, self.reruns) if one is not None)
+        return len(self.found.breaches) + sum(map(len, others))
+
+    @property
+    def crash_gaps(self) -> list[str]:
+        """Return the crashes that the probe was asked for and has not tried."""
+        if self.found.is_finished or self.found.is_of_end:
+            return []
+        return [f"crashes after step {self.found.steps:,} of {len(self.record.steps):,} were not tried"]
+
+    @property
+    def recovery_gaps(self) -> list[str]:
+        """Return the recoveries that the probe was asked for and that have no verdict."""
+        if self.recoveries is None:
+            return []
+        discarded = sum(self.recoveries.refused.values())
+        return [f"{counted(discarded, 'recovery', 'recoveries')} could not be recorded"] if discarded else []
+
+    @property
+    def rerun_gaps(self) -> list[str]:
+        """Return the reruns that the probe was asked for and that have no verdict."""
+        if self.reruns is None:
+            return []
+        untried, discarded = self.reruns.untried, sum(self.reruns.refused.values())
+        return [
+            *([f"{counted(discarded, 'run')} could not be recorded"] if discarded else []),
+            *([f"not tried to the end: {', '.join(untried)}"] if untried else []),
+        ]
+
+    @property
+    def gaps(self) -> list[str]:
+        """Return the parts of the probe that have no verdict. Silence about them is no proof."""
+        gaps = [*self.crash_gaps, *self.recovery_gaps, *self.rerun_gaps]
+        return [f"the probe was ended by {self.ended}", *gaps] if self.ended and gaps else gaps
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict in a few words."""
+        if self.kinds:
+            return kinds_of_breach(self.kinds)
+        return f"no promise was broken, but {'; '.join(self.gaps)}" if self.gaps else "every promise held"
+
+    def breaches(self) -> list[ProbeBreach]:
+        """Return all findings with how often each was met."""
+        return [_breach(finding, self._group(finding)) for finding in self.all_findings]
+
+    def _group(self, finding: ProbeFinding) -> ViolationGroup:
+        if not finding.kind:
+            return self.found.breaches[finding.signature]
+        if finding.kind == RECOVERY:
+            assert self.recoveries is not None, "who finds something has looked"
+            return self.recoveries.breaches[finding.signature].group
+        assert self.reruns is not None, "who finds something has looked"
+        return self.reruns.breaches[finding.kind, finding.signature].group
 
 
-def leave_results(
-    results: ProbeResults, out: Path | None, junit: Path | None, summary: Path | None, json_file: str | None
-) -> ResultFiles:
-    """Write the report directory, JUnit XML, summary and JSON that are asked for, and print the rest.
-
-    Return the files, for the exit.
-    """
-    places: Places = {}
-    report: Path | None = None
-    written = ResultFiles()
-    if out is not None:
-        with written.attempt(), results_written("--out"):
-            places, report = _leave_directory(results, out)
-    with written.attempt():
-        _write_documents(results, places, report, json_file)
-    if junit is not None:
-        with written.attempt(), results_written("--junit"):
-            write_junit(junit, probe_document(results, places))
-    if summary is not None:
-        with written.attempt(), results_written("--summary"):
-            append_probe_summary(summary, results, places)
-    _show(results, places, report, json_file)
-    return written
+def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
+    disks = dict.fromkeys([finding.shown.case.disk, *group.disks])
+    return ProbeBreach(finding, group.states, len(group.points), tuple(disks))
 
 
-def _leave_directory(results: ProbeResults, out: Path) -> tuple[Places, Path]:
-    # These bring in templates, timelines and a store: for those alone who want a directory.
-    from ....scenarios.campaigns.kept_files import keep_file
-    from .report import leave_probe_report
-
-    places = write_cases(results.all_findings, results.check, out, keep_file)
-    return places, leave_probe_report(results, places, out)
-
-
-def _write_documents(results: ProbeResults, places: Places, report: Path | None, json_file: str | None) -> None:
-    document = probed_json(
-        results.record, results.check, results.limit, results.found, results.findings, places, list(results.allowed)
-    )
-    if results.recoveries is not None:
-        document["recoveries"] = recoveries_json(results.recoveries, results.recovered, places)
-    if results.reruns is not None:
-        document["reruns"] = reruns_json(results.reruns, results.differing, places)
-    if results.ended:
-        document["ended"] = results.ended
-    if report is not None:
-        document["report"] = str(report)
-    write_json(json_file, document)
-
-
-def _show(results: ProbeResults, places: Places, report: Path | None, json_file: str | None) -> None:
-    """Print what was tried, and what broke; with JSON on standard output, the latter elsewhere."""
-    is_shown = json_file != "-"
-    if is_shown:
-        print_probed(OUT, results.found, results.record)
-        if results.recoveries is not None:
-            print_recoveries(OUT, results.recoveries, results.recovery_gaps, results.hint)
-        if results.reruns is not None:
-            print_reruns(OUT, results.reruns, results.rerun_gaps)
-    console = findings_console(json_file)
-    for one in results.breaches():
-        place = places.get((one.finding.kind, one.finding.signature))
-        print_breach(console, one.finding, place, one.disks)
-    more = results.kinds - len(results.all_findings)
-    if more:
-        console.print(f"\nand {kinds_of_breach(more)} more, which --json lists", soft_wrap=True)
-    print_output(ERR, results.said)
-    if results.gaps:
-        print_unfinished(console, results.gaps)
-    if report is not None and is_shown:
-        print_paths([report])
+def kinds_of_breach(count: int) -> str:
+    """Return in words how many there are."""
+    return counted(count, "kind of breach", "kinds of breach")

@@ -23,9 +23,9 @@ from ...cli.options import (
     write_json,
 )
 from ...cli.pages import write_page
-from ...cli.present import print_pairs
-from ...html.results import SweepResults
+from ...html.sweep_report import SweepResults
 from ...quantities import rate
+from ...results.coverage import pairs_lines
 from ..spark.options import session_for
 
 if TYPE_CHECKING:
@@ -174,7 +174,8 @@ def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
         missing = never(tables["coverage"], what)
         if missing:
             prose(OUT, 0, f"{what}s that never came about: {', '.join(missing)}")
-    print_pairs(OUT, 0, pairs_met(_pair_seeds(tables["pairs"].to_pylist())))
+    for line in pairs_lines(pairs_met(_pair_seeds(tables["pairs"].to_pylist()))):
+        prose(OUT, 0, line)
     if tables["put_latency"].num_rows:
         OUT.print(_latency_table(tables["put_latency"].to_pylist()))
     by_code = tables["trends"].to_pylist()

@@ -17,9 +17,7 @@
     invariant       string                            the promise that broke first; null if none did
     signature       string                            scenario, promise and kind of breach; null if none
     digest          string                            of the run; empty if it has none
-    crashes         int32
-    messages        int64
-    steps           int64
+    crashes, ...    int32, int64                      each count of `RunCounts`: messages, steps
     virtual_ns      int64
     injected        map<string, int64>                faults that happened, by kind
     marks           map<string, int64>                rare paths that were taken
@@ -46,6 +44,7 @@ import pyarrow as pa
 from .... import __version__
 from ....scenarios.campaigns.seeds import SeedResult
 from ....scenarios.claims.plan import Plan
+from ....scenarios.runs.counts import COUNTED
 from ..spark.engine import code_here
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
@@ -69,9 +68,7 @@ SCHEMA = pa.schema(
         pa.field("invariant", pa.string()),
         pa.field("signature", pa.string()),
         pa.field("digest", pa.string(), nullable=False),
-        pa.field("crashes", pa.int32()),
-        pa.field("messages", pa.int64()),
-        pa.field("steps", pa.int64()),
+        *(pa.field(one.column, pa.type_for_alias(f"int{one.bits}")) for one in COUNTED),
         pa.field("virtual_ns", pa.int64()),
         pa.field("injected", _COUNTS),
         pa.field("marks", _COUNTS),
@@ -89,8 +86,7 @@ SCHEMA = pa.schema(
 )
 
 Row = dict[str, Any]
-_COUNTS_OF_RESULT = ("crashes", "messages", "steps", "virtual_ns", "wall_seconds")
-_OF_RESULT = ("scenario", "seed", "outcome", "digest", *_COUNTS_OF_RESULT)
+_OF_RESULT = ("scenario", "seed", "outcome", "digest", "virtual_ns", "wall_seconds")
 """Columns that are as `SeedResult` has them."""
 
 
@@ -100,6 +96,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
     size = None if failure is None else failure.smallest.size
     return {
         **{name: getattr(result, name) for name in _OF_RESULT},
+        **{one.column: getattr(result, one.name) for one in COUNTED},
         "mutant": mutant,
         **_drawn(result.plan),
         "invariant": None if failure is None else failure.violations[0].invariant,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ....faults.simulation.failure_text import print_failure
 from ....scenarios.campaigns.amounts import seconds_in, seeds_in
 from ....scenarios.campaigns.failures.failure import Failure
-from ....scenarios.campaigns.failures.print_failure import print_failure
+from ....scenarios.campaigns.failures.failure_text import failure_text
 from ....scenarios.campaigns.interruption import interruptible
 from ....store.errors import brings
 from ...cli.console import OUT, findings_console, plain_table, print_paths, progress_shown
@@ -26,8 +27,8 @@ from ...cli.options import (
     write_json,
 )
 from ...cli.pages import PAGE, write_page
-from ...cli.reporting import leave_timelines, replay_command
-from ...html.results import FailureLinks, SweepResults
+from ...cli.reporting import FailureLinks, leave_timelines, replay_command
+from ...html.sweep_report import SweepResults
 from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of
 
@@ -148,7 +149,8 @@ def sweep_seeds(
         _print_result(done, took, files, interrupted=interrupted)
     for failure in small:
         path = paths.get(failure.signature)
-        print_failure(findings_console(json_file), failure, "" if path is None else replay_command(path))
+        again = "" if path is None else replay_command(path)
+        print_failure(findings_console(json_file), failure_text(failure, again))
     if report is not None and json_file != "-":
         print_paths([report])
     if interrupted:

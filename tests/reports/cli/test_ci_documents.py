@@ -8,8 +8,11 @@ from xml.etree.ElementTree import Element
 import pytest
 from typer.testing import Result
 
-from tornlog.reports.cli.ci_documents import mutants_document, runs_document
-from tornlog.reports.cli.ci_formats import write_junit
+from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
+from tornlog.reports.cli.run_result import RunResults, run_result
+from tornlog.reports.results import model
+from tornlog.reports.results.junit import write_junit
+from tornlog.reports.results.model import Case, Tone, Verdict
 from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -110,7 +113,7 @@ def test_a_run_that_is_not_deterministic_is_an_error(tmp_path: Path, quiet_scena
     tally = Tally(quiet_scenario, seeds=1, nondeterministic=["quiet --seed 0: they part"])
     file = tmp_path / "junit.xml"
 
-    write_junit(file, runs_document([tally], lambda failure: "again"))
+    write_junit(file, run_result(RunResults("", [tally], 1.0)))
 
     error = cases(parsed(file))["quiet"].find("error")
     assert error is not None
@@ -121,7 +124,7 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scen
     tally = Tally(quiet_scenario, seeds=1, errors=["quiet --seed 0: \0\1 <&> \ud800 ü\n"])
     file = tmp_path / "junit.xml"
 
-    write_junit(file, runs_document([tally], lambda failure: "again"))
+    write_junit(file, run_result(RunResults("", [tally], 1.0)))
 
     error = cases(parsed(file))["quiet"].find("error")
     assert error is not None
@@ -140,7 +143,7 @@ def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Pa
     ]
     file = tmp_path / "junit.xml"
 
-    write_junit(file, mutants_document(mutant_results, {survivor: "gap: nobody looks"}))
+    write_junit(file, mutation_result(MutationResults("", mutant_results, 1.0, {survivor: "gap: nobody looks"})))
 
     root = parsed(file)
     found = {name: [child.tag for child in case] for name, case in cases(root).items()}
@@ -172,9 +175,10 @@ def test_the_command_that_hunts_mutants_writes_it_too(tornlog: Tornlog, tmp_path
 
 def test_the_schema_of_this_test_notices_what_it_does_not_allow(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
-    root = Element("testsuites")
-    ElementTree.SubElement(root, "testsuite", name="x", tests="1", failures="1", errors="0", skipped="0")
-    write_junit(file, root)
+    write_junit(file, model.Result("run", "", Verdict(Tone.HELD, ""), 0, {}, cases=[Case("x")]))
+    root = ElementTree.parse(file)
+    root.getroot()[0].set("failures", "1")
+    root.write(file)
 
     with pytest.raises(AssertionError):
         parsed(file)
@@ -188,13 +192,13 @@ def test_it_is_appended_to_what_is_there_and_has_a_row_for_each_scenario(tornlog
 
     lines = file.read_text().splitlines()
     assert lines[0] == "# Before"
-    assert lines[1].startswith("### tornlog: 6 seeds in ")
-    assert lines[1].endswith(", every promise held")
+    assert lines[1].startswith("### tornlog run: 6 seeds in ")
+    assert lines[1].endswith(": every promise held")
     rows = [line for line in lines if line.startswith((f"| {NAME} |", f"| {OTHER} |"))]
     assert [row.count("|") for row in rows] == [6, 6]
     assert all(row.endswith("| 0 |") for row in rows)
     assert any(line.startswith("Never: ") for line in lines)
-    assert "is broken" not in file.read_text()
+    assert "What happened" not in file.read_text()
 
 
 def test_a_broken_promise_comes_with_its_command_and_its_story(tornlog: Tornlog, tmp_path: Path) -> None:
@@ -204,11 +208,11 @@ def test_a_broken_promise_comes_with_its_command_and_its_story(tornlog: Tornlog,
 
     assert done.exit_code == 1
     text = file.read_text()
-    assert f"#### {NAME}: STATUS is broken" in text
+    assert f"#### {NAME}: STATUS: " in text
     assert f"\n~~~~\ntornlog replay {tmp_path}/failures/{NAME}-status-answer.json\n~~~~\n" in text
     assert "before it:" in text
-    assert text.count("~~~~") == 4
-    assert text.count("<details>") == text.count("</details>") == 2
+    assert text.count("~~~~") == 6
+    assert text.count("<details>") == text.count("</details>") == 4
 
 
 def test_what_the_harness_failed_on_is_told(
@@ -219,4 +223,4 @@ def test_what_the_harness_failed_on_is_told(
 
     assert tornlog("run", broken_scenario.name, "--seeds", 1, "--summary", file).exit_code == 3
 
-    assert "#### broken: no verdict" in file.read_text()
+    assert "#### No verdict" in file.read_text()

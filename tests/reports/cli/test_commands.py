@@ -68,7 +68,7 @@ def test_a_verbose_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
     assert result.exit_code == 0
     assert NAME in result.stdout
     assert OTHER in result.stdout
-    assert "injected" in [line.strip() for line in result.stdout.splitlines()]
+    assert "injected faults" in [line.strip() for line in result.stdout.splitlines()]
     assert result.stdout.splitlines()[-1] == result.stdout.splitlines()[0]
 
 

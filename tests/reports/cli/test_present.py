@@ -7,20 +7,18 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tornlog.reports.cli.present import (
-    mutants_table,
-    print_injected,
-    print_pairs,
-    print_runs,
-    runs_table,
-    runs_verdict,
-)
+from tornlog.faults.simulation.failure_text import print_failure
+from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
+from tornlog.reports.cli.run_result import RunResults, run_result
+from tornlog.reports.results.coverage import pairs_lines
+from tornlog.reports.results.model import On, Result
+from tornlog.reports.results.terminal import print_block
 from tornlog.scenarios.campaigns.coverage import faults_in
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.failures.print_failure import print_failure
+from tornlog.scenarios.campaigns.failures.failure_text import failure_text
 from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.campaigns.pairs import PairsMet
-from tornlog.scenarios.campaigns.runner import ALL, Reach, Tally
+from tornlog.scenarios.campaigns.runner import Reach, Tally
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.runs.marks import MARKS
@@ -36,20 +34,27 @@ def lines(printed: StringIO) -> list[str]:
     return [line.rstrip() for line in printed.getvalue().splitlines()]
 
 
+def printed_of(result: Result, *, verbose: bool = False) -> StringIO:
+    out, printed = console()
+    for block in result.blocks:
+        if block.on & (On.VERBOSE if verbose else On.TERMINAL) and not block.is_empty:
+            print_block(out, block, verbose=verbose)
+    return printed
+
+
 def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
     scenario = replace(quiet_scenario, name="consumers-never-see-what-can-vanish")
     tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
     tally.injected["torn page"] = 1_234_567
-    out, printed = console()
-    out.print(runs_table([tally]))
-    assert runs_verdict([tally], 3600.0) == "1,000,000 seeds in 3600.0 s: 3 broken"
+    result = run_result(RunResults("", [tally], 3600.0))
+    printed = printed_of(result)
+    assert result.headline == "1,000,000 seeds in 3600.0 s: 3 broken"
     assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
 
 
 def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenario: Scenario) -> None:
     first = Counter({"torn page": 2, "crash before store": 3, "crash": 9, "crash strict-posix": 9})
     second = Counter({"torn page": 5, "crash before sync directory": 1, "crash during store": 1})
-    out, printed = console()
     tallies = [
         Tally(quiet_scenario, injected=first, marks=Counter({"index rolls": 1})),
         Tally(
@@ -59,26 +64,30 @@ def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenar
             pairs=Counter({("batches", "consumers"): 3}),
         ),
     ]
-    print_injected(out, tallies)
+    result = run_result(RunResults("", tallies, 1.0))
+    printed = printed_of(replace(result, blocks=result.blocks[4:]), verbose=True)
     possible = faults_in([quiet_scenario])
     *text, of_pairs = [line.split() for line in lines(printed) if line]
     assert text == [
-        ["injected"],
+        ["injected", "faults"],
         ["torn", "page", "7"],
+        f"  faults that never did: {', '.join(kind for kind in possible if kind != 'torn page')}".split(),
+        ["how", "lives", "ended"],
         ["crash", "under", "strict-posix", "9"],
         ["died", "before", "an", "operation", "4"],
         ["died", "during", "an", "operation", "1"],
+        ["rare", "paths", "that", "were", "taken"],
         ["index", "rolls", "2"],
-        f"faults that never did: {', '.join(kind for kind in possible if kind != 'torn page')}".split(),
-        f"marks that never did: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
+        f"  marks that never did: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
     ]
     assert of_pairs[:8] == ["pairs", "of", "features", "and", "faults", "that", "never", "did:"]
 
 
 def test_a_run_that_holds_is_told_in_five_lines(quiet_scenario: Scenario) -> None:
     injected = Counter({"torn page": 2, "page lost": 9, "page kept": 1, "name lost": 1, "crash": 9})
-    out, printed = console()
-    print_runs(out, [Tally(quiet_scenario, seeds=5, crash_points=9, injected=injected)], ALL, verbose=False)
+    printed = printed_of(
+        run_result(RunResults("", [Tally(quiet_scenario, seeds=5, crash_points=9, injected=injected)], 1.0))
+    )
 
     assert [line.split()[0] for line in lines(printed)] == ["ran", "faults", "never", "marks", "more"]
     assert lines(printed)[0] == "  ran      1 scenario, 9 crash points"
@@ -87,25 +96,24 @@ def test_a_run_that_holds_is_told_in_five_lines(quiet_scenario: Scenario) -> Non
 
 def test_a_run_that_breaks_has_a_row_for_each_broken_scenario_only(quiet_scenario: Scenario) -> None:
     tallies = [Tally(quiet_scenario, seeds=5), Tally(replace(quiet_scenario, name="broke"), seeds=5, violations=1)]
-    out, printed = console()
-    print_runs(out, tallies, Reach(4, ("one", "two")), verbose=False)
+    not_run = ("crash-in-recovery", "rollover-at-a-crash")
+    printed = printed_of(run_result(RunResults("", tallies, 1.0, reach=Reach(4, not_run))))
 
-    assert "  not run  one, two" in lines(printed)
+    assert "  not run  crash-in-recovery, rollover-at-a-crash" in lines(printed)
     assert lines(printed)[-1].split() == ["broke", "5", "0", "0", "1"]
     assert not [line for line in lines(printed) if line.startswith("quiet")]
 
 
 def test_pairs_that_never_met_are_named_by_what_lacks_most() -> None:
-    out, printed = console()
-    print_pairs(out, 2, PairsMet(1_200, [("batches", "consumers"), ("batches", "filters")]))
-    print_pairs(out, 2, PairsMet(3, []))
     never = "pairs of features and faults that never did:"
-    assert lines(printed) == [f"  {never} 2 of 1,202 that can meet, most of batches (2)"]
+    found = pairs_lines(PairsMet(1_200, [("batches", "consumers"), ("batches", "filters")]))
+    assert found == [f"{never} 2 of 1,202 that can meet, most of batches (2)"]
+    assert pairs_lines(PairsMet(3, [])) == []
 
 
 def told(failure: Failure, *, terminal: bool) -> list[str]:
     out, printed = console(terminal=terminal)
-    print_failure(out, failure, "tornlog replay failure.json")
+    print_failure(out, failure_text(failure, "tornlog replay failure.json"))
     return lines(printed)
 
 
@@ -174,20 +182,17 @@ def test_many_violations_are_cut_short_and_counted(failure: Failure) -> None:
 def test_the_command_to_see_it_again_is_never_wrapped(failure: Failure) -> None:
     out, printed = console(terminal=True)
     again = f"tornlog replay {'very-' * 30}long.json"
-    print_failure(out, failure, again)
+    print_failure(out, failure_text(failure, again))
     assert f"  again: {again}" in printed.getvalue()
 
 
 def test_a_bug_that_was_not_found_stands_out() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
-    coloured.print(
-        mutants_table(
-            [
-                MutantResult("bug", (), 9, 1.0, reached=0, bit=0),
-                MutantResult("ant", (Find("anything-goes", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None),
-            ]
-        )
-    )
-    (red,) = [line for line in printed.getvalue().splitlines() if "\x1b[31m" in line]
-    assert "not found" in red
+    found = MutantResult("ant", (Find("anything-goes", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None)
+    missed = MutantResult("stale-tail-after-truncate", (), 9, 1.0, reached=0, bit=0)
+    found = replace(found, id="ack-before-flush")
+    result = mutation_result(MutationResults("", [missed, found], 1.0, {}))
+    print_block(coloured, result.blocks[1], verbose=True)
+    red = [line for line in printed.getvalue().splitlines() if "\x1b[31m" in line]
+    assert ["not found" in line for line in red] == [False, True]

@@ -1,7 +1,10 @@
 """Coverage: bars for what came about, and names for what never did."""
 
+from collections.abc import Mapping, Sequence
+
 from tornlog.faults.kinds import FAULTS
-from tornlog.reports.html.coverage import coverage_groups
+from tornlog.reports.results.coverage import coverage_blocks
+from tornlog.reports.results.model import Bars, Group
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.runs.marks import MARKS
 
@@ -15,8 +18,14 @@ INJECTED = {
 }
 
 
+def coverage_groups(injected: Mapping[str, int], marks: Mapping[str, int]) -> Sequence[Group]:
+    bars = coverage_blocks(injected, marks, {}, SCENARIOS.values())[0]
+    assert isinstance(bars, Bars)
+    return bars.groups
+
+
 def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
-    faults, _, _ = coverage_groups(INJECTED, {}, SCENARIOS.values())
+    faults, _, _ = coverage_groups(INJECTED, {})
     assert [(bar.name, bar.times) for bar in faults.bars] == [("torn page", 1000), ("bit rot", 1)]
     assert faults.bars[0].percent == 100
     assert 0 < faults.bars[1].percent < 20
@@ -24,19 +33,19 @@ def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
 
 
 def test_what_never_came_about_is_named() -> None:
-    faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4}, SCENARIOS.values())
+    faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4})
     assert [one.name for one in faults.never] == [name for name in FAULTS if name not in ("torn page", "bit rot")]
     assert [one.name for one in marks.never] == [name for name in MARKS if name != "index rolls"]
 
 
 def test_ends_of_lives_are_no_faults() -> None:
-    faults, ends, _ = coverage_groups(INJECTED, {}, SCENARIOS.values())
+    faults, ends, _ = coverage_groups(INJECTED, {})
     assert {bar.name: bar.times for bar in ends.bars} == {"crash under xfs": 3, "died during an operation": 2}
     assert not [bar.name for bar in faults.bars if bar.name.startswith("crash")]
     assert ends.never == []
 
 
 def test_nothing_at_all_is_no_error() -> None:
-    faults, ends, marks = coverage_groups({}, {}, SCENARIOS.values())
+    faults, ends, marks = coverage_groups({}, {})
     assert (faults.bars, ends.bars, marks.bars) == ([], [], [])
     assert len(faults.never) == len(FAULTS)

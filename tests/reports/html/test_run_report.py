@@ -12,9 +12,9 @@ import pytest
 
 from tornlog.faults.kinds import FAULTS
 from tornlog.reports.cli import reporting
-from tornlog.reports.cli.reporting import leave_run_report
-from tornlog.reports.html.results import FailureLinks, RunResults
-from tornlog.reports.html.run_report import run_page
+from tornlog.reports.cli.reporting import FailureLinks, leave_timelines
+from tornlog.reports.cli.run_result import RunResults, failures_in_turn, run_result
+from tornlog.reports.html.render import render
 from tornlog.scenarios.campaigns.blame import Cause, ViolationKind, broken_promises
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.runner import Tally
@@ -39,6 +39,10 @@ def results_of(failure: Failure, tally: Tally, **more: Any) -> RunResults:
     row = ViolationKind("STATUS", "answer", 1, {failure.scenario: 1}, (failure,))
     left = {failure.signature: FailureLinks(failure, "tornlog replay x.json", failure.signature)}
     return RunResults("tornlog run", [tally], 1.0, [row], failures=left, **more)
+
+
+def run_page(results: RunResults) -> str:
+    return render(run_result(results))
 
 
 # Runs
@@ -70,7 +74,7 @@ def test_a_run_that_broke_says_what_and_how_often(broken: Path, outline: Outline
     assert '<div class="verdict broken">' in html
     assert heading.endswith(f"broken in {violated} of 40 seeds")
     assert all(name in heading for name in names)
-    assert "with the bug <b>born-time-in-seconds</b>" in html
+    assert "with the bug born-time-in-seconds" in html
 
 
 def test_the_table_of_promises_has_what_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
@@ -223,11 +227,11 @@ def test_only_so_many_timelines_are_drawn_and_none_of_a_run_that_has_no_end(
         paths[one.signature] = tmp_path / "failures" / f"{one.signature}.json"
         paths[one.signature].parent.mkdir(exist_ok=True)
         paths[one.signature].write_text(one.to_json())
-    results = RunResults("tornlog run", [tally_of()], 1.0, rows)
-    leave_run_report(results, paths, tmp_path, lambda one: "again")
+    left = leave_timelines(failures_in_turn(rows), paths, tmp_path, lambda one: "again")
+    html = run_page(RunResults("tornlog run", [tally_of()], 1.0, rows, failures=left))
     drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
     assert drawn == ["s0-status-answer.html", "s1-status-answer.html"]
-    page = outline(page_in(tmp_path))
+    page = outline(html)
     assert len([link for link in page.links if link.startswith("timelines/")]) == 2
     assert page.text.count("its timeline: the command above with --timeline FILE") == 2
 
@@ -246,7 +250,7 @@ def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
         for of in kinds
     ]
     paths = {one.signature: tmp_path / f"{one.signature}.json" for of in kinds for one in of}
-    leave_run_report(RunResults("x", [], 1.0, rows), paths, tmp_path, str)
+    leave_timelines(failures_in_turn(rows), paths, tmp_path, str)
     drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
     assert drawn == ["a-dur-record.html", "a-status-answer.html"]
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from typer.testing import Result
 
-from tornlog.reports.html.results import SweepResults
-from tornlog.reports.html.sweep_report import sweep_page
+from tornlog.reports.html.sweep_report import SweepResults, sweep_page
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 NAME = "sync-flush-survives-power-loss"

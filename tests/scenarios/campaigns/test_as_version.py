@@ -10,7 +10,10 @@ import pytest
 from rich.console import Console
 from typer.testing import Result
 
-from tornlog.reports.cli.present import print_version
+from tornlog.reports.cli.reporting import FailureLinks
+from tornlog.reports.cli.run_result import RunResults, run_result
+from tornlog.reports.results.model import On
+from tornlog.reports.results.terminal import print_block
 from tornlog.scenarios.campaigns.blame import ViolationKind
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.mutants import MUTANTS
@@ -113,8 +116,12 @@ def told() -> Callable[..., str]:
     def tell(*rows: ViolationKind) -> str:
         page = StringIO()
         console = Console(file=page, width=80, force_terminal=True, color_system=None, highlight=False)
-        print_version(console, VERSIONS[VERSION], rows, lambda failure: f"again {failure.seed}")
-        return page.getvalue()
+        left = {one.first.signature: FailureLinks(one.first, f"again {one.first.seed}", "") for one in rows}
+        result = run_result(RunResults("", [], 1.0, rows, VERSION, VERSIONS[VERSION], failures=left))
+        for block in result.blocks:
+            if block.on & On.TERMINAL and not block.is_empty:
+                print_block(console, block)
+        return f"{result.headline}\n{page.getvalue()}"
 
     return tell
 

@@ -34,7 +34,7 @@ def test_a_name_ends_a_life_where_its_number_does(delayed_plan: Plan) -> None:
 
     assert [crash.life for crash in simulation.crashes] == ["life-0", "life-1"]
     assert all(crash.point for crash in simulation.crashes)
-    assert first.crashes == 2
+    assert first.crash_points == 2
     assert (second.digest, second.injected) == (first.digest, first.injected)
 
 

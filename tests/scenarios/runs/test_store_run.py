@@ -43,7 +43,7 @@ def only_violation(outcome: RunOutcome) -> tuple[str, str]:
 def test_a_run_without_faults_holds(quiet_plan: Plan, execute: Execute) -> None:
     outcome = execute(quiet_plan)
     assert outcome.violations == []
-    assert outcome.crashes == 0
+    assert outcome.crash_points == 0
     assert not outcome.injected
     assert outcome.messages == 2 * 6 + 2 * 2, "what the lives put, the one that heals included"
 
@@ -59,7 +59,7 @@ def test_a_crash_of_any_kind_holds_and_is_counted(
     )
     outcome = execute(replace(quiet_plan, sync_flush=sync_flush, lives=lives))
     assert outcome.violations == []
-    assert outcome.crashes == 2
+    assert outcome.crash_points == 2
     assert outcome.injected[f"crash {profile}"] == 2
     assert sum(times for kind, times in outcome.injected.items() if kind.startswith("crash during")) == 1
 
@@ -92,7 +92,7 @@ def test_a_crash_that_comes_too_late_for_its_operation_comes_at_rest(quiet_plan:
     late = Life(LifeEnding.CRASH_IN_TRAFFIC, "ext4-ordered", 10**6, "before", 3)
     outcome = execute(replace(quiet_plan, lives=(late,)))
     assert outcome.violations == []
-    assert outcome.crashes == 1
+    assert outcome.crash_points == 1
     assert outcome.injected["crash ext4-ordered"] == 1
 
 
@@ -299,7 +299,7 @@ def test_a_stop_under_load_turns_some_away_and_loses_nothing(put: Put, busy: Pla
     for seed in range(20):
         outcome = execute(busy, str(seed))
         assert outcome.violations == []
-        assert outcome.crashes == 0
+        assert outcome.crash_points == 0
     assert {True, False} == set(refused)
 
 
@@ -324,7 +324,7 @@ def test_a_commit_that_failed_excuses_an_unclean_stop_and_nothing_committed_is_l
         outcome = execute(plan, str(seed))
         assert outcome.violations == []
         failed += outcome.injected["failed write"]
-        assert outcome.crashes > 0
+        assert outcome.crash_points > 0
     assert failed > 0
 
 
@@ -352,5 +352,5 @@ def test_an_index_that_recovering_again_changes_is_seen(put: Put, crash_plan: Pl
 def test_a_store_keeps_its_messages_wherever_its_directories_are(root: str, crash_plan: Plan, execute: Execute) -> None:
     outcome = execute(crash_plan.replace(directories={"root": root, "log_directories": 2}))
 
-    assert (outcome.violations, outcome.crashes) == ([], 1)
+    assert (outcome.violations, outcome.crash_points) == ([], 1)
     assert outcome.messages > 0

@@ -538,7 +538,7 @@ def test_a_crash_in_recovery_is_shown_with_the_crash_before(write_file: WriteFil
     result = invoke("--check", str(check), *arguments, "--", str(script))
 
     assert result.exit_code == 1, result.output
-    assert "every promise held" in result.stdout
+    assert "crash points: 1 kind of breach" in result.stdout
     assert "broken by a crash in recovery: seven is lost" in result.stdout
     assert "crash after step 3: acknowledge 'seven' at put.py:1, on process-kill" in result.stdout
     assert "crash after step 2: unlink journal at check.py:5" in result.stdout
@@ -577,8 +577,8 @@ def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
 
     assert result.exit_code == 1, result.output
     shown = result.stdout
-    assert "every promise held" in shown
-    assert "faults: failed sync 1" in shown
+    assert "crash points: 1 kind of breach" in shown
+    assert "faults at calls: failed sync 1" in shown
     assert "never happened, for want of a call: failed extend" in shown
     assert "with failed sync at call 1 of those that it can strike, step 4 failed sync log  fsync" in shown
     assert "not durable, unless written again: what the failed sync of step 4 was to write" in shown

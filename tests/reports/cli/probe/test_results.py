@@ -117,7 +117,7 @@ def test_the_report_says_what_was_recorded_and_what_was_not_tried(broken: Path, 
 
     assert re.search(r"by file\s+name\s*times\s*bar\s+new\s*2", text)
     assert "Other kinds of crash (--disk): os-crash, ext4, ext4-data, xfs, btrfs." in text
-    assert "Faults at calls" in text
+    assert "faults at calls" in text
     assert "Crashes while the check recovers" not in text
     assert "Calls that fail (--faults errors)." in page(held).text
     assert "Every promise held" in page(held).text

@@ -44,14 +44,14 @@ def test_a_stop_that_was_not_clean_is_taken_for_a_crash(monkeypatch: pytest.Monk
 
     outcome = outcome_of(0)
     assert outcome.violations == []
-    assert outcome.crashes == 3, "two lives, and the one in which all is well"
+    assert outcome.crash_points == 3, "two lives, and the one in which all is well"
 
 
 def test_clean_stops_are_told_to_who_looks_for_what_follows_what(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[tuple[bool, bool]] = []
     monkeypatch.setattr(RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered)))
 
-    assert outcome_of(0).crashes == 0
+    assert outcome_of(0).crash_points == 0
     assert ends == [(False, True)] * 3
 
 

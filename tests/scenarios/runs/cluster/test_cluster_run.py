@@ -83,7 +83,7 @@ def test_a_run_whose_machines_end_for_their_disks_between_two_lives_is_made_agai
         choices, plan = draw(scenario, seed)
         simulation = simulation_of(plan, choices)
         outcome = run_plan(plan, simulation)
-        left += outcome.crashes > sum(not life.is_stop for life in plan.lives)
+        left += outcome.crash_points > sum(not life.is_stop for life in plan.lives)
         record_of(run_plan, plan, simulation, outcome)
     assert left >= 3, "of disks that failed"
 
@@ -259,7 +259,7 @@ def test_clean_stops_of_a_master_are_told_to_who_looks_for_what_follows_what(
         choices, plan = draw(_ends(endings=("stop",)), seed)
         machines = plan.cluster.slaves + 1
 
-        assert ClusterRun(plan, simulation_of(plan, choices)).execute().crashes == 0
+        assert ClusterRun(plan, simulation_of(plan, choices)).execute().crash_points == 0
         stops = sum(life.node % machines == 0 for life in plan.lives)
         assert ends == [(False, True)] * (stops + 1), "and the one in which all is well"
 

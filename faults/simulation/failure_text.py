@@ -1,0 +1,88 @@
+"""FailureText: one broken promise as lines, which terminals, pages and documents show alike.
+
+Everything fits 80 columns. In a pipe, lines are not wrapped, so that grep finds them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from io import StringIO
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.markup import escape
+
+from .prose import prose
+
+
+class LineKind(Enum):
+    """The part that a line plays: a page shows claims and labels as such, details and steps as they are."""
+
+    CLAIM = "claim"
+    TEXT = "text"
+    LABEL = "label"
+    DETAIL = "detail"
+    SOURCE = "source"
+    """The step that caused the detail before it."""
+    STEP = "step"
+    """A step of the run before the breach."""
+
+
+_LOOKS = {
+    LineKind.CLAIM: ("claim: {}", 2, ""),
+    LineKind.TEXT: ("{}", 2, ""),
+    LineKind.LABEL: ("{}:", 2, ""),
+    LineKind.DETAIL: ("{}", 4, ""),
+    LineKind.SOURCE: ("by {}", 6, "dim"),
+    LineKind.STEP: ("{}", 2, "dim"),
+}
+"""Of each kind: its words, indent and style on a terminal."""
+
+
+class TextLine(NamedTuple):
+    """One line of a failure."""
+
+    kind: LineKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureText:
+    """A broken promise: the breach, the events before it, and the command that shows it again."""
+
+    title: str
+    lines: Sequence[TextLine]
+    again: str = ""
+    about: str = ""
+    """The run that broke it, after the title."""
+    heading: str = "broken"
+    anchor: str = ""
+    left: str = ""
+    """The directory that holds the files after the crash."""
+    links: Sequence[tuple[str, str]] = ()
+    """Files beside the page: their words, and their relative paths."""
+
+
+def step_lines(lines: Sequence[TextLine]) -> list[str]:
+    """Return details, sources and steps as they are printed, without the indent of the failure."""
+    looks = ((_LOOKS[kind], text) for kind, text in lines)
+    return [" " * (indent - 2) + words.format(text) for (words, indent, _), text in looks]
+
+
+def print_failure(console: Console, failure: FailureText) -> None:
+    """Print a failure."""
+    title = ", ".join(filter(None, (failure.title, failure.about)))
+    console.print(f"\n[red]{failure.heading}[/red]: {escape(title)}", soft_wrap=True)
+    for kind, text in failure.lines:
+        words, indent, style = _LOOKS[kind]
+        prose(console, indent, words.format(text), style=style)
+    for words, text in (("what is left", failure.left), ("again", failure.again)):
+        if text:
+            console.print(f"  {words}: [bold]{escape(text)}[/bold]", soft_wrap=True)
+
+
+def plain_text(failure: FailureText) -> str:
+    """Return what `print_failure` prints, as plain text."""
+    text = StringIO()
+    print_failure(Console(file=text, force_terminal=False, color_system=None, highlight=False), failure)
+    return text.getvalue().strip()

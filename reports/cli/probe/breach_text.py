@@ -1,0 +1,90 @@
+"""One breach of a program in lines: what is broken, on which disk and when, what is lost, and the steps before it."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....faults.crashes.profiles import NOTHING_LOST
+from ....faults.probe.failure import ProbeFinding
+from ....faults.probe.shrink import loss_note
+from ....faults.probe.story import crash_text, step_text, story
+from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How much is shown."""
+
+    violations: int
+    losses: int
+    acknowledged: int
+
+
+_BRIEF, _FULL = _Limits(3, 8, 3), _Limits(5, 20, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeBreach:
+    """A finding, and how often the same was met."""
+
+    finding: ProbeFinding
+    states: int
+    points: int
+    disks: tuple[str, ...]
+    """That of the finding first."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what names the finding: its kind and its signature."""
+        return self.finding.kind, self.finding.signature
+
+    def text(self, place: Path | None, *, in_full: bool = False) -> FailureText:
+        """Return the breach as it is printed, or as a page has it. place: its directory, if it has one."""
+        finding, case = self.finding, self.finding.shown.case
+        heading = "broken by a crash in recovery" if finding.recovery else "broken"
+        if case.disk == NOTHING_LOST and not finding.recovery:
+            heading = "broken without a crash"
+        again, left = "the same again, with --out DIR", ""
+        if place is not None:
+            again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
+            left = str(place / "files")
+        lines = list(self._lines(_FULL if in_full else _BRIEF))
+        return FailureText(case.verdict.signature, lines, again, heading=heading, left=left)
+
+    def _lines(self, limits: _Limits) -> Iterator[TextLine]:
+        finding, case, record = self.finding, self.finding.shown.case, self.finding.record
+        if finding.rerun:
+            yield TextLine(LineKind.TEXT, f"with {finding.rerun}")
+        yield from (TextLine(LineKind.TEXT, line) for line in case.verdict.lines[: limits.violations])
+        more = len(case.verdict.lines) - limits.violations
+        if more > 0 and case.verdict.outcome == "broken":
+            yield TextLine(LineKind.TEXT, f"and {more} more like it")
+        also = [disk for disk in self.disks if disk != case.disk]
+        if case.disk != NOTHING_LOST:
+            yield TextLine(LineKind.TEXT, f"on {case.disk}{'; also on ' if also else ''}{', '.join(also)}")
+        if finding.recovery:
+            yield TextLine(LineKind.LABEL, "the program")
+            yield from (TextLine(LineKind.DETAIL, line) for line in finding.recovery)
+            yield TextLine(LineKind.LABEL, "then the check, as it recovers from that")
+        yield TextLine(LineKind.TEXT, crash_text(record, case.point, case.disk))
+        yield from self._loss_lines(limits)
+        promised = record.acknowledged[: case.point.acknowledged]
+        if promised:
+            few = ", ".join(repr(one) for one in promised[-limits.acknowledged :])
+            yield TextLine(LineKind.TEXT, f"acknowledged: {'…, ' if len(promised) > limits.acknowledged else ''}{few}")
+        yield TextLine(LineKind.LABEL, "before it")
+        yield from (TextLine(LineKind.STEP, line) for line in story(record, case.point.step))
+
+    def _loss_lines(self, limits: _Limits) -> Iterator[TextLine]:
+        record, losses = self.finding.record, self.finding.shown.losses
+        note = loss_note(record, self.finding.shown.case, losses)
+        if note:
+            yield TextLine(LineKind.TEXT, note)
+        if losses:
+            yield TextLine(LineKind.LABEL, "what is lost")
+        for loss in losses[: limits.losses]:
+            yield TextLine(LineKind.DETAIL, loss.what)
+            yield TextLine(LineKind.SOURCE, step_text(record, loss.step).strip())
+        if len(losses) > limits.losses:
+            yield TextLine(LineKind.DETAIL, f"and {len(losses) - limits.losses} more")

@@ -1,0 +1,67 @@
+"""What `tornlog probe` leaves of its results: failures as files, timelines, and the result."""
+
+from pathlib import Path
+from typing import NoReturn
+
+from ....faults.probe.documents import Places, refused_json
+from ....faults.probe.failure import write_cases
+from ....faults.simulation.prose import prose
+from ...results.leaving import leave
+from ..console import ERR
+from ..options import EXIT_HARNESS, ResultFiles, results_written, write_json
+from ..pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
+from .recording import RefusedError
+from .result import Timelines, probe_result
+from .results import ProbeResults
+
+
+def leave_refusal(error: RefusedError, json_file: str | None) -> NoReturn:
+    """Write and print why a program cannot be probed, and exit."""
+    written = ResultFiles()
+    with written.attempt():
+        write_json(json_file, refused_json(error.record, error.reasons))
+    ERR.print("[red]refused[/red]: the program did what the recorder does not see", soft_wrap=True)
+    for reason in error.reasons:
+        prose(ERR, 2, reason)
+    if error.hint:
+        prose(ERR, 0, error.hint)
+    written.exit(EXIT_HARNESS)
+
+
+def leave_results(
+    results: ProbeResults,
+    exit_code: int,
+    *,
+    out: Path | None,
+    junit: Path | None,
+    summary: Path | None,
+    json_file: str | None,
+) -> NoReturn:
+    """Write the failures and their timelines, leave the result, and exit."""
+    places: Places = {}
+    timelines: Timelines = {}
+    files, page = ResultFiles(), None
+    if out is not None:
+        with files.attempt(), results_written("--out"):
+            # It brings in a store: for users of a directory only.
+            from ....scenarios.campaigns.kept_files import keep_file
+
+            places = write_cases(results.all_findings, results.check, out, keep_file)
+            timelines = _draw(results, places, out)
+            page = out
+    result = probe_result(results, places, timelines, exit_code)
+    leave(result, json_file=json_file, page=page, junit=junit, summary=summary, files=files)
+
+
+def _draw(results: ProbeResults, places: Places, out: Path) -> Timelines:
+    """Draw the first failures; return the page of each below `out`."""
+    from ...timeline.recording.probed import record_probe
+
+    drawn = {}
+    for finding in results.all_findings[:TIMELINES_MAX]:
+        if finding.shown.case.point.step < TIMELINE_STEPS_MAX:
+            key = finding.kind, finding.signature
+            page = out / "timelines" / f"{places[key].name}.html"
+            draw_run(record_probe(finding, results.check.name), page, None)
+            drawn[key] = page.relative_to(out).as_posix()
+    return drawn

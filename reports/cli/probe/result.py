@@ -1,0 +1,338 @@
+"""The result of `tornlog probe`: what was recorded, which crashes were tried, what broke, and what was not tried."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ....faults.crashes.profiles import PROFILES
+from ....faults.probe.documents import Places, probed_json, recoveries_json, reruns_json
+from ....faults.probe.failure import RECOVERY
+from ....faults.probe.probe import ViolationGroup
+from ....faults.probe.record import ProgramRecord, Step
+from ....faults.probe.recovery import Recoveries
+from ....faults.probe.reruns import Reruns
+from ....faults.probe.story import file_name, task_name
+from ....faults.simulation.failure_text import plain_text
+from ...results.model import (
+    Bars,
+    Case,
+    FailureGroup,
+    Failures,
+    Group,
+    Lines,
+    On,
+    Outcome,
+    Result,
+    ResultBlock,
+    ResultTable,
+    Row,
+    TableCell,
+    Tone,
+    Verdict,
+    bar_group,
+)
+from ...results.words import counted
+from .breach_text import ProbeBreach
+from .results import ProbeResults, kinds_of_breach
+
+_BARS_SHOWN_MAX = 20
+_ROWS_MAX, _REASONS_SHOWN_MAX, _DISCARDED_SHOWN_MAX = 20, 3, 5
+_SAID_LINES_MAX = 20
+_SHOWN = On.TERMINAL | On.PAGE
+Timelines = Mapping[tuple[str, str], str]
+"""Pages of failures, by kind and signature of the finding, below the directory of the report."""
+
+
+def probe_result(results: ProbeResults, places: Places, timelines: Timelines, exit_code: int) -> Result:
+    """Return the result. places: of what is kept of each failure."""
+    record, found = results.record, results.found
+    facts = [
+        ("steps recorded", f"{len(record.steps):,}"),
+        ("promises", f"{len(record.acknowledged):,}"),
+        ("processes", f"{len({task.process for task in record.tasks}):,}"),
+        ("threads", f"{len(record.tasks):,}"),
+        ("crash points", f"{found.points:,}"),
+        ("states", f"{found.states:,}"),
+        ("different ones", f"{len(found.images):,}"),
+        ("checked", f"{found.judged:,}"),
+        ("seconds", f"{results.seconds:,.1f}"),
+    ]
+    amounts = f"{found.operations:,} operations, {len(record.acknowledged):,} promises, {found.points:,} crash points"
+    tried = list(_tried(results))
+    broken = sum(count.broken for count in found.counts.values())
+    return Result(
+        "probe",
+        f"{amounts}: {f'{broken:,} states broken' if broken else results.verdict}",
+        _verdict(results),
+        exit_code,
+        _document(results, places),
+        results.command,
+        facts,
+        list(_blocks(results, places, timelines, tried)),
+        [_case(one, results, places) for one in tried],
+        results.seconds,  # of all: a state is checked once, whichever crash leaves it
+    )
+
+
+def _document(results: ProbeResults, places: Places) -> dict[str, Any]:
+    document = probed_json(
+        results.record, results.check, results.limit, results.found, results.findings, places, list(results.allowed)
+    )
+    if results.recoveries is not None:
+        document["recoveries"] = recoveries_json(results.recoveries, results.recovered, places)
+    if results.reruns is not None:
+        document["reruns"] = reruns_json(results.reruns, results.differing, places)
+    if results.ended:
+        document["ended"] = results.ended
+    return document
+
+
+def _verdict(results: ProbeResults) -> Verdict:
+    found, breaches = results.found, results.breaches()
+    broken = sum(count.broken for count in found.counts.values())
+    if breaches:
+        text = breaches[0].finding.signature if results.kinds == 1 else f"Broken in {results.kinds} ways"
+        more = f"{broken:,} of {found.states:,} states that crashes may leave are broken"
+        return Verdict(Tone.BROKEN, text, ((more,) if broken else ()) + tuple(results.gaps))
+    if results.gaps:
+        return Verdict(Tone.UNSURE, results.verdict[0].upper() + results.verdict[1:])
+    if not results.record.acknowledged:
+        return Verdict(Tone.HELD, "Every state was accepted", ("The program promised nothing: no line was printed",))
+    return Verdict(Tone.HELD, "Every promise held")
+
+
+# -- what was tried --------------------------------------------------------------------------------
+
+
+class _Tried(NamedTuple):
+    """A way in which the program was tried, and what broke by it."""
+
+    name: str
+    points: int
+    states: int
+    breaches: list[ProbeBreach]
+    gaps: list[str]
+    """Those that were asked for and have no verdict."""
+
+
+def _tried(results: ProbeResults) -> Iterator[_Tried]:
+    breaches, recoveries, reruns = results.breaches(), results.recoveries, results.reruns
+    of_program = [one for one in breaches if not one.finding.kind]
+    for disk, count in results.found.counts.items():
+        broken = [one for one in of_program if disk in one.disks]
+        yield _Tried(disk, count.crashes, count.states, broken, results.crash_gaps)
+    if recoveries is not None:
+        broken = [one for one in breaches if one.finding.kind == RECOVERY]
+        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, broken, results.recovery_gaps)
+    if reruns is not None:
+        broken = [one for one in breaches if one.finding.kind not in ("", RECOVERY)]
+        ways = (("faults at calls", reruns.enabled), ("other orders of threads", reruns.seeds))
+        name = " and ".join(name for name, is_tried in ways if is_tried)
+        yield _Tried(name, reruns.points, reruns.states, broken, results.rerun_gaps)
+
+
+def _case(tried: _Tried, results: ProbeResults, places: Places) -> Case:
+    outcomes = []
+    if tried.breaches:
+        texts = [plain_text(one.text(places.get(one.key))) for one in tried.breaches]
+        message = "; ".join(dict.fromkeys(one.finding.signature for one in tried.breaches))
+        outcomes.append(Outcome("failure", "broken", message, "\n\n".join(texts)))
+    elif tried.gaps:
+        outcomes.append(Outcome("error", "not finished", "; ".join(tried.gaps), "\n".join(results.gaps)))
+    said = f"program: {shlex.join(results.record.program)}, check: {results.check.name}"
+    return Case(tried.name, 0.0, {"crash points": tried.points, "states": tried.states}, outcomes, said)
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: list[_Tried]) -> Iterator[ResultBlock]:
+    record, found = results.record, results.found
+    breaches = results.breaches()
+    notes = [f"note: {note}" for note in found.notes(record)]
+    yield Lines("", On.TERMINAL, lines=notes)
+    yield _broken_table(results)
+    yield _disks_table(results)
+    counts = f"{found.states:,} states, {len(found.images):,} different ones, "
+    lines = [f"{counts}{found.judged:,} checked with what was promised by then, in {found.seconds:.1f} s"]
+    if found.never_injected:
+        lines.append(f"never happened on these disks: {', '.join(found.never_injected)}")
+    if results.recoveries is not None:
+        lines += _recovery_lines(results.recoveries, results)
+    if results.reruns is not None:
+        lines += _rerun_lines(results.reruns, results)
+    yield Lines("", _SHOWN, lines=lines)
+    rows = [Row((one.name, one.points, one.states, len(one.breaches)), bool(one.breaches)) for one in tried]
+    figures = ("crash points", "states", "kinds of breach")
+    yield ResultTable("Tried", On.SUMMARY, texts=("tried",), figures=figures, rows=rows)
+    note = "What the program and its children did to their files, step by step; bars are logarithmic."
+    yield Bars("What was recorded", On.PAGE, "recorded", note, _recorded(record))
+    more = results.kinds - len(breaches)
+    note = f"and {kinds_of_breach(more)} more, which --json lists" if more else ""
+    brief = [one.text(places.get(one.key)) for one in breaches]
+    yield Failures("Failures", On.ALARM | On.SUMMARY, "", note, [FailureGroup(brief)])
+    note = "The most severe case of each kind: after a promise if there is one, with as few losses as possible."
+    groups = []
+    for number, one in enumerate(breaches, 1):
+        place = places.get(one.key)
+        links = [("timeline", timelines.get(one.key, ""))]
+        if place is not None:
+            kept = f"failures/{place.name}"
+            links += [("the failure as a file", f"{kept}/failure.json"), ("what the crash left", f"{kept}/files")]
+        text = replace(
+            one.text(place, in_full=True),
+            anchor=f"failure-{number}",
+            links=[(words, target) for words, target in links if target],
+        )
+        groups.append(FailureGroup([text]))
+    yield Failures("Failures", On.PAGE, "failures", note, groups)
+    lines = results.said.splitlines()
+    said = lines[-_SAID_LINES_MAX:]
+    if len(lines) > len(said):
+        said.insert(0, f"… {len(lines) - len(said):,} lines before")
+    yield Lines("not finished", On.ALARM | On.SUMMARY, lines=results.gaps, style="yellow")
+    note = "A probe proves nothing about these."
+    yield Lines("What was not tried", On.PAGE, "not-tried", note, list(_not_tried(results)))
+    if found.never_injected:
+        yield Lines("Never", On.SUMMARY, lines=[", ".join(found.never_injected)])
+    yield Lines("what the check wrote, of all states together", On.STDERR | On.PAGE, "said", lines=said)
+
+
+def _broken_table(results: ProbeResults) -> ResultTable:
+    groups: list[tuple[str, str, ViolationGroup]] = [("", *one) for one in results.found.in_order]
+    if results.recoveries is not None:
+        groups += [(RECOVERY, signature, breach.group) for signature, breach in results.recoveries.in_order]
+    if results.reruns is not None:
+        groups += [(kind, signature, breach.group) for (kind, signature), breach in results.reruns.in_order]
+    numbers = {one.key: number for number, one in enumerate(results.breaches(), 1)}
+    rows = []
+    for kind, signature, group in groups[:_ROWS_MAX]:
+        number = numbers.get((kind, signature))
+        name = TableCell(signature, link="" if number is None else f"failure-{number}")
+        by = "a crash in recovery" if kind == RECOVERY else kind or "a crash"
+        disks = dict.fromkeys([group.smallest.disk, *group.disks])
+        figures = (group.states, len(group.points), group.smallest.losses)
+        rows.append(Row((name, by, ",\n".join(disks), *figures), is_bad=True))
+    more = len(groups) - _ROWS_MAX
+    if more > 0:
+        rows.append(Row((f"and {kinds_of_breach(more)} more",), is_open=True))
+    columns = ("states", "crash\npoints", "losses")
+    return ResultTable("What broke", _SHOWN, "broke", "", ("what", "by", "disks"), columns, rows)
+
+
+def _disks_table(results: ProbeResults) -> ResultTable:
+    rows = []
+    for disk, count in results.found.counts.items():
+        figures = (count.crashes, count.exhausted, count.cut, count.states)
+        broken = TableCell(count.broken, is_bad=count.broken > 0)
+        rows.append(Row((TableCell(disk, PROFILES[disk].summary), *figures, broken), count.broken > 0))
+    note = (
+        f"The program was cut at each crash point, under each kind of crash, and {results.check.name} looked at each"
+        " different state that this may leave, with what had been promised by then."
+    )
+    columns = ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken")
+    return ResultTable("Crashes", _SHOWN, "disks", note, ("disk",), columns, rows)
+
+
+def _way_verdict(breaches: int, gaps: list[str]) -> str:
+    if breaches:
+        return kinds_of_breach(breaches)
+    return f"no promise was broken, but {'; '.join(gaps)}" if gaps else "every promise held"
+
+
+def _recovery_lines(recoveries: Recoveries, results: ProbeResults) -> Iterator[str]:
+    verdict = _way_verdict(len(recoveries.breaches), results.recovery_gaps)
+    yield (
+        f"crashes in recovery: {recoveries.recorded:,} recoveries, {recoveries.writing:,} of them write, "
+        f"{recoveries.points:,} crash points, {recoveries.states:,} states, {recoveries.judged:,} checked: {verdict}"
+    )
+    for reason, times in recoveries.refused.most_common(_REASONS_SHOWN_MAX):
+        yield f"  {counted(times, 'recovery', 'recoveries')} could not be recorded: {reason}"
+    if recoveries.refused and results.hint:
+        yield f"  {results.hint}"
+
+
+def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
+    verdict = _way_verdict(len(reruns.breaches), results.rerun_gaps)
+    yield (
+        f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error, {reruns.points:,} crash points, "
+        f"{reruns.states:,} states, {reruns.judged:,} checked: {verdict}"
+    )
+    if reruns.injected:
+        yield f"  faults at calls: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}"
+    if reruns.never_injected:
+        yield f"  never happened, for want of a call: {', '.join(reruns.never_injected)}"
+    if reruns.cut:
+        yield f"  only the first calls were struck, by --fault-runs: {', '.join(reruns.cut)}"
+    if reruns.seeds:
+        hurry = f", {reruns.hurried:,} of them while another thread still ran" if reruns.hurried else ""
+        yield f"  {reruns.seeds:,} seeds, {reruns.orders:,} other orders, by {reruns.choices:,} choices{hurry}"
+    for reason, controls in list(reruns.discarded.items())[:_REASONS_SHOWN_MAX]:
+        names = ", ".join(map(str, controls[:_DISCARDED_SHOWN_MAX]))
+        more = ", …" if len(controls) > _DISCARDED_SHOWN_MAX else ""
+        yield f"  {counted(len(controls), 'run')} could not be recorded ({names}{more}): {reason}"
+
+
+# -- the page alone --------------------------------------------------------------------------------
+
+
+def _recorded(record: ProgramRecord) -> list[Group]:
+    """Return what was recorded: steps by kind, system call, thread and file."""
+    files = Counter(file_name(record, step.file) for step in record.steps if step.file >= 0)
+    groups = [
+        bar_group("steps", Counter(step.kind for step in record.steps)),
+        _most("by thread", Counter(_who(record, step) for step in record.steps)),
+        _most("by file", files),
+    ]
+    calls = Counter(step.call for step in record.steps if step.call)
+    return [*groups, bar_group("by system call", calls)] if calls else groups
+
+
+def _most(title: str, counts: Counter[str]) -> Group:
+    """Return those that come most often as bars."""
+    left_out = len(counts) - _BARS_SHOWN_MAX
+    more = f", without {counted(left_out, 'other')}" if left_out > 0 else ""
+    return bar_group(title + more, dict(counts.most_common(_BARS_SHOWN_MAX)))
+
+
+def _who(record: ProgramRecord, step: Step) -> str:
+    return task_name(record, step).removeprefix("by ") or record.tasks[step.by].name or "the program"
+
+
+def _not_tried(results: ProbeResults) -> Iterator[str]:
+    yield from (f"{gap[0].upper()}{gap[1:]}." for gap in results.gaps)
+    found, recoveries, reruns = results.found, results.recoveries, results.reruns
+    if not results.record.acknowledged:
+        yield "The program promised nothing, so nothing could be missing that it had promised."
+    for disk, count in found.counts.items():
+        if count.cut:
+            yield f"On {disk} --limit {results.limit} left states of {counted(count.cut, 'crash point')} untried."
+        elif count.exhausted < count.crashes:
+            yield (
+                f"On {disk} all states of {count.exhausted:,} of {counted(count.crashes, 'crash point')} were "
+                "tried; of the others all that one loss alone leaves, and some of the rest."
+            )
+    if found.never_injected:
+        yield f"Never happened, though the disks and the program allow it: {', '.join(found.never_injected)}."
+    others = [name for name in PROFILES if name not in found.counts and name != "nothing-lost"]
+    if others:
+        yield f"Other kinds of crash (--disk): {', '.join(others)}."
+    if recoveries is None:
+        yield "Crashes while the check recovers (--recovery-crashes 1)."
+    else:
+        for why, times in recoveries.refused.items():
+            yield f"{counted(times, 'recovery', 'recoveries')} could not be recorded: {why}"
+    if reruns is None or not reruns.enabled:
+        yield "Calls that fail (--faults errors)."
+    if reruns is None or not reruns.seeds:
+        yield "Other orders of the program's threads and processes (--seeds 20): one run is one order."
+    if reruns is not None:
+        if reruns.never_injected:
+            yield f"Faults that no call could meet: {', '.join(reruns.never_injected)}."
+        if reruns.cut:
+            yield f"Faults at calls after the first ones (--fault-runs): {', '.join(reruns.cut)}."
+        for why, controls in reruns.discarded.items():
+            yield f"{counted(len(controls), 'run')} could not be recorded ({', '.join(map(str, controls))}): {why}"
+    yield from (f"Not recorded, by --allow: {one}" for one in results.allowed)

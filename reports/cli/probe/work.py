@@ -1,0 +1,130 @@
+"""Probing as the command does it: record the program, try its crashes, and leave the result.
+
+Imports little before the program has run, for until then somebody waits.
+"""
+
+from typing import NoReturn
+
+import typer
+
+from ....faults.crashes.profiles import PROFILES
+from ....faults.kinds import FaultKind
+from ....faults.probe import DISKS
+from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
+from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
+from ..options import EXIT_BROKEN, EXIT_HELD, command_line, disks_named, was_given
+from .command import ProbeOptions
+from .recording import ProbePlan, RefusedError, check_given, record_program
+from .termination import ended_early, exit_code
+
+_OF_REPLAY = ("replay", "check", "check_server", "seconds", "timeline", "json_file", "program")
+"""Parameters that a replay heeds, or refuses by a sentence of its own."""
+
+
+def probe_program(asked: ProbeOptions) -> NoReturn:
+    """Probe the program, or replay a failure, leave the result, and exit."""
+    if asked.replay is not None:
+        if asked.program:
+            raise typer.BadParameter("expected --replay or a program, found both")
+        _require_of_use(asked.context)
+        from .replay import replay_probe
+
+        with ended_early():
+            replay_probe(
+                asked.replay,
+                check=asked.check,
+                server=asked.check_server,
+                seconds=asked.seconds,
+                timeline=asked.timeline,
+                json_file=asked.json_file,
+            )
+    options = _options(asked)
+    with ended_early(_seconds_in(asked.time), f"--time {asked.time}"):
+        try:
+            recorded = record_program(options)
+        except RefusedError as error:
+            from .leaving import leave_refusal
+
+            leave_refusal(error, asked.json_file)
+        # Disks, consoles and documents: the program has run before they are needed.
+        from .leaving import leave_results
+        from .probing import probe_recorded
+
+        results = probe_recorded(options, recorded, command_line(asked.context, behind="program"))
+        leave_results(
+            results,
+            EXIT_BROKEN if results.kinds else exit_code(results.ended) if results.gaps else EXIT_HELD,
+            out=asked.out,
+            junit=asked.junit,
+            summary=asked.summary,
+            json_file=asked.json_file,
+        )
+
+
+def _options(asked: ProbeOptions) -> ProbePlan:
+    """Return what is to be probed, and how. BadParameter: the options do not say that."""
+    if asked.timeline is not None:
+        raise typer.BadParameter("goes with --replay; --out leaves those of all failures", param_hint="--timeline")
+    program = asked.program
+    if not program or (program[0] == "-m" and len(program) < 2):
+        example = "tornlog probe --check ./check.sh -- ./server"
+        raise typer.BadParameter(f"expected a program behind --, as in: {example}")
+    if asked.check is None and asked.check_server is None:
+        raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
+    kinds = _kinds(asked.faults or [])
+    is_rerun = bool(kinds or asked.seeds)
+    judge = check_given(asked.check, asked.check_server)
+    return ProbePlan(
+        program,
+        _recorder(asked.record, asked.stores, asked.program_seconds, is_rerun=is_rerun, takes_stacks=asked.stacks),
+        judge,
+        asked.start,
+        asked.allow or [],
+        tuple(disks_named(asked.disk or DISKS, tuple(PROFILES))),
+        asked.limit,
+        asked.jobs,
+        asked.seconds,
+        bool(asked.recovery_crashes),
+        kinds,
+        asked.fault_runs,
+        asked.seeds,
+    )
+
+
+def _require_of_use(context: typer.Context) -> None:
+    """Raise BadParameter if there are options beside --replay that it does nothing with."""
+    given = [one for one in context.command.params if one.name not in _OF_REPLAY and was_given(context, one.name or "")]
+    if given:
+        raise typer.BadParameter("of no use with --replay", param_hint=[one.opts[0] for one in given])
+
+
+def _seconds_in(time: str | None) -> float | None:
+    if time is None:
+        return None
+    from ....scenarios.campaigns.amounts import seconds_in
+
+    return seconds_in(time)
+
+
+def _kinds(names: list[str]) -> list[FaultKind]:
+    """Return the faults of some names, in which `-` may stand for a space, each once."""
+    known = {kind.value: kind for kind in CALL_FAULTS}
+    kinds: dict[FaultKind, None] = {}
+    for name in names:
+        plain = name.replace("-", " ")
+        if plain != "errors" and plain not in known:
+            choice = ", ".join(["errors", *known])
+            raise typer.BadParameter(f"expected one of {choice}, found {name}", param_hint="--faults")
+        kinds |= dict.fromkeys(ERRORS if plain == "errors" else [known[plain]])
+    return list(kinds)
+
+
+def _recorder(kind: str, stores: str, seconds: float, *, is_rerun: bool, takes_stacks: bool) -> RecorderChoice:
+    for name, found, known in (("--record", kind, ("", *RECORDERS)), ("--stores", stores, STORES)):
+        if found not in known:
+            raise typer.BadParameter(
+                f"expected one of {', '.join(filter(None, known))}, found {found}", param_hint=name
+            )
+    if is_rerun and kind == PYTHON:
+        raise typer.BadParameter("expected calls with --faults or --seeds, found python", param_hint="--record")
+    return RecorderChoice(CALLS if is_rerun else kind, stores, seconds, takes_stacks)

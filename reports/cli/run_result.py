@@ -1,0 +1,367 @@
+"""The result of `tornlog run`: verdict, scenarios, coverage, broken promises, and with --as their causes."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from ...faults.simulation.failure_text import FailureText, LineKind, TextLine, plain_text
+from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
+from ...scenarios.campaigns.coverage import faults_of, never_injected
+from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.campaigns.pairs import pairs_met
+from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdict_of
+from ...scenarios.claims.catalogue import SCENARIOS
+from ...scenarios.mutants.versions import BugPresence, Version
+from ...scenarios.oracle.invariants import INVARIANTS
+from ...scenarios.runs.counts import COUNTED
+from ...scenarios.runs.marks import MARKS
+from ..results.coverage import coverage_blocks, promises_matrix
+from ..results.model import (
+    Case,
+    FailureGroup,
+    Failures,
+    Lines,
+    On,
+    Outcome,
+    Result,
+    ResultBlock,
+    ResultTable,
+    Row,
+    TableCell,
+    Tone,
+    Verdict,
+)
+from ..results.words import counted, some_of
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
+from .reporting import FailureLinks, not_run_cases
+
+_CAUSES_SHOWN_MAX = 3
+_NAMES_SHOWN = 4
+_PLACES_SHOWN = 3
+_MOST_SHOWN = 3
+"""Of most faults, so that a line fits 80 columns."""
+_COUNTS = ("seeds", "crash_points", "violations", "digest")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """What `tornlog run` came to."""
+
+    command: str
+    """The command line."""
+    tallies: Sequence[Tally]
+    seconds: float
+    broken: Sequence[ViolationKind] = ()
+    """Every way in which a promise broke; with causes, if the bugs of a version were in."""
+    mutant: str | None = None
+    version: Version | None = None
+    """The version whose bugs were in."""
+    never: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names of what had to occur and never did, by kind; empty unless coverage was required."""
+    failures: Mapping[str, FailureLinks] = field(default_factory=dict)
+    """The first failure of each signature, by that."""
+    reach: Reach = ALL
+    first_seed: int | None = None
+    paths: Sequence[Path] = ()
+    """Files of failures."""
+    drawn: Sequence[Path] = ()
+
+    def total(self, name: str) -> Counter[Any]:
+        """Return the sum of a counter of the tallies."""
+        return sum((getattr(tally, name) for tally in self.tallies), Counter())
+
+
+def run_result(results: RunResults, interrupted: int | None = None) -> Result:
+    """Return the result. interrupted: the exit code if a signal has ended the run."""
+    tallies, seconds = results.tallies, results.seconds
+    times = {failure.signature: row for row in results.broken for failure in row.failures}
+    found = {
+        signature: left.text(about=_about(left.failure, times.get(signature)))
+        for signature, left in results.failures.items()
+    }
+    seeds = sum(tally.seeds for tally in tallies)
+    facts = [
+        ("scenarios", f"{len(tallies):,}"),
+        ("seeds", f"{seeds:,}"),
+        *((one.meaning, f"{sum(getattr(tally, one.name) for tally in tallies):,}") for one in COUNTED),
+        ("faults injected", f"{faults_of(results.total('injected')).total():,}"),
+        ("seconds", f"{seconds:,.1f}"),
+        ("seeds a second", f"{seeds / seconds:,.0f}" if seconds else "-"),
+    ]
+    subject = f"with the bug {results.mutant}" if results.mutant else ""
+    return Result(
+        "run",
+        f"{counted(seeds, 'seed')} in {seconds:.1f} s: {verdict_of(tallies, results.reach)}",
+        _verdict(results, seeds),
+        _exit_code(results) if interrupted is None else interrupted,
+        _document(results),
+        results.command,
+        facts,
+        list(_blocks(results, found)),
+        [*(_case(tally, found) for tally in tallies), *not_run_cases(results.reach)],
+        subject=subject if results.version is None else f"as {results.version.id}",
+    )
+
+
+def failures_in_turn(rows: Sequence[ViolationKind]) -> list[Failure]:
+    """Return the failures of all kinds, the first of each kind first, for timelines are drawn of a few only."""
+    in_turn = zip_longest(*(row.failures for row in rows))
+    return [failure for failure in chain.from_iterable(in_turn) if failure is not None]
+
+
+def _about(failure: Failure, row: ViolationKind | None) -> str:
+    seed = f"{'' if failure.shrunk is None else 'shrunk from '}seed {failure.seed}"
+    return seed if row is None else f"{seed}, {counted(row.scenarios[failure.scenario], 'time')} in all"
+
+
+def _exit_code(results: RunResults) -> int:
+    tallies = results.tallies
+    if any(tally.errors for tally in tallies):
+        return EXIT_HARNESS
+    if any(tally.nondeterministic for tally in tallies):
+        return EXIT_NONDETERMINISTIC
+    is_broken = any(tally.violations for tally in tallies) or any(results.never.values())
+    return EXIT_BROKEN if is_broken else EXIT_HELD
+
+
+def _verdict(results: RunResults, seeds: int) -> Verdict:
+    tallies, reach = results.tallies, results.reach
+    violated = sum(tally.violations for tally in tallies)
+    lost = sum(len(tally.errors) + len(tally.nondeterministic) for tally in tallies)
+    more = (*reach_words(reach, "scenario"), *_never_lines(results))
+    if violated:
+        names = list(dict.fromkeys(row.promise for row in results.broken))
+        text = ", ".join(names) if len(names) <= _NAMES_SHOWN else counted(len(names), "promise")
+        broken = f"{text} broken" if results.version is None else f"{results.version.id} breaks {text}"
+        return Verdict(Tone.BROKEN, f"{broken} in {violated:,} of {counted(seeds, 'seed')}", more)
+    if lost:
+        return Verdict(Tone.BROKEN, f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more))
+    if any(results.never.values()):
+        return Verdict(Tone.BROKEN, "No promise broken, but not all came about that had to", more)
+    if not seeds:
+        return Verdict(Tone.UNSURE, "Nothing was run", more)
+    if more:
+        text = verdict_of(tallies, reach)
+        return Verdict(Tone.UNSURE, text[0].upper() + text[1:])
+    return Verdict(Tone.HELD, "Every promise held")
+
+
+def _never_lines(results: RunResults) -> list[str]:
+    return [f"{what} that never did: {', '.join(names)}" for what, names in results.never.items() if names]
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[ResultBlock]:
+    tallies, version = results.tallies, results.version
+    yield Lines("", On.TERMINAL, lines=[f"  {name:<8} {text}" for name, text in _tried(results)])
+    if version is not None:
+        promises, ways = len({row.promise for row in results.broken}), len(results.broken)
+        broken = f"{counted(promises, 'promise')} that {version.id} breaks, in {counted(ways, 'way')}"
+        yield Lines("", On.TERMINAL | On.VERBOSE, lines=[*_bugs(version), *([broken] if ways else [])])
+    yield _broken_table(results)
+    yield _scenarios_table(results)
+    yield promises_matrix(results.total("judged"), results.total("tried"), results.total("broken"))
+    scenarios = [tally.scenario for tally in tallies]
+    yield from coverage_blocks(results.total("injected"), results.total("marks"), results.total("pairs"), scenarios)
+    signatures = [failure.signature for tally in tallies for failure in tally.failures[:1]]
+    first = [found[signature] for signature in signatures if signature in found]
+    if version is None:
+        yield Failures("Failures", On.ALARM | On.SUMMARY, groups=[FailureGroup(first)])
+    else:
+        caused = [_caused(row, results.failures) for row in results.broken]
+        yield Failures("Causes", On.TERMINAL | On.VERBOSE, groups=[FailureGroup(caused)])
+        yield Failures("Failures", On.SUMMARY, groups=[FailureGroup(first)])
+    note = "Of each way in which a promise broke, the first run of each scenario."
+    yield Failures("Failures", On.PAGE, "failures", note, [_group(row, found) for row in results.broken])
+    errors = [text for tally in tallies for text in (*tally.errors[:1], *tally.nondeterministic[:1])]
+    yield Lines("No verdict", On.STDERR | On.SUMMARY | On.PAGE, "errors", "", errors, is_text=True, style="red")
+    yield Lines("", On.ALARM, lines=_never_lines(results), is_text=True, style="red")
+    if version is not None:
+        yield _version_table(version)
+
+
+def _tried(results: RunResults) -> Iterator[tuple[str, str]]:
+    tallies, marks = results.tallies, results.total("marks")
+    faults, never = faults_of(results.total("injected")), never_injected(tallies)
+    points = sum(tally.crash_points for tally in tallies)
+    yield "ran", f"{counted(len(tallies), 'scenario')}, {counted(points, 'crash point')}"
+    yield "faults", f"{faults.total():,} of {counted(len(faults), 'kind')}{_most(faults)}"
+    if never:
+        yield "never", f"{counted(len(never), 'kind')} that can occur here{_listed(never)}"
+    yield "marks", f"{len(marks)} of {len(MARKS)} rare states{_most(marks)}"
+    yield "more", "--verbose shows every scenario, fault and mark"
+    if results.reach.not_run:
+        yield "not run", ", ".join(results.reach.not_run)
+
+
+def _most(counts: Counter[str]) -> str:
+    return _listed([f"{name} {times:,}" for name, times in counts.most_common()])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _MOST_SHOWN else ""
+    return f": {', '.join(names[:_MOST_SHOWN])}{more}" if names else ""
+
+
+def _scenarios_table(results: RunResults) -> ResultTable:
+    rows = []
+    for tally in results.tallies:
+        broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
+        lost = ((tally.nondeterministic, "not deterministic"), (tally.errors, "lost to the harness"))
+        words = ", ".join(f"{len(seeds):,} {what}" for seeds, what in lost if seeds)
+        counts = (tally.seeds, tally.crash_points, faults_of(tally.injected).total())
+        name = TableCell(tally.scenario.name, tally.scenario.claim)
+        rows.append(Row((name, *counts, TableCell(broken, words, is_bad=broken > 0)), broken > 0))
+    not_run = results.reach.not_run
+    rows += [Row((TableCell(name, SCENARIOS[name].claim), "not run", "-", "-", "-"), is_open=True) for name in not_run]
+    on = On.TERMINAL | On.VERBOSE | On.SUMMARY | On.PAGE
+    figures = ("seeds", "crash\npoints", "faults", "broken")
+    return ResultTable("Scenarios", on, "scenarios", "", ("scenario",), figures, rows, only_bad=True)
+
+
+def _broken_table(results: RunResults) -> ResultTable:
+    is_version = results.version is not None
+    rows = []
+    for row in results.broken:
+        most = sorted(row.scenarios, key=lambda name: (-row.scenarios[name], name))
+        promise = TableCell(row.promise, link=row.first.violations[0].signature)
+        causes = [",\n".join(likeliest_names(row))] if is_version else []
+        rows.append(
+            Row((promise, TableCell(row.kind, some_of(most, _PLACES_SHOWN)), *causes, row.times, str(row.first.seed)))
+        )
+    texts = ("promise", "shows in", *(["likeliest cause"] if is_version else []))
+    on = On.PAGE | (On.TERMINAL | On.VERBOSE if is_version else On.PAGE)
+    return ResultTable("What broke", on, "broke", "", texts, ("times", "seed"), rows)
+
+
+def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:
+    """Return the first failure of each scenario that broke a promise in one way."""
+    first = dict.fromkeys(failure.signature for failure in row.failures)
+    times = f"{counted(row.times, 'time')} in {counted(len(row.scenarios), 'scenario')}"
+    return FailureGroup(
+        [found[signature] for signature in first],
+        row.first.violations[0].signature,
+        f"{row.promise}: {row.kind}",
+        f"{times}; promised is that {INVARIANTS[row.promise]}",
+        [cause_text(cause) for cause in row.causes],
+    )
+
+
+# -- versions --------------------------------------------------------------------------------------
+
+
+def _bugs(version: Version) -> Iterator[str]:
+    on = sum(fact.is_on for fact in version.facts)
+    catalogue = f"{on} of the {len(version.facts)} bugs of the catalogue"
+    yield f"{version.id}: {catalogue} and {len(version.deviations)} other deviations are in"
+    yield from (f"  left out, {fact.id}: {fact.left_out}" for fact in version.facts if fact.left_out)
+    uncertain = [fact.id for fact in version.facts if not fact.left_out and fact.verdict is BugPresence.UNCERTAIN]
+    if uncertain:
+        yield f"  not certain, and not in, for reasons that --json has: {', '.join(uncertain)}"
+
+
+def _caused(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureText:
+    """Return one way in which a version broke a promise, with its causes."""
+    lines = [str(row.first.violations[0])]
+    lines.append(f"in: {', '.join(f'{name} ({times})' for name, times in row.scenarios.items())}")
+    lines += [f"cause: {cause_text(cause)}" for cause in row.causes[:_CAUSES_SHOWN_MAX]]
+    if row.clean:
+        lines.append(f"without any of them, too: {row.clean} of those that were tried")
+    again = failures[row.first.signature].again
+    return FailureText(row.kind, [TextLine(LineKind.TEXT, line) for line in lines], again, heading=row.promise)
+
+
+def _version_table(version: Version) -> ResultTable:
+    rows = [
+        *(
+            Row((fact.id, fact.verdict.value, "yes" if fact.is_on else "no", fact.left_out or fact.reason))
+            for fact in version.facts
+        ),
+        *(Row((mutant.id, "deviates", "yes", mutant.summary)) for mutant in version.deviations),
+    ]
+    note = f"{version.summary}. {next(_bugs(version)).partition(': ')[2]}."
+    return ResultTable("The version", On.PAGE, "version", note, ("bug", "the version", "in", "why"), (), rows)
+
+
+# -- test cases and JSON ---------------------------------------------------------------------------
+
+
+def _case(tally: Tally, found: Mapping[str, FailureText]) -> Case:
+    counts = {"seeds": tally.seeds, **tally.counts(), "digest": tally.digest}
+    injected = {f"injected: {kind}": times for kind, times in sorted(tally.injected.items())}
+    outcomes = []
+    if tally.failures:
+        violation = tally.failures[0].violations[0]
+        signatures = dict.fromkeys(failure.signature for failure in tally.failures)
+        text = "\n\n".join(plain_text(found[one]) for one in signatures if one in found)
+        message = f"{tally.violations} of {tally.seeds} seeds: {violation}"
+        outcomes.append(Outcome("failure", violation.invariant, message, text))
+    for kind, errors in (("nondeterminism", tally.nondeterministic), ("harness", tally.errors)):
+        if errors:
+            outcomes.append(Outcome("error", kind, errors[0].splitlines()[-1], "\n\n".join(errors)))
+    said = f"claim: {tally.scenario.claim}"
+    return Case(tally.scenario.name, tally.wall_seconds, {**counts, **injected}, outcomes, said)
+
+
+def _document(results: RunResults) -> dict[str, Any]:
+    pairs = pairs_met(results.total("pairs"))
+    document: dict[str, Any] = {
+        "format": "tornlog-run/1",
+        "scenarios": [_tally_json(tally) for tally in results.tallies],
+        "not_run": list(results.reach.not_run),
+        "interrupted": results.reach.interrupted,
+        "first_seed": results.first_seed,
+        "failures": [str(path) for path in results.paths],
+        "pairs": {"met": pairs.met, "can": pairs.can, "never": [list(pair) for pair in pairs.never]},
+        "seconds": round(results.seconds, 3),
+    }
+    if results.drawn:
+        document["drawn"] = [str(path) for path in results.drawn]
+    if results.never:
+        document["never"] = results.never
+    if results.version is not None:
+        document["version"] = _version_json(results.version, results.broken, results.failures)
+    return document
+
+
+def _tally_json(tally: Tally) -> dict[str, Any]:
+    return {
+        "name": tally.scenario.name,
+        "claim": tally.scenario.claim,
+        **{name: getattr(tally, name) for name in _COUNTS},
+        **{one.name: getattr(tally, one.name) for one in COUNTED if one.name not in _COUNTS},
+        "injected": dict(sorted(tally.injected.items())),
+        "marks": dict(sorted(tally.marks.items())),
+        "errors": len(tally.errors),
+        "nondeterministic": len(tally.nondeterministic),
+        "seconds": round(tally.wall_seconds, 3),
+        "disks": dict(sorted(tally.judged.items())),
+        "tried": _by_invariant(tally.tried),
+        "broken": _by_invariant(tally.broken),
+    }
+
+
+def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [
+        {"invariant": invariant, "disk": disk, "seeds": times} for (invariant, disk), times in sorted(seeds.items())
+    ]
+
+
+def _version_json(
+    version: Version, rows: Sequence[ViolationKind], failures: Mapping[str, FailureLinks]
+) -> dict[str, Any]:
+    return {
+        "id": version.id,
+        "bugs": [
+            {"id": fact.id, "verdict": fact.verdict.value, "on": fact.is_on}
+            | {"reason": fact.reason, "left_out": fact.left_out}
+            for fact in version.facts
+        ],
+        "deviations": {mutant.id: mutant.summary for mutant in version.deviations},
+        "broken": [row.to_json(failures[row.first.signature].again) for row in rows],
+    }

@@ -1,0 +1,81 @@
+"""Coverage blocks: counts of faults and rare paths, and each promise on each disk."""
+
+from collections.abc import Iterable, Mapping
+
+from ...scenarios.campaigns.coverage import MARKS, ends_of, faults_in, faults_of
+from ...scenarios.campaigns.pairs import Pair, PairsMet, pairs_met
+from ...scenarios.claims.disk_models import DISK_MODELS
+from ...scenarios.claims.scenario import Scenario
+from ...scenarios.oracle.guarantees import PROMISED, Promise
+from ...scenarios.oracle.invariants import INVARIANTS
+from .model import Bars, Lines, Matrix, MatrixCell, MatrixColumn, MatrixRow, On, ResultBlock, bar_group
+
+_STATES = {Promise.KEPT: "held", Promise.INTACT: "intact", Promise.NONE: "none"}
+_LACKING_SHOWN_MAX = 8
+_EVERYWHERE = On.VERBOSE | On.SUMMARY | On.PAGE
+
+
+def coverage_blocks(
+    injected: Mapping[str, int], marks: Mapping[str, int], pairs: Mapping[Pair, int], scenarios: Iterable[Scenario]
+) -> list[ResultBlock]:
+    """Return the blocks of a campaign's coverage. injected: as seeds count it, with the ends of lives."""
+    groups = [
+        bar_group("injected faults", faults_of(injected), faults_in(scenarios), "faults"),
+        bar_group("how lives ended", ends_of(injected)),
+        bar_group("rare paths that were taken", marks, MARKS, "marks"),
+    ]
+    note = "Counts; bars are logarithmic. A campaign proves nothing about things that never occurred."
+    met = pairs_met(pairs)
+    lines = [f"{name}: {', '.join(others)}" for name, others in met.partners().items()]
+    title = f"{met.met:,} of {met.can:,} pairs of features and faults that can meet in a run did"
+    lacking = "A feature takes part if the seed draws it, a fault if it is injected. These pairs never met:"
+    return [
+        Bars("Coverage", _EVERYWHERE, "coverage", note, groups),
+        Lines("", On.VERBOSE, lines=[f"  {text}" for text in pairs_lines(met)]),
+        Lines(title, On.PAGE, "", lacking, lines),
+    ]
+
+
+def pairs_lines(pairs: PairsMet) -> list[str]:
+    """Return how many pairs of features and faults never met, and the most frequent names among them."""
+    if not pairs.never:
+        return []
+    lacking = [f"{name} ({len(others)})" for name, others in pairs.partners().items()]
+    more = ", ..." if len(lacking) > _LACKING_SHOWN_MAX else ""
+    counts = f"{len(pairs.never):,} of {pairs.can:,} that can meet"
+    names = ", ".join(lacking[:_LACKING_SHOWN_MAX])
+    return [f"pairs of features and faults that never did: {counts}, most of {names}{more}"]
+
+
+def promises_matrix(
+    judged: Mapping[str, int], tried: Mapping[tuple[str, str], int], broken: Mapping[tuple[str, str], int]
+) -> Matrix:
+    """Return each invariant on each disk. judged: seeds by disk; tried, broken: seeds by invariant and disk."""
+    columns = [MatrixColumn(name, disk.meaning, judged.get(name, 0)) for name, disk in DISK_MODELS.items()]
+    rows = [
+        MatrixRow(
+            invariant,
+            meaning,
+            [
+                _cell(invariant, disk, tried.get((invariant, disk.name), 0), broken.get((invariant, disk.name), 0))
+                for disk in columns
+            ],
+        )
+        for invariant, meaning in INVARIANTS.items()
+    ]
+    note = (
+        "Each invariant on each disk, with the seeds that tried it: they reached its check with something there that"
+        " could break it. A run ends at the first promise that breaks."
+    )
+    return Matrix("Promises by disk", On.PAGE, "promises", note, columns, rows)
+
+
+def _cell(invariant: str, disk: MatrixColumn, tried: int, broken: int) -> MatrixCell:
+    state = _STATES[PROMISED[disk.name][invariant]]
+    if broken:
+        state = "broken"
+    elif state != "none" and not disk.seeds:
+        state = "unjudged"
+    elif state != "none" and not tried:
+        state = "untried"
+    return MatrixCell(state, tried, broken)

@@ -1,0 +1,50 @@
+"""Leaving a result: its page, JSON, JUnit XML and summary, then the terminal, then the exit code."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ..cli.options import ResultFiles, results_written, write_json
+from ..cli.pages import write_page
+from .model import Result
+from .terminal import print_result
+
+
+def leave(
+    result: Result,
+    *,
+    json_file: str | None,
+    page: Path | None = None,
+    junit: Path | None = None,
+    summary: Path | None = None,
+    drawn: Sequence[Path] = (),
+    verbose: bool = False,
+    files: ResultFiles | None = None,
+) -> NoReturn:
+    """Write a result to every place that is asked for, print it, and exit.
+
+    page: the directory of the report. files: the attempts until now.
+    """
+    files, paths, document = files or ResultFiles(), list(drawn), result.document
+    if page is not None:
+        from ..html.render import render  # templates, for users of pages only
+
+        with files.attempt(), results_written("--out"):
+            report = write_page(render(result), page)
+            paths.append(report)
+            if isinstance(document, dict):
+                document = {**document, "report": str(report)}
+    with files.attempt():
+        write_json(json_file, document)
+    if junit is not None:
+        from .junit import write_junit
+
+        with files.attempt(), results_written("--junit"):
+            write_junit(junit, result)
+    if summary is not None:
+        from .markdown import append_summary
+
+        with files.attempt(), results_written("--summary"):
+            append_summary(summary, result)
+    print_result(result, json_file, paths, verbose=verbose)
+    files.exit(result.exit_code)

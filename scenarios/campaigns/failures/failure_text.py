@@ -1,0 +1,38 @@
+"""A failure of the store as a failure: the claim, the violations and the events before them."""
+
+from collections.abc import Iterator
+
+from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
+from ...oracle.evidence import Violation
+from .failure import FailingRun, Failure
+
+VIOLATIONS_MAX = 3
+
+
+def failure_text(failure: Failure, again: str = "", *, original: bool = False) -> FailureText:
+    """Return a failure of the shrunk run, if there is one; original: of the run that was found."""
+    breach = failure.original if original else failure.smallest
+    seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
+    return FailureText(failure.scenario, list(_lines(failure.claim, breach)), again, seed)
+
+
+def _lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
+    yield TextLine(LineKind.CLAIM, claim)
+    for violation in breach.violations[:VIOLATIONS_MAX]:
+        yield from _violation_lines(violation)
+    more = len(breach.violations) - VIOLATIONS_MAX
+    if more > 0:
+        yield TextLine(LineKind.TEXT, f"and {more} more like it")
+    yield TextLine(LineKind.LABEL, "before it")
+    yield from (TextLine(LineKind.STEP, line) for line in breach.story)
+
+
+def _violation_lines(violation: Violation) -> Iterator[TextLine]:
+    reason, *waits = violation.summary.splitlines()
+    yield TextLine(LineKind.TEXT, f"{violation.invariant}: {reason}")
+    details = [line.strip() for line in (*waits, *violation.detail.splitlines())]
+    if violation.file:
+        details.append(f"file:     {violation.file} @ {violation.offset}")
+    if violation.facts:
+        details += [f"{name + ':':<9} {text}" for name, text in [("field", violation.field), *violation.facts]]
+    yield from (TextLine(LineKind.DETAIL, line) for line in details)
