@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from .reports.cli.options import require_writable
-from .reports.cli.termination import LINE, StoppedError, stop_signals_raised
+from .reports.cli.termination import LINE
 
 
 class Entry(NamedTuple):
@@ -173,18 +173,21 @@ class Command(TyperCommand):
         """Run the command, unless a place for its results cannot be written."""
         for parameter in self.params:
             require_writable(parameter.name or "", ctx.params.get(parameter.name or ""), parameter.opts[0])
-        try:
-            with stop_signals_raised():
-                try:
-                    return super().invoke(ctx)
-                finally:
-                    sys.stdout.flush()  # from here on a signal ends the process at once
-        except StoppedError as stopped:
-            typer.echo(LINE, err=True)
-            raise typer.Exit(stopped.exit_code) from None
-        except BrokenPipeError:  # whoever read has seen enough; typer would end with 1, which is a broken promise here
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(_PIPE_CLOSED) from None
+        from .sim.interruption import interruptible  # help needs no simulator
+
+        with interruptible() as interruption:
+            try:
+                with interruption.breakable():
+                    try:
+                        return super().invoke(ctx)
+                    finally:
+                        sys.stdout.flush()  # from here on a signal ends the process at once
+            except KeyboardInterrupt:
+                typer.echo(LINE, err=True)
+                raise typer.Exit(interruption.exit_code) from None
+            except BrokenPipeError:  # whoever read has seen enough; typer would end with 1, a broken promise here
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(_PIPE_CLOSED) from None
 
 
 class _Late(TyperCommand):

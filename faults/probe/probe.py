@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision
+from ...sim.interruption import EndedEarlyError, present
 from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import NOTHING_LOST, PROFILES, Metadata, crash_kinds
 from ..disk.image import Image
@@ -23,7 +24,6 @@ from . import DISKS, LIMIT
 from . import record as steps
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
-from .early_end import EARLY_END, EndedEarlyError
 from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 
@@ -236,7 +236,7 @@ class Prober:
         try:
             for point in self.replayer.points():
                 if point.step >= first_step:
-                    EARLY_END.check()
+                    present().check()
                     self.explore(point)
                     on_point(point)
             self.judge()

@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, count
 
+from ...sim.interruption import EndedEarlyError
 from ..disk.image import Image
 from ..kinds import FaultKind
 from .checks.checkers import Checkers
-from .early_end import EndedEarlyError
 from .probe import Prober, ProbeReport, Verdicts, ViolationGroup
 from .record import ProgramRecord
 from .recording.run import ProgramError

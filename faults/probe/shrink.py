@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ...sim.choices import Choices, Decision
+from ...sim.interruption import EndedEarlyError
 from ...sim.shrink import Decided, Search, shrink_decisions
 from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
@@ -12,7 +13,6 @@ from ..disk.aftermath import DiskState
 from ..disk.image import Image
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
-from .early_end import EndedEarlyError
 from .probe import CrashCase
 from .record import FAILED_SYNC, ProgramRecord
 from .replay import DISK_STREAM, Replayer

@@ -14,11 +14,11 @@ from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explain
 from ...scenarios.campaigns.coverage import never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.first_seed import draw_first_seed
-from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
 from ...scenarios.campaigns.seeds import run_seed
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.mutants.versions import VERSIONS, Version
+from ...sim.interruption import Interruption, interruptible
 from ...sim.policies.replay import Replay
 from ...sim.schedule import parse_schedule
 from ..results.leaving import leave

@@ -11,11 +11,11 @@ from ...faults.simulation.explore import LIMIT, ExplorationCounts
 from ...scenarios.campaigns.explore import WHOLE_LIMIT, Exploration, ExploreSettings, explore_seed
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.failure_text import failure_text
-from ...scenarios.campaigns.interruption import Interruption, interruptible
 from ...scenarios.campaigns.search import SearchResult, search_schedules
 from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
 from ...sim.errors import ReplayDivergedError
+from ...sim.interruption import Interruption, interruptible
 from ..results.leaving import leave
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
 from .console import print_error, progress_shown

@@ -13,8 +13,8 @@ from ...faults.simulation.artefact import ArtefactError
 from ...faults.simulation.failure_text import FailureText, LineKind, TextLine
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.first_seed import draw_first_seed
-from ...scenarios.campaigns.interruption import Interruption, in_processes, interruptible
 from ...scenarios.campaigns.runner import Reach, reach_words
+from ...scenarios.campaigns.worker_pool import in_processes
 from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
 from ...scenarios.fuzz.engine import FuzzTally
@@ -23,6 +23,7 @@ from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
 from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
+from ...sim.interruption import Interruption, interruptible
 from ...store.errors import brings
 from ..results.leaving import leave
 from ..results.model import FailureGroup, Failures, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict

@@ -7,10 +7,10 @@ from pathlib import Path
 from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.replay import replay, verified_run
-from ...scenarios.campaigns.interruption import Interruption
 from ...scenarios.campaigns.runner import Tally
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.mutants.known import applied_mutant
+from ...sim.interruption import Interruption
 from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from .console import print_note
 

@@ -7,11 +7,11 @@ import typer
 
 from ...scenarios.campaigns.amounts import seconds_in
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.interruption import interruptible
 from ...scenarios.campaigns.mutation_run import Limits, MutantResult, MutationSettings, run_mutants
 from ...scenarios.campaigns.runner import Reach
 from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import mutants_in, names_meant, survivors_in
+from ...sim.interruption import interruptible
 from ..results.leaving import leave
 from .console import progress_shown
 from .failure_files import write_failures

@@ -14,10 +14,10 @@ from ...scenarios.campaigns.failures.failure import FailingRun, Failure, Size
 from ...scenarios.campaigns.failures.failure_text import failure_text
 from ...scenarios.campaigns.failures.replay import RunReplay, is_same_run, replay
 from ...scenarios.campaigns.failures.shrink import TRIES_MAX, shrink_failure, shrunk_json
-from ...scenarios.campaigns.interruption import interruptible
 from ...scenarios.campaigns.kept_files import keep_file
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
+from ...sim.interruption import interruptible
 from ...sim.process import CPU_SECONDS_MAX
 from ..results.leaving import leave
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTable, Row, Tone, Verdict

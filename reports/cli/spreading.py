@@ -20,7 +20,7 @@ def spread_over(jobs: int) -> Iterator[PartSpread]:
     if jobs == 1:
         yield _in_turn
         return
-    from ...scenarios.campaigns.interruption import worker_pool  # help needs no scenarios
+    from ...scenarios.campaigns.worker_pool import worker_pool  # help needs no scenarios
 
     with worker_pool(jobs) as pool:
 

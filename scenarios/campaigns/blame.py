@@ -14,13 +14,14 @@ from functools import partial
 from typing import Any
 
 from ...sim.errors import LeakError
+from ...sim.interruption import Interruption
 from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ..mutants.mutant import Mutant, composed
 from ..mutants.versions import VERSIONS
 from .failures.failure import Failure, RunRecord
 from .failures.replay import replay
-from .interruption import Interruption, in_processes
 from .runner import Tally
+from .worker_pool import in_processes
 
 FAILURES_TRIED = 5
 """Of each broken promise, how many failures are followed again."""

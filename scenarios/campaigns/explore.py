@@ -28,6 +28,7 @@ from ...faults.simulation.explore import (
 from ...faults.simulation.simulation import Simulation
 from ...sim.errors import ReplayDivergedError
 from ...sim.guard import guard
+from ...sim.interruption import Interruption
 from ..claims.disk_models import DISK_MODELS
 from ..claims.plan import Life, LifeEnding, Plan
 from ..claims.scenario import Scenario
@@ -37,8 +38,8 @@ from ..runs.policies import policy_of
 from .explore_store import StoreRuns, nested, run_lives
 from .failures.failure import FailingRun, Failure, RunRecord
 from .failures.replay import failing_run_of, replay, run_plan, verified_run
-from .interruption import Interruption, in_processes
 from .seeds import draw
+from .worker_pool import in_processes
 
 NEST_SAMPLES = 4
 """How many images of each depth are recovered by machines that die."""

@@ -18,6 +18,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from ...sim.guard import guard
+from ...sim.interruption import Interruption
 from ...sim.process import CPU_SECONDS_MAX
 from ..claims.catalogue import SCENARIOS, SWARM
 from ..claims.scenario import Scenario
@@ -25,8 +26,8 @@ from ..mutants.known import mutant_named
 from ..mutants.mutant import Mutant
 from .failures.failure import Failure
 from .failures.shrink import shrink_failure
-from .interruption import Interruption, in_processes
 from .seeds import SeedResult, run_seed
+from .worker_pool import in_processes
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
 """What is reported of the size of a shrunk failure."""

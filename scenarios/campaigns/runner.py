@@ -15,13 +15,14 @@ from time import perf_counter
 from typing import Any
 
 from ...sim.guard import guard
+from ...sim.interruption import Interruption
 from ..claims.ranges import Ranges
 from ..claims.scenario import Scenario
 from ..runs.counts import RunCounts
 from .failures.failure import Failure
-from .interruption import Interruption, in_processes, is_stop_wanted
 from .pairs import Pair, pairs_in
 from .seeds import SeedResult, run_seed
+from .worker_pool import in_processes, is_stop_wanted
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20

@@ -10,6 +10,7 @@ from functools import partial
 
 from ...faults.simulation.record import execute
 from ...faults.simulation.simulation import Simulation
+from ...sim.interruption import Interruption
 from ...sim.policies import Policy
 from ...sim.search import explore_schedules
 from ..claims.scenario import Scenario
@@ -18,7 +19,6 @@ from ..runs.outcome import RunOutcome
 from ..runs.run_of import simulation_of
 from .failures.failure import Failure
 from .failures.replay import failing_run_of, run_plan
-from .interruption import Interruption
 from .seeds import draw
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from ...faults.simulation.artefact import ArtefactError
-from ..campaigns.interruption import is_stop_wanted
 from ..campaigns.kept_files import keep_file
+from ..campaigns.worker_pool import is_stop_wanted
 from .engine import FirstFailure, Fuzzer, FuzzTally, minimised, read_inputs, write_inputs
 from .judging import FuzzFailure, FuzzViolation, address_space_limited, judge_in_full
 from .mutants import find_fuzzed

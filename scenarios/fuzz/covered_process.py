@@ -15,7 +15,7 @@ import atheris
 import msgspec
 
 from ...sim.process import NoEndInSight, cpu_limit
-from ..campaigns.interruption import become_worker
+from ..campaigns.worker_pool import become_worker
 
 with atheris.instrument_imports(include=["tornlog.store"]):
     from .campaign import applied_fuzzed

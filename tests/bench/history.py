@@ -11,7 +11,7 @@ from time import process_time
 from typing import NamedTuple
 
 from tornlog.reports.studies.closed_loop import Sample
-from tornlog.scenarios.campaigns.interruption import worker_pool
+from tornlog.scenarios.campaigns.worker_pool import worker_pool
 from tornlog.scenarios.oracle.evidence import Evidence, Violation
 from tornlog.scenarios.oracle.index_model import (
     FoundIndex,

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tornlog.faults.simulation.artefact import COMPARE, read_artefact, write_artefact
-from tornlog.scenarios.campaigns.interruption import worker_pool
+from tornlog.scenarios.campaigns.worker_pool import worker_pool
 
 from .cases import WRITTEN_HERE, CaseResult, DirectoryCase, case_written_here, cases_written_there, compare
 from .maven import JavaProgram

@@ -40,6 +40,7 @@ ALLOWED = {
         "tornlog.scenarios",
         "tornlog.faults.simulation.failure_text",
         "tornlog.faults.simulation.prose",
+        "tornlog.sim.interruption",
         "tornlog.sim.process",
         "tornlog.store.formats",
         "tornlog.store.real.native",  # tasks of Spark are the real world: they read with the core in C

@@ -19,10 +19,10 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import NamedTuple, NoReturn
 
+from ....sim.interruption import present
 from ....sim.process import NoEndInSight, cpu_limit
 from ...disk.export import export
 from ...disk.image import Image
-from ..early_end import EARLY_END
 from ..endings import exit_text
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, PythonCheck, no_verdict
 from .command import CommandCheck
@@ -114,7 +114,7 @@ class Checkers:
             while waiting and len(self._busy) < jobs:
                 self._ask(*waiting.popleft())
             first_end = min(end for _, _, end in self._busy.values())
-            with EARLY_END.breakable():
+            with present().breakable():
                 ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
             for connection, (number, worker, end) in list(self._busy.items()):
                 if connection not in ready and monotonic() < end:
@@ -170,7 +170,7 @@ class Checkers:
 
     def _judge_here(self, image: Image, acknowledged: list[str]) -> CheckOutcome:
         try:
-            with EARLY_END.breakable(), cpu_limit(self._seconds_max):
+            with present().breakable(), cpu_limit(self._seconds_max):
                 return judge(self._check, image, acknowledged, self._seconds_max, Path(self._scratch.name))
         except NoEndInSight:
             return CheckOutcome(TIMED_OUT, (f"no verdict within {self._seconds_max:g} s of CPU time",))

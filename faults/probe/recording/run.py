@@ -10,10 +10,10 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG, S_ISSOCK
 from tempfile import TemporaryDirectory
 
+from ....sim.interruption import present
 from ...disk.content import Content, first_difference
 from ...disk.export import export, load
 from ...disk.image import Image
-from ..early_end import EARLY_END
 from ..endings import SHOWN_LINES_MAX, bad_end
 from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPORARY, ProgramRecord, RecordError
 from ..replay import Replayer
@@ -69,7 +69,7 @@ def _run(arguments: list[str], seconds_max: float, output: Path) -> None:
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
         nothing = subprocess.DEVNULL
-        with output.open("wb") as file, EARLY_END.breakable():
+        with output.open("wb") as file, present().breakable():
             done = subprocess.run(command, stdin=nothing, stdout=file, timeout=seconds_max, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error

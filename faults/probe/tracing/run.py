@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from ....sim.interruption import present
 from ...disk.export import export
 from ...disk.image import Image
-from ..early_end import EARLY_END
 from ..endings import bad_end, ended_with
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, remove_special_files, unlike
@@ -135,7 +135,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
     theirs.close()
     seconds_max = asked.seconds_max + _GRACE_SECONDS
     try:
-        with EARLY_END.breakable():
+        with present().breakable():
             has_ended = ours.poll(seconds_max)
         if not has_ended:
             raise ProgramError(f"the recorder has not ended within {seconds_max:g} s")

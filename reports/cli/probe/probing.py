@@ -6,7 +6,6 @@ from time import perf_counter
 from ....faults.disk.image import Image
 from ....faults.probe.checks.check import PythonCheck
 from ....faults.probe.checks.checkers import Checkers
-from ....faults.probe.early_end import EARLY_END
 from ....faults.probe.failure import RECOVERY, ProbeFinding
 from ....faults.probe.probe import OnHeld, ProbeReport, Verdicts, probe_end
 from ....faults.probe.probe import probe as probe_record
@@ -17,6 +16,7 @@ from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
 from ....faults.probe.shrink import Scene, shrink
 from ....faults.probe.story import moment
 from ....faults.probe.tracing.control import RunControl
+from ....sim.interruption import present
 from ..console import progress_shown
 from .recording import CALLS_HINT, ProbePlan, Recorded
 from .results import ProbeResults, kinds_of_breach
@@ -70,7 +70,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             command,
             perf_counter() - began,
             CALLS_HINT if isinstance(asked.check, PythonCheck) and asked.recorder.kind != CALLS else "",
-            EARLY_END.reason,
+            present().reason,
         )
 
 

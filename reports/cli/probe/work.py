@@ -3,6 +3,8 @@
 Imports little before the program has run, for until then somebody waits.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
@@ -12,10 +14,10 @@ from ....faults.kinds import FaultKind
 from ....faults.probe import DISKS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
 from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
-from ..options import EXIT_BROKEN, EXIT_HELD, command_line, disks_named, was_given
+from ....sim.interruption import EndedEarlyError, Interruption, interruptible
+from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, was_given
 from .command import ProbeOptions
 from .recording import ProbePlan, RefusedError, check_given, record_program
-from .termination import ended_early, exit_code
 
 _OF_REPLAY = ("replay", "check", "check_server", "seconds", "timeline", "json_file", "program")
 """Parameters that a replay heeds, or refuses by a sentence of its own."""
@@ -29,7 +31,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
         _require_of_use(asked.context)
         from .replay import replay_probe
 
-        with ended_early():
+        with _ended_early():
             replay_probe(
                 asked.replay,
                 check=asked.check,
@@ -39,7 +41,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
                 json_file=asked.json_file,
             )
     options = _options(asked)
-    with ended_early(_seconds_in(asked.time), f"--time {asked.time}"):
+    with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
         try:
             recorded = record_program(options)
         except RefusedError as error:
@@ -51,14 +53,33 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
         from .probing import probe_recorded
 
         results = probe_recorded(options, recorded, command_line(asked.context, behind="program"))
+        ended = _exit_code(interruption)
         leave_results(
             results,
-            EXIT_BROKEN if results.kinds else exit_code(results.ended) if results.gaps else EXIT_HELD,
+            EXIT_BROKEN if results.kinds else ended if results.gaps else EXIT_HELD,
             out=asked.out,
             junit=asked.junit,
             summary=asked.summary,
             json_file=asked.json_file,
         )
+
+
+@contextmanager
+def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
+    """Take the stop signals and a time limit inside a `with` block. Exits if the block has no result at the end."""
+    with interruptible(seconds, limit) as interruption:
+        try:
+            yield interruption
+        except EndedEarlyError as ended:
+            from ..console import print_error  # rich is slow to import, and this is rare
+
+            print_error(f"ended by {ended} before there was any result")
+            raise typer.Exit(_exit_code(interruption)) from ended
+
+
+def _exit_code(interruption: Interruption) -> int:
+    """Return the exit code of a probe that has ended before its first finding."""
+    return interruption.exit_code if interruption.is_of_signal else EXIT_HARNESS
 
 
 def _options(asked: ProbeOptions) -> ProbePlan:

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.shrink import shrunk_within
-from ....scenarios.campaigns.interruption import become_worker
 from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
+from ....scenarios.campaigns.worker_pool import become_worker
 from ....sim.process import CPU_SECONDS_MAX
 from ..spark.engine import Engine
 from .request import SECONDS_A_SEED, Begun, Block, SweepRequest

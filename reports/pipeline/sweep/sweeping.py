@@ -11,7 +11,7 @@ from ....faults.simulation.failure_text import print_failure
 from ....scenarios.campaigns.amounts import seconds_in, seeds_in
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.failure_text import failure_text
-from ....scenarios.campaigns.interruption import interruptible
+from ....sim.interruption import interruptible
 from ....store.errors import brings
 from ...cli.console import OUT, findings_console, plain_table, print_paths, progress_shown
 from ...cli.failure_files import write_failures

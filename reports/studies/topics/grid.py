@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeVar
 
 from ....faults.devices.drives import HardDisk, nvme_ssd, sata_ssd
 from ....faults.devices.pages import Memory
-from ....scenarios.campaigns.interruption import in_processes, interruptible
+from ....scenarios.campaigns.worker_pool import in_processes
+from ....sim.interruption import interruptible
 from ...quantities import percentiles_us
 from ..latency.host import REFERENCE
 from .layouts import FLUSHES, LAYOUTS, PARTITIONED, SHARED, TopicLayout, TopicsSetup

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.campaigns.interruption import Interruption, interruptible
 from tornlog.scenarios.campaigns.runner import batches_of, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
+from tornlog.sim.interruption import Interruption, interruptible
 
 SECONDS_MAX = 30.0
 """One or two on an idle machine; what is left to do when they are interrupted would take many minutes."""
@@ -149,7 +149,7 @@ def test_an_interrupted_batch_keeps_its_first_seeds() -> None:
     scenario, interruption = SCENARIOS["second-start-is-refused"], Interruption()
 
     def stop_after_three(tally: object, more: int) -> None:
-        interruption.is_wanted = True
+        interruption.reason = "Ctrl-C"
 
     tallies = run_batches(batches_of([scenario], range(100)), on_progress=stop_after_three, interruption=interruption)
     assert tallies[scenario.name].seeds == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.campaigns.interruption import Interruption, interruptible
+from tornlog.sim.interruption import Interruption, interruptible
 
 HANG = """\
 import sys

@@ -1,11 +1,7 @@
-"""Interruption: Ctrl-C or SIGTERM ends work within two seconds and keeps what is done, in this process and in others.
+"""Worker processes of a campaign: they take no stop signal, and end with their parent.
 
-The first of these signals is noted at once. It breaks off only work begun through `Interruption.unless_wanted`: the
-results of unfinished work are lost, and code that sums up results is never interrupted. A second SIGINT is a
-KeyboardInterrupt wherever it comes. A second SIGTERM does nothing, for timeout(1) sends two.
-
-Worker processes take neither signal, which a terminal or a service manager sends to all of a group. An event asks them
-to return their results (`is_stop_wanted`); after GRACE_SECONDS they are killed. They also end with their parent.
+A terminal or a service manager sends the stop signals to all processes of a group. An event asks the workers to return
+their results (`is_stop_wanted`); after GRACE_SECONDS they are killed.
 """
 
 import ctypes
@@ -19,74 +15,17 @@ from functools import partial
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.synchronize import Event
-from threading import current_thread, main_thread
-from types import FrameType
 from typing import Any, TypeVar
+
+from ...sim.interruption import STOP_SIGNALS, Interruption
 
 GRACE_SECONDS = 0.6
 """How long processes have to end what they are at."""
 _LOOK_SECONDS = 0.1
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>, Linux only
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
-
-
-class Interruption:
-    """Whether the user has asked for an end."""
-
-    def __init__(self) -> None:
-        self.is_wanted = False
-        self.exit_code = 128 + signal.SIGINT
-        """Of a command that was interrupted, as a shell reports the signal."""
-        self._breaks_off = False
-
-    def note(self, number: int, frame: FrameType | None) -> None:
-        """Take the signal."""
-        insists = self.is_wanted and number == signal.SIGINT
-        if not self.is_wanted:
-            self.is_wanted, self.exit_code = True, 128 + number
-        breaks_off, self._breaks_off = self._breaks_off, False  # a second SIGTERM must not stop the clean-up
-        if insists or breaks_off:
-            raise KeyboardInterrupt
-
-    def unless_wanted(self, work: Callable[[], _Result]) -> _Result | None:
-        """Return what some work returns; None if the user wants an end, before it or in its midst.
-
-        Whatever the work raises once it is interrupted is its way to end, and passed over.
-        """
-        if self.is_wanted:
-            return None
-        try:
-            self._breaks_off = True
-            try:
-                result = work()
-            finally:
-                self._breaks_off = False
-        except BaseException:
-            if self.is_wanted:
-                return None
-            raise
-        return None if self.is_wanted else result
-
-
-@contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """Take the stop signals inside a `with` block, and yield their Interruption. Only the main thread gets signals."""
-    interruption = Interruption()
-    if current_thread() is not main_thread():
-        yield interruption
-        return
-    before = {number: signal.signal(number, interruption.note) for number in _STOP_SIGNALS}
-    try:
-        yield interruption
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-# -- in processes ----------------------------------------------------------------------------------
 
 
 class _Worker:
@@ -150,7 +89,7 @@ class WorkerPool(ProcessPoolExecutor):
 
     def submit(self, work: Callable[..., _Result], /, *arguments: Any, **options: Any) -> Future[_Result]:
         """Submit work. A process begun for it inherits the mask, so that no signal ends it before `_begin`."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             return super().submit(work, *arguments, **options)
         finally:
@@ -186,11 +125,11 @@ def become_worker() -> None:
     parent = parent_process()
     if parent is not None and not parent.is_alive():  # it died before the kernel knew
         os._exit(1)
-    for number in _STOP_SIGNALS:
+    for number in STOP_SIGNALS:
         signal.signal(
             number, lambda number, frame: None
         )  # a handler, which a process started from here does not inherit
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 def _begin(stop: Event) -> None:
