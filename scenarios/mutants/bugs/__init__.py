@@ -1,1 +1,1 @@
-"""Known bugs, a module for each component. Every `Mutant` of a module here is registered by being there."""
+"""Known bugs, one module for each component. `scenarios.mutants` collects them."""

@@ -1,4 +1,4 @@
-"""Bugs of single fields: those of a message that a broker stores, and those of answers to sends and pulls."""
+"""Bugs of single fields: of stored messages, and of answers to sends and pulls."""
 
 from dataclasses import replace
 

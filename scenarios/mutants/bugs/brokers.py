@@ -1,4 +1,4 @@
-"""Bugs of brokers: offsets of groups, side files, held pulls, and answers to pulls and sends."""
+"""Bugs of brokers: group offsets, tables, held pulls, and answers."""
 
 from collections.abc import Callable, Mapping
 
@@ -52,7 +52,7 @@ def pull_commits_what_it_gives(
 @bug("gone-group-loses-progress", BrokerParts, "_unregister_filters", found_by=("META", "QUIET"))
 @needs(_LIVELY, broker={"client_death_chance": (0.05,)})
 def forget_group(self: BrokerParts, group: str) -> None:
-    """A group whose last member leaves starts again at the beginning."""
+    """A group starts again at the beginning after its last member has left."""
     forget_group.original(self, group)
     bit()
     self.offsets.remove_group(group)
@@ -73,7 +73,7 @@ def texts_only(self: Members) -> dict[str, str]:
 @bug("failed-server-stays-up", RemotingServer, "fail", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, network={"failed_poll_chance": (0.01,)})
 def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
-    """A process whose server has lost its connections stays up, listens, and does not answer."""
+    """A process stays up after its server has lost its connections, and does not answer."""
     bit()
     self.failure = f"{name} has ended: {error}"
 
@@ -81,7 +81,7 @@ def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
 @bug("flush-answers-all", LateAnswers, "_answer_known", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
 def answer_all_that_wait(self: LateAnswers) -> None:
-    """A sync answers every waiting send, also those whose messages it did not cover."""
+    """A sync answers every waiting send, also those that it did not cover."""
     now_ns = self.world.clock.monotonic_ns()
     found = {number: self._waiting[number][1].look(now_ns) for number in self._take_looks(now_ns)}
     with self._lock:
@@ -131,7 +131,7 @@ def answer_back_at_any_rate(
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["progress-survives-every-crash"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_from_the_old(self: SideFile, content: bytes) -> bool:
-    """A side file whose replacement failed half-way is never replaced again."""
+    """After a half-done replacement a side file is never replaced again."""
     old = self._content
     try:
         return store_from_the_old.original(self, content)
@@ -146,7 +146,7 @@ def store_from_the_old(self: SideFile, content: bytes) -> bool:
 @bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
 def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """A topic whose write failed is used all the same."""
+    """A topic is used although its write failed."""
     self._state = version, table
     try:
         self.file.store(self._encoded(version, table))
@@ -213,7 +213,7 @@ _EXPIRING = _LIVELY.replace(
 def answer_moved_to_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A consumer whose next messages have expired skips the rest of its queue."""
+    """If the next messages of a consumer have expired, it skips the rest of its queue."""
     if result.status is GetMessageStatus.OFFSET_TOO_SMALL:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
@@ -223,7 +223,7 @@ def answer_moved_to_end(
 @bug("expired-waits", pull, "_code_of", found_by=("LIVE",))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
-    """A consumer whose next messages have expired waits for them forever."""
+    """If the next messages of a consumer have expired, it waits for them forever."""
     if bit(result.status is GetMessageStatus.OFFSET_TOO_SMALL):
         return ResponseCode.PULL_NOT_FOUND
     return code_that_waits_for_the_expired.original(result, offset)

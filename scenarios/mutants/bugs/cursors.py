@@ -1,4 +1,4 @@
-"""Bugs of cursors: those that stop short of their end or begin too early, so that a later life does work again."""
+"""Bugs of cursors that stop or start too early, so that a later life repeats work."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
 @bug("delay-progress-one-at-a-time", ScheduleMessageService, "persist", found_by=("QUIET", "REDEL"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,))
 def persist_one(self: ScheduleMessageService) -> bool:
-    """Durable progress of delayed delivery falls behind delivery more and more."""
+    """Durable progress of delayed delivery lags more and more."""
     if self._undurable and self._undurable[0][0] <= self._commit_log.queue.flushed_where.get():
         _, level, offset = self._undurable.popleft()
         self._durable[level] = offset

@@ -55,7 +55,7 @@ def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
     endings=("crash at rest", "stop"),
 )
 def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
-    """A delayed message whose delivery failed is not retried."""
+    """A failed delivery of a delayed message is not retried."""
     self.last_answer = PutMessageStatus.PUT_OK
     wait_ms = deliver_once.original(self, level, entry)
     if wait_ms and bit(self.last_answer is not PutMessageStatus.PUT_OK):
@@ -131,7 +131,7 @@ def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) ->
     endings=("stop", "crash at rest"),
 )
 def persist_once(self: ScheduleMessageService) -> bool:
-    """Progress of delayed delivery whose write failed once is not written again."""
+    """After a failed write, progress of delayed delivery is not written again."""
     try:
         return persist_once.original(self)
     except OSError:
@@ -161,7 +161,7 @@ _HELD_UP_MS = 20
 @bug("half-msg-immunity-double-clock", TransactionalMessageCheckService, "_deal_with", found_by=("TX", "QUIET"))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16))
 def deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
-    """A half message whose immunity ends during its check is skipped."""
+    """The check skips a half message if its immunity ends during the check."""
     immunity_ms = half.immunity_ms
     if immunity_ms is None or ops.is_decided(half) or _age_ms(self, half) >= immunity_ms:
         return deal_with_two_clocks.original(self, half, ops)
@@ -285,7 +285,7 @@ def _one_more(config: TransactionConfig) -> int:
     return config.transaction_check_max + 1
 
 
-# The check forgets decisions that it has passed, whichever life made them.
+# The check forgets passed decisions, also those of earlier lives.
 @bug("decided-again-once-passed", Decisions, "forget", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8,))
 def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:

@@ -1,4 +1,4 @@
-"""Bugs of disk errors other than those of the log's flush: failed syncs of queues, and pages that cannot be read."""
+"""Bugs of disk errors: failed syncs outside the log's flush, and unreadable pages."""
 
 from ....store.errors import CorruptFileError
 from ....store.filters.message_filter import MessageFilter
@@ -22,7 +22,7 @@ _WITH_FAILED_WRITE_BACKS = Ranges(
 )
 
 
-# The kernel reports a write-back error once. The next sync has nothing to do and succeeds.
+# The kernel reports a write-back error once, so the next sync succeeds without a write.
 @bug("queue-sync-error-forgotten", FlushConsumeQueueService, "step", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(_WITH_FAILED_WRITE_BACKS)
 def step_and_forget(self: FlushConsumeQueueService) -> None:
@@ -42,7 +42,7 @@ def step_and_forget(self: FlushConsumeQueueService) -> None:
     lives=(3,),
 )
 def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
-    """A recovery whose sync of the log fails retries, and takes the second success for all of it."""
+    """After a failed sync of the log recovery retries, and takes the second success for all of it."""
     try:
         make_durable_in_two_tries.original(self, first)
     except OSError:

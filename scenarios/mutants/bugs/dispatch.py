@@ -1,4 +1,4 @@
-"""Bugs of dispatch, and of services that end without a sign."""
+"""Bugs of dispatch, and of services that end without a report."""
 
 from ....store.config import FlushDiskType
 from ....store.errors import StoreError, is_disk_full

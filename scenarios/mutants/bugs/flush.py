@@ -93,7 +93,7 @@ _WITH_FAILED_SYNCS = Ranges(faults={"failed_sync_chance": (0.1,)})
 _SYNC_TRIES = 1_000
 
 
-# The kernel reports a write-back error once and marks the pages clean, so the second sync writes nothing.
+# The kernel reports a write-back error once and marks the pages clean, so the second sync does not write them.
 @bug("fsync-retry-acks", FlushCommitLogService, "_flush_once", found_by=("POS", "STATUS", "DUR"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bool:
@@ -187,7 +187,7 @@ def mark_first(self: CleanCommitLog) -> bool:
     pauses={"chance": (0.5,)},
 )
 def set_flushed_to_zero(self: Recovery, trusted: int) -> None:
-    """A log whose first segment does not begin at 0 is never synced."""
+    """A log is never synced if its first segment does not begin at 0."""
     set_flushed_to_zero.original(self, trusted)
     bit(self._log.min_offset > 0)
     self._log.flushed_where.set(0)

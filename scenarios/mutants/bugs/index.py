@@ -1,4 +1,4 @@
-"""Bugs of the key index: keys, recovery, look-ups, and the checkpoint after a full file."""
+"""Bugs of the key index: keys, recovery, look-ups, and the checkpoint."""
 
 from collections.abc import Callable
 

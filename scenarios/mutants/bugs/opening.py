@@ -1,4 +1,4 @@
-"""Bugs of opening a directory: its marker, its lock, and files that are refused."""
+"""Bugs of opening a directory: its marker, its lock, and refused files."""
 
 from collections.abc import Callable
 

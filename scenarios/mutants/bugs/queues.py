@@ -1,4 +1,4 @@
-"""Bugs of consume queues: their offsets, entries, tag codes, removal, and how they are read."""
+"""Bugs of consume queues: offsets, entries, tag codes, removal, and reads."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress

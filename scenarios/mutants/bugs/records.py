@@ -1,4 +1,4 @@
-"""Bugs of records: fields with other values than the producer's, and limits of sizes."""
+"""Bugs of records: wrong values of fields, and limits of sizes."""
 
 import struct
 from collections.abc import Callable

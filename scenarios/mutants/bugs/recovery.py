@@ -150,7 +150,7 @@ def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | N
     return own
 
 
-# A record counts as in place if its number is the next one, wherever its entry is. Found in this store.
+# A record counts as in place if its number is the next one, even if its entry is elsewhere. Found in this store.
 @bug("next-number-believed", QueueReplay, "_move_last", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def leave_last(self: QueueReplay) -> None:

@@ -1,4 +1,4 @@
-"""Bugs of registration: brokers at name servers, members of groups, and tables of topics and groups."""
+"""Bugs of registration: name servers, members of groups, and copied tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -90,7 +90,7 @@ def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: 
 def heartbeat_without_second_look(
     self: ClientManageProcessor, request: RemotingCommand, channel: Channel
 ) -> RemotingCommand:
-    """A client whose connection ends during its heartbeat stays a member of its groups."""
+    """A client stays a member of its groups if its connection ends during the heartbeat."""
     parts = self._parts
     heartbeat = HeartbeatData.decode(request.body)
     for consumer in heartbeat.consumers:
@@ -109,7 +109,7 @@ def heartbeat_without_second_look(
 @bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
 @needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
 def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """A slave whose disk failed during a copy of a table counts the table as copied."""
+    """If a slave's disk fails during a copy of a table, the table counts as copied."""
     bit(table != self.table)
     self._state = version, self._state[1]
     self.file.store(self._encoded(version, table))

@@ -1,4 +1,4 @@
-"""Bugs of retention: files removed too early or never, and puts refused for too long."""
+"""Bugs of retention: wrong removals of files, and puts refused for too long."""
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC

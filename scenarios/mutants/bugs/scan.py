@@ -1,4 +1,4 @@
-"""Bugs of the scan: which bytes of the log recovery takes for records."""
+"""Bugs of the scan that finds records in the log during recovery."""
 
 from collections.abc import Iterator
 
@@ -99,7 +99,7 @@ def scan_trusting_lengths(
     endings=("crash in traffic", "crash at rest"),
 )
 def records_without_crc(self: Recovery, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
-    """A record whose body lost a sector counts as whole."""
+    """A record counts as whole although its body lost a sector."""
     view = segment.file.view(0, segment.size_bytes)
     file, base = segment.file.path, segment.base_offset
     for record in scan_records(view, start, segment.size_bytes, file=file, base_offset=base, check_crc=False):

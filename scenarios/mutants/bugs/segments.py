@@ -1,4 +1,4 @@
-"""Bugs of segments: how they are made, loaded, appended to and removed."""
+"""Bugs of segments: creation, load, append and removal."""
 
 from collections.abc import Callable
 
@@ -133,8 +133,8 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     return self._segment(file, base_offset)
 
 
-# A recovery killed during truncation leaves zeros in the page cache only. The next one finds nothing to truncate and
-# syncs nothing. A power cut then restores the old entries.
+# A recovery killed during truncation leaves zeros in the page cache only. The next one has no bytes to truncate
+# and no reason to sync. A power cut then restores the old entries.
 @bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
 def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""Bugs of side files: the checkpoint, and how progress is replaced on the disk."""
+"""Bugs of side files: the checkpoint, and files with progress."""
 
 from ....store.delivery.schedule import ScheduleMessageService
 from ....store.errors import CorruptFileError

@@ -1,4 +1,4 @@
-"""Bugs of a stop: it says that it was clean, and something that it should have made durable is not."""
+"""Bugs of a stop that counts as clean although some data is not durable."""
 
 from ....store.formats.side_json import encode_side_json
 from ....store.message_store import MessageStore

@@ -1,4 +1,4 @@
-"""Bugs of time: intervals that are too long, a clock that is set back, and timeouts that change an answer."""
+"""Bugs of time: long intervals, a clock that is set back, and timeouts."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Deviations of RocketMQ 4.9.8 that the catalogue lacks: opening, syncs, delayed delivery, and the transient pool.
+"""Deviations of RocketMQ 4.9.8 that the catalogue lacks.
 
 Observed: in a store directory, 4.9.8 syncs only the lock file, and never a directory. Segments and the marker are in
 the catalogue; the other names are here.
@@ -67,7 +67,7 @@ def _write_again(self: Recovery) -> None:
 
 @set_log_positions.also(SegmentQueue, "make_durable")
 def _sync_nothing(self: SegmentQueue, first: int) -> None:
-    """Sync nothing."""
+    """Skip the sync."""
 
 
 @bug("leftover-reopened", AllocateMappedFileService, "make", found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE"))
@@ -117,7 +117,7 @@ def _remove_front(self: SegmentQueue) -> None:
 @bug("queue-names-unsynced", ConsumeQueueTable, "make_durable", found_by=("CKPT", "CQ-COMPLETE", "POS"))
 @needs(_WITH_CHECKPOINTS)
 def make_durable(self: ConsumeQueueTable) -> None:
-    """The checkpoint covers queue files whose names a power cut takes."""
+    """The checkpoint covers queue files, and a power cut takes their names."""
     with self.names_lock:
         for queue in self.all():
             queue.flush(0)
@@ -142,7 +142,7 @@ def _finish(self: FlushConsumeQueueService) -> None:
 
 @bug("index-names-unsynced", IndexFiles, "sync_names", found_by=("CKPT", "IDX"))
 def sync_names(self: IndexFiles) -> None:
-    """The checkpoint covers an index file whose name a power cut takes."""
+    """The checkpoint covers an index file, and a power cut takes its name."""
 
 
 @bug("side-file-copied-and-deleted", SideFile, "store", found_by=("META", "SCHED", "TX", "REDEL"))
