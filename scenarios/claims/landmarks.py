@@ -56,4 +56,5 @@ def landmarks_ms(plan: Plan) -> tuple[int, ...]:
         found |= {plan.broker.send_timeout_ms, plan.broker.suspend_ms, SCAN_MS, LOCK_MS_MAX}
     config = config_of(plan)
     found |= {getattr(config, name) for name in settings}
+    assert min(found) >= 0, found
     return tuple(sorted(found - {0}))

@@ -78,6 +78,7 @@ class Ranges:
 
         The options are as the constructor has them. Where two that take part have the same knob, the later one has it.
         """
+        assert 0.0 < chance < 1.0, chance  # what is always there belongs into the ranges, what never is into none
         ranges = self.replace()
         ranges._optional |= {name: _checked(chosen) for name, chosen in optional.items()}
         ranges._chances |= dict.fromkeys(optional, chance)
@@ -92,6 +93,7 @@ class Ranges:
         for name, chosen in self._optional.items():
             if stream.chance(self._chances[name], f"{name} takes part"):
                 ranges._chosen |= chosen
+        assert not ranges._optional, ranges._optional
         return ranges
 
     @property
@@ -121,6 +123,7 @@ class Ranges:
                 ranges._optional[name] = left
                 ranges._chances[name] = self._chances[name]
         ranges._chosen = {**kept, **ranges._chosen}
+        assert ranges._chances.keys() == ranges._optional.keys(), (ranges._chances, ranges._optional)
         return ranges
 
     def __eq__(self, other: object) -> bool:
@@ -184,6 +187,8 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         operation = stream.below(_OPERATIONS_IN_CREATION, "operation in creation")
         moment = stream.pick(MOMENTS, "moment in creation")
         lives = (Life(LifeEnding.CRASH_IN_LOAD, "process-kill", operation, moment, 0), *lives)
+    # Without traffic nothing was put before the first load, so a crash in it could only meet an empty directory.
+    assert lives[0].ending != LifeEnding.CRASH_IN_LOAD or drawn["directories.killed_in_creation"], lives[0]
     return _planned(drawn, policy_parameter=parameter, lives=lives)
 
 

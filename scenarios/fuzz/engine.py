@@ -46,6 +46,7 @@ class Corpus:
         if outcome in self._seen:
             return False
         self._seen.add(outcome)
+        assert len(self.inputs) < len(self._seen), "a corpus has at most one input for each outcome"
         if len(self.inputs) < INPUTS_MAX:
             self.inputs.append(raw)
         return True
@@ -79,6 +80,7 @@ class FuzzTally:
 
     def counts(self) -> dict[str, int]:
         """Return the counts of a `campaign.FuzzReport`."""
+        assert 0 <= self.accepted + self.broken <= self.inputs, (self.accepted, self.broken, self.inputs)
         own = {name: getattr(self, name) for name in ("inputs", "accepted", "refused", "broken")}
         return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
 
@@ -111,9 +113,11 @@ class Fuzzer:
         tally, children = self.tally, self._target.children
         while self._hangs < HANGS_MAX and not stop():
             left = children if inputs_max is None else min(children, inputs_max - tally.inputs)
+            before = tally.inputs
             if left <= 0:
                 return
             self._judge_all(self._round(left))
+            assert tally.inputs > before, "a round that judges nothing would never end"
 
     def _round(self, count: int) -> Iterator[bytes]:
         """Yield count inputs: mutated copies of one, after that one itself if it is new."""

@@ -30,10 +30,12 @@ class Draw:
 
     def between(self, low: int, high: int) -> int:
         """Draw low <= x <= high."""
+        assert low <= high, (low, high)
         return low + int(self.unit() * (high - low + 1))
 
     def pick(self, options: Sequence[T]) -> T:
-        """Draw one of options, which must not be empty."""
+        """Draw one of options."""
+        assert options, "nothing to draw from"
         return options[int(self.unit() * len(options))]
 
     def chance(self, probability: float) -> bool:
@@ -78,7 +80,7 @@ def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_
             _PART_CHANGES[int(unit() * len(_PART_CHANGES))](data, shape, draw, others)
         else:
             _BYTE_CHANGES[int(unit() * len(_BYTE_CHANGES))](data, draw, others)
-    del data[size_bytes_max:]
+    del data[size_bytes_max:]  # a doubled range may be long, and a target bounds the memory of an input
     return data
 
 

@@ -73,6 +73,7 @@ def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
 def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
     """Yield the fields of one record, up to the first one beyond its end."""
     start, end = part
+    assert start + _RECORD_BYTES_MIN <= end <= len(raw), (part, len(raw))
     for at, size_bytes, kind in _FIXED:
         yield Field(start + at, size_bytes, kind)
     sys_flag = raw[start + 39]

@@ -62,6 +62,7 @@ class RowFiles:
             if lost is not None and _in(held, lost):
                 covered.add(name)
                 del damaged[name]
+        assert not whole & (covered | damaged.keys()), whole & (covered | damaged.keys())
         return cls(frozenset(whole), frozenset(covered), damaged, held)
 
     def holds(self, span: SeedSpan) -> bool:

@@ -199,6 +199,7 @@ class TouchedMappedFile:
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map, after a page fault for each page that is touched first."""
         first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
+        assert 0 <= first <= last < len(self._touched), (at, len(data))
         new = self._touched.count(0, first, last + 1)
         if new:
             self._touched[first : last + 1] = b"\1" * (last + 1 - first)

@@ -81,7 +81,9 @@ class PartitionSegment:
 
     def read(self, offset: int, records_max: int) -> list[bytes]:
         """Return up to records_max records from an offset of this segment on."""
+        assert offset >= self.base_offset, (offset, self.base_offset)
         at, number = self._floor(offset)
+        assert number <= offset, (number, offset)  # a later start would leave records out
         end, next_offset = self.size_bytes, self.next_offset
         found: list[bytes] = []
         chunk, chunk_at = b"", at

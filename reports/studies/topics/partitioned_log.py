@@ -60,6 +60,7 @@ class Partition:
             if not self._unsynced or self._unsynced[-1] is not segment:
                 self._unsynced.append(segment)
             self.end_bytes += len(record)
+            assert self.durable_bytes < self.end_bytes, (self.durable_bytes, self.end_bytes)
             return self.end_bytes
 
     def _segment_for(self, size_bytes: int) -> PartitionSegment:
