@@ -138,8 +138,9 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     ),
     "serve": Entry(
         "reports.cli.serve",
-        "serve",
+        "ServeOptions",
         "Answer RocketMQ's clients from a store directory, or as a name server alone, until SIGTERM or SIGINT.",
+        work="serve.serve_directory",
     ),
 }
 """Every command by name, in the order of the help; groups are dictionaries."""

@@ -65,11 +65,7 @@ def recoveries_json(recoveries: Recoveries, findings: Sequence[ProbeFinding], pl
     """Return what crashes in recoveries came to, as a document."""
     stories = {one.signature: one for one in findings}
     return {
-        "recorded": recoveries.recorded,
-        "writing": recoveries.writing,
-        "points": recoveries.points,
-        "states": recoveries.states,
-        "judged": recoveries.judged,
+        **_fields_of(recoveries, "recorded", "writing", "points", "states", "judged"),
         "refused": dict(recoveries.refused),
         "breaches": [
             {
@@ -85,20 +81,13 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
     """Return what runs with faults, and in other orders, came to, as a document."""
     stories = {(one.kind, one.signature): one for one in findings}
     return {
-        "runs": reruns.runs,
-        "failed": reruns.failed,
+        **_fields_of(reruns, "runs", "failed"),
         "injected": dict(reruns.injected),
         "never_injected": reruns.never_injected,
         "cut": list(reruns.cut),
-        "seeds": reruns.seeds,
-        "orders": reruns.orders,
-        "choices": reruns.choices,
-        "hurried": reruns.hurried,
-        "points": reruns.points,
-        "states": reruns.states,
-        "judged": reruns.judged,
-        "refused": reruns.refused,
-        "untried": reruns.untried,
+        **_fields_of(
+            reruns, "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused", "untried"
+        ),
         "discarded": [str(control) for controls in reruns.discarded.values() for control in controls],
         "breaches": [
             {
@@ -109,6 +98,10 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
             for (kind, signature), breach in reruns.in_order
         ],
     }
+
+
+def _fields_of(found: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in names}
 
 
 def _breach_json(

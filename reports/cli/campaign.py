@@ -1,32 +1,35 @@
 """The campaign of `tornlog run`: seeds of scenarios, round after round, and everything that it leaves for a reader."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import NoReturn
 
 import typer
 
+from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.amounts import seconds_in, seeds_in
 from ...scenarios.campaigns.blame import ViolationKind, broken_promises, explained
 from ...scenarios.campaigns.coverage import never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
+from ...scenarios.campaigns.failures.replay import replay, verified_run
 from ...scenarios.campaigns.first_seed import draw_first_seed
 from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
 from ...scenarios.campaigns.seeds import run_seed
 from ...scenarios.claims.scenario import Scenario
+from ...scenarios.mutants.known import applied_mutant
 from ...scenarios.mutants.versions import VERSIONS, Version
 from ...sim.interruption import Interruption, interruptible
 from ...sim.policies.replay import Replay
+from ...sim.process import CPU_SECONDS_MAX, NoEndInSight, cpu_limit
 from ...sim.schedule import parse_schedule
 from ..results.leaving import leave
 from ..timeline.recording.recorder import record_seed
 from .console import print_error, print_note, progress_shown
 from .determinism import check_processes
-from .failure_files import write_failures
-from .kept_failures import tallies_of_kept
 from .named import require_mutant, scenarios_named
 from .options import (
     ResultFiles,
@@ -38,7 +41,7 @@ from .options import (
     was_given,
 )
 from .pages import draw_run
-from .reporting import FailureLinks, leave_timelines, replay_command
+from .reporting import FailureLinks, leave_timelines, replay_command, write_failures
 from .run import RunOptions
 from .run_result import RunResults, failures_in_turn, run_result
 
@@ -74,7 +77,7 @@ def campaign(asked: RunOptions) -> NoReturn:
             assert asked.seed is not None, "checked"
             tallies = [_run_schedule(scenarios[0], asked.seed, mutant, asked.schedule)]
         else:
-            kept = tallies_of_kept(out, scenarios, mutant, interruption) if drawn is not None else {}
+            kept = _tallies_of_kept(out, scenarios, mutant, interruption) if drawn is not None else {}
             batches = batches_of(
                 scenarios, wanted, mutant=mutant, check_determinism=asked.check_determinism, first=first or 0
             )
@@ -236,3 +239,46 @@ def _run_all(
             tallies=kept,
         )
     return [found[scenario.name] for scenario in scenarios if scenario.name in found]
+
+
+# -- kept failures ---------------------------------------------------------------------------------
+
+
+def _tallies_of_kept(
+    out: Path | None, scenarios: Sequence[Scenario], mutant: str | None, interruption: Interruption
+) -> dict[str, Tally]:
+    """Return tallies with the kept failures of some scenarios that still break a promise; report each of the others."""
+    tallies: dict[str, Tally] = {}
+    named = {scenario.name: scenario for scenario in scenarios}
+    for path, failure in _kept(out):
+        if failure.scenario not in named or failure.mutant != mutant or interruption.is_wanted:
+            continue
+        again = interruption.unless_wanted(partial(_kept_again, failure))
+        if isinstance(again, Failure):
+            tally = tallies.setdefault(failure.scenario, Tally(named[failure.scenario]))
+            tally.add_kept(again)
+            print_note(f"{path}: still breaks")
+        elif again is not None:
+            print_note(f"{path}: {again}")
+    return tallies
+
+
+def _kept(out: Path | None) -> Iterator[tuple[Path, Failure]]:
+    for path in sorted((out / "failures").glob("*.json")) if out is not None else ():
+        try:
+            yield path, Failure.from_json(path.read_text())
+        except (OSError, UnicodeDecodeError, ArtefactError) as error:
+            print_note(f"{path}: not tried again: {error}")
+
+
+def _kept_again(failure: Failure) -> Failure | str:
+    """Return the failure as it is with the present code, or why it is none."""
+    try:
+        with applied_mutant(failure.mutant), cpu_limit(CPU_SECONDS_MAX):
+            replayed = replay(failure.smallest.record)
+            if not replayed.result.violations:
+                return "no longer breaks"
+            run = verified_run(replayed.record)
+    except NoEndInSight:
+        return f"not tried again: it takes more than {CPU_SECONDS_MAX:g} s"
+    return Failure(failure.scenario, failure.claim, failure.seed, failure.mutant, run)

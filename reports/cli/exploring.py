@@ -20,10 +20,9 @@ from ..results.leaving import leave
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
 from .console import print_error, progress_shown
 from .explore import ExploreOptions
-from .failure_files import write_failures
 from .named import require_mutant, scenarios_named
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, results_written, was_given
-from .reporting import replay_command
+from .reporting import replay_command, write_failures
 
 
 def explore_run(asked: ExploreOptions) -> NoReturn:

@@ -14,12 +14,11 @@ from ...scenarios.mutants.known import mutants_in, names_meant, survivors_in
 from ...sim.interruption import interruptible
 from ..results.leaving import leave
 from .console import progress_shown
-from .failure_files import write_failures
 from .mutants import MutantsOptions
 from .mutation_result import MutationResults, mutation_result
 from .named import require_mutant, scenarios_named
 from .options import ResultFiles, command_line, results_written
-from .reporting import FailureLinks, leave_timelines, mutant_name_of, replay_command
+from .reporting import FailureLinks, leave_timelines, mutant_name_of, replay_command, write_failures
 
 _CORE_SECONDS = 60.0
 """For how long each is run, where nobody says for how long or how many seeds."""

@@ -24,7 +24,6 @@ from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTab
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
 from .console import print_error, progress_shown
-from .failure_files import read_failure
 from .options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
@@ -36,6 +35,7 @@ from .options import (
 from .pages import draw_run
 from .probe.replay import is_of_probe, replay_probe
 from .replays import ReplayOptions, ShrinkOptions
+from .reporting import read_failure
 
 _LINES_SHOWN_MAX = 20
 

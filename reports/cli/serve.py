@@ -9,16 +9,18 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from ...store.broker.limits import listen_options_of
-from ...store.broker.operator_log import Emit, OperatorLog
+from ...store.broker.operator_log import Emit, Level, OperatorLog, level_of
 from ...store.broker.serve import (
     Role,
     ServedBroker,
@@ -38,7 +40,6 @@ from ...store.real.world import pinned, real_world
 from ...store.settings.broker_conf import BrokerConf
 from ...store.world import World
 from .options import JsonFile, open_lines
-from .serve_log import LogLevel, line_writer
 from .serve_metrics import metrics_address, metrics_endpoint
 
 FORMAT = "tornlog-serve/1"
@@ -48,19 +49,36 @@ _COLLECTOR_THRESHOLDS = (20_000, 20, 100)
 _WORDS = "--listen-to-everyone-without-access-control"
 
 
-def serve(
+class LogLevel(Enum):
+    """What --log-level takes."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def level(self) -> Level:
+        """Return it as the log knows it."""
+        return Level[self.name]
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Answer RocketMQ's clients from a store directory, or as a name server alone, until SIGTERM or SIGINT."""
+
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", file_okay=False, help="A store directory; made if it is missing.")
-    ],
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    ]
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Port; 0 for any, else listenPort of --config, else 10911."),
-    ] = None,
+    ] = None
     namesrv_port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="One more port, for clients that look for a name server there."),
-    ] = None,
+    ] = None
     vip_port: Annotated[
         bool | None,
         typer.Option(
@@ -69,100 +87,98 @@ def serve(
             " be had, and not with port 0.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     advertise: Annotated[
         str | None, typer.Option(metavar="IP", help="The address that clients are given; else HOST.")
-    ] = None,
+    ] = None
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf."),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The broker's name; else brokerName of --config.")] = None,
-    role: Annotated[Role | None, typer.Option(help="Its part in replication.")] = None,
+    ] = None
+    name: Annotated[str | None, typer.Option(help="The broker's name; else brokerName of --config.")] = None
+    role: Annotated[Role | None, typer.Option(help="Its part in replication.")] = None
     master: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where a slave's master listens to clients.")
-    ] = None,
+    ] = None
     acl: Annotated[
         Path | None,
         typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A plain_acl.yml: who may do what."),
-    ] = None,
+    ] = None
     tls_cert: Annotated[
         Path | None,
         typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A certificate, for TLS beside plain."),
-    ] = None,
+    ] = None
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Its private key.")
-    ] = None,
-    tls_only: Annotated[bool, typer.Option("--tls-only", help="Refuse clients without TLS.")] = False,
-    open_to_all: Annotated[
-        bool, typer.Option(_WORDS, help="Listen beyond loopback with neither --acl nor TLS.")
-    ] = False,
+    ] = None
+    tls_only: Annotated[bool, typer.Option("--tls-only", help="Refuse clients without TLS.")] = False
+    open_to_all: Annotated[bool, typer.Option(_WORDS, help="Listen beyond loopback with neither --acl nor TLS.")] = (
+        False
+    )
     name_server: Annotated[
         bool,
         typer.Option("--name-server", help="Serve a name server alone; DIR keeps its KV configuration. Port 9876."),
-    ] = False,
+    ] = False
     metrics: Annotated[
         str | None,
         typer.Option(metavar="[HOST:]PORT", help="Answer monitoring systems at http://HOST:PORT/metrics; 0 for any."),
-    ] = None,
+    ] = None
     pin: Annotated[
         bool,
         typer.Option(help="Keep all of its threads on one processor, where Python's threads take turns faster."),
-    ] = True,
-    log_level: Annotated[LogLevel, typer.Option(help="The least that the log on stderr has.")] = LogLevel.INFO,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as a JSON object a line.")] = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Answer RocketMQ's clients from a store directory, or as a name server alone, until SIGTERM or SIGINT."""
-    given = _Given(
-        directory=os.path.abspath(directory),
-        conf=_read_conf(config, os.path.abspath(directory)),
-        conf_path=_text(config),
-        acl_path=_text(acl),
-        host=host,
-    )
-    is_local = is_loopback(host)
-    if not is_local and acl is None and tls_cert is None and not open_to_all:
+    ] = True
+    log_level: Annotated[LogLevel, typer.Option(help="The least that the log on stderr has.")] = LogLevel.INFO
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as a JSON object a line.")] = False
+    json_file: JsonFile = None
+
+
+def serve_directory(asked: ServeOptions) -> NoReturn:
+    """Serve the directory until a stop signal, and exit."""
+    root, host = os.path.abspath(asked.directory), asked.host
+    conf, conf_path = _read_conf(asked.config, root), _text(asked.config)
+    is_guarded = is_loopback(host) or asked.acl is not None or asked.open_to_all
+    if not is_guarded and asked.tls_cert is None:
         raise typer.BadParameter(
             f"{host} is beyond loopback: needs --acl or --tls-cert, or {_WORDS}", param_hint="--host"
         )
-    requires_tls = tls_only or (not is_local and acl is None and not open_to_all)
-    with usage_errors(given.conf_path, given.conf.others):
-        options = listen_options_of(given.conf.others)
-    network = network_of(_text(tls_cert), _text(tls_key), is_required=requires_tls, options=options)
-    metrics_at = None if metrics is None else metrics_address(metrics)
+    with usage_errors(conf_path, conf.others):
+        options = listen_options_of(conf.others)
+    is_required = asked.tls_only or not is_guarded
+    network = network_of(_text(asked.tls_cert), _text(asked.tls_key), is_required=is_required, options=options)
+    metrics_at = None if asked.metrics is None else metrics_address(asked.metrics)
     world = real_world(network)
-    log = OperatorLog(world, line_writer(as_json=log_json), log_level.level)
+    log = OperatorLog(world, line_writer(as_json=asked.log_json), asked.log_level.level)
     served: ServedBroker | ServedNameServer
-    if name_server:
-        for option, value in (("--name", name), ("--role", role), ("--master", master), ("--metrics", metrics)):
-            if value is not None:
-                raise typer.BadParameter("is a broker's, and --name-server serves none", param_hint=option)
-        served = _name_server_of(given, world, log.emit)
-        addresses, optional = addresses_of(host, NAME_SERVER_PORT if port is None else port, None, vip_port=False)
+    if asked.name_server:
+        for name in ("name", "role", "master", "metrics"):
+            if getattr(asked, name) is not None:
+                raise typer.BadParameter("is a broker's, and --name-server serves none", param_hint=f"--{name}")
+        with usage_errors(conf_path, conf.others):
+            limits = limits_of_process(conf.others)
+            served = ServedNameServer(world, root, limits, acl_path=_text(asked.acl), emit=log.emit)
+        port = NAME_SERVER_PORT if asked.port is None else asked.port
+        addresses, optional = addresses_of(host, port, None, vip_port=False)
     else:
-        with usage_errors(given.conf_path, given.conf.others):
-            listen_port = port_of(port, given.conf.others)
-        addresses, optional = addresses_of(host, listen_port, namesrv_port, vip_port=vip_port)
-        served = _broker_of(
-            given, world, log.emit, (name, role, master, advertise), listen_port, open_to_all=open_to_all
-        )
-    with open_lines(json_file or "-") as out, StopSignals() as signals, ExitStack() as beside:
+        with usage_errors(conf_path, conf.others):
+            listen_port = port_of(asked.port, conf.others)
+        addresses, optional = addresses_of(host, listen_port, asked.namesrv_port, vip_port=asked.vip_port)
+        served = _broker_of(asked, conf, world, log.emit, listen_port)
+    with open_lines(asked.json_file or "-") as out, StopSignals() as signals, ExitStack() as beside:
 
         def say(line: str, fields: Mapping[str, Any]) -> None:
-            out.write((line if json_file is None else json.dumps({"format": FORMAT, **fields})) + "\n")
+            out.write((line if asked.json_file is None else json.dumps({"format": FORMAT, **fields})) + "\n")
             out.flush()
 
         _prefer_short_waits()
-        processor = beside.enter_context(pinned()) if pin else None
+        processor = beside.enter_context(pinned()) if asked.pin else None
         log.start()
         served.server.on_failure = signals.stop
         with usage_errors():
             served.start(addresses, optional)
-        facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(directory), "pid": os.getpid()}
+        facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(asked.directory), "pid": os.getpid()}
         if processor is not None:
             facts["processor"] = processor
-        said = f"serving {directory} at {', '.join(served.addresses)}"
+        said = f"serving {asked.directory} at {', '.join(served.addresses)}"
         if metrics_at is not None and isinstance(served, ServedBroker):
             facts["metrics"] = _enter_metrics(beside, served, *metrics_at)
             said += f", metrics at {facts['metrics']}"
@@ -181,51 +197,23 @@ def serve(
     raise typer.Exit(0 if clean and failed is None else 1)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What the command line says, whatever is served."""
-
-    directory: str
-    conf: BrokerConf
-    conf_path: str | None
-    acl_path: str | None
-    host: str
-
-
-def _broker_of(
-    given: _Given,
-    world: World,
-    emit: Emit,
-    who: tuple[str | None, Role | None, str | None, str | None],
-    listen_port: int,
-    *,
-    open_to_all: bool,
-) -> ServedBroker:
-    """Return a broker; who: its name, role, master, and the address that clients are given."""
-    conf = given.conf
-    with usage_errors(given.conf_path, conf.others):
-        config = broker_config_of(conf.others, *who, given.host)
-        if not is_loopback(config.ha_host) and not open_to_all:
+def _broker_of(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, listen_port: int) -> ServedBroker:
+    with usage_errors(_text(asked.config), conf.others):
+        config = broker_config_of(conf.others, asked.name, asked.role, asked.master, asked.advertise, asked.host)
+        if not is_loopback(config.ha_host) and not asked.open_to_all:
             raise typer.BadParameter(
                 f"haHost {config.ha_host} is beyond loopback, where anyone can read the log: needs {_WORDS}"
             )
-        _, role, master, _ = who
         return ServedBroker(
             world,
-            store_config_of(conf, role, master, listen_port),
+            store_config_of(conf, asked.role, asked.master, listen_port),
             config,
             limits_of_process(conf.others),
-            acl_path=given.acl_path,
-            conf_path=given.conf_path,
+            acl_path=_text(asked.acl),
+            conf_path=_text(asked.config),
             others=conf.others,
             emit=emit,
         )
-
-
-def _name_server_of(given: _Given, world: World, emit: Emit) -> ServedNameServer:
-    with usage_errors(given.conf_path, given.conf.others):
-        limits = limits_of_process(given.conf.others)
-        return ServedNameServer(world, given.directory, limits, acl_path=given.acl_path, emit=emit)
 
 
 def _enter_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
@@ -247,6 +235,21 @@ def _read_conf(config: Path | None, root: str) -> BrokerConf:
             return conf_of("" if config is None else config.read_text(encoding="utf-8-sig"), root)
         except UnicodeDecodeError as error:
             raise ValueError(f"{config}: {error}") from error
+
+
+def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_json: bool) -> Emit:
+    """Return the writer of the log: one line on stderr, to read or as JSON. Rotation is the system's."""
+
+    def write(line: str) -> None:
+        at = now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        level = level_of(line)
+        if as_json:
+            fields = {"at": at, "level": level.name.lower(), "message": line}
+            typer.echo(json.dumps(fields, ensure_ascii=False), err=True)
+        else:
+            typer.echo(f"{at} {level.name} {line}", err=True)
+
+    return write
 
 
 def _prefer_short_waits() -> None:

@@ -27,25 +27,26 @@ STORIES_MAX = 10
 
 def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
     """Probe a program, as a command line asks. If the probe ends early, the results are those until then."""
-    record, start, allowed, began = recorded
-    with Checkers(asked.check, asked.jobs, asked.seconds) as checkers:
+    (record, start, allowed, began), options = recorded, asked.options
+    with Checkers(asked.check, options.jobs, options.seconds) as checkers:
         recoveries = reruns = None
         found = probe_end(record, start, checkers)
         if not found.breaches:
             verdicts: Verdicts = {}
             record_check = partial(asked.recorder.record_check, asked.check)
-            recoveries = Recoveries(checkers, record_check, asked.disks, asked.limit) if asked.recovers else None
+            if options.recovery_crashes:
+                recoveries = Recoveries(checkers, record_check, asked.disks, options.limit)
             on_held = None if recoveries is None else recoveries.explore
             found = _explore(asked, record, start, checkers, on_held, verdicts)
-            if asked.kinds or asked.seeds:
+            if asked.kinds or options.seeds:
                 rerun = partial(asked.recorder.rerun, asked.program, start)
-                reruns = Reruns(checkers, rerun, start, record, found, verdicts, asked.limit)
+                reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit)
                 _run_again(reruns, asked)
         return ProbeResults(
             record,
             start,
             asked.check,
-            asked.limit,
+            options.limit,
             found,
             [
                 ProbeFinding(signature, record, start, shrink(record, start, group.smallest, checkers))
@@ -94,7 +95,7 @@ def _explore(
             start,
             checkers,
             disks=asked.disks,
-            limit=asked.limit,
+            limit=asked.options.limit,
             on_progress=on_progress,
             on_held=on_held,
             verdicts=verdicts,
@@ -110,7 +111,7 @@ def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
             update(completed=reruns.runs, total=None, facts=facts, refresh=True)
 
         reruns.on_progress = on_progress
-        reruns.run(asked.kinds, asked.fault_runs, asked.seeds)
+        reruns.run(asked.kinds, asked.options.fault_runs, asked.options.seeds)
 
 
 def _recovery_finding(

@@ -4,7 +4,6 @@ Imports what stands beside the program and no more, for until it runs somebody w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -20,29 +19,18 @@ from ....faults.probe.programs import PYTHON, RecorderChoice
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recording.run import EMPTY, ProgramError, start_of
 from ....faults.probe.story import where
+from .command import ProbeOptions
 
 
-@dataclass(frozen=True, slots=True)
-class ProbePlan:
-    """What is to be probed, and how."""
+class ProbePlan(NamedTuple):
+    """What is to be probed, and how: the options, and what they name."""
 
+    options: ProbeOptions
     program: list[str]
     recorder: RecorderChoice
     check: Check
-    start: Path | None
-    """A directory whose copy the program begins with."""
-    allow: Sequence[str]
-    """Events that are harmless here."""
     disks: tuple[str, ...]
-    limit: int
-    jobs: int
-    seconds: float
-    """A check that takes longer is a breach."""
-    recovers: bool
-    """Whether the plug is pulled inside recoveries, too."""
     kinds: Sequence[FaultKind]
-    fault_runs: int
-    seeds: int
 
 
 def check_given(check: Path | None, server: str | None) -> Check:
@@ -88,12 +76,14 @@ def record_program(asked: ProbePlan) -> Recorded:
     """Run the program. Raises RefusedError, and BadParameter if it is none that can be recorded."""
     began = perf_counter()
     try:
-        start = EMPTY if asked.start is None else start_of(asked.start)
+        options = asked.options
+        start = EMPTY if options.start is None else start_of(options.start)
         record, unlike = asked.recorder.record(asked.program, start)
     except ProgramError as error:
         raise typer.BadParameter(str(error)) from error
-    allowed = [one for one in record.unseen if one.event in asked.allow]
-    refused = [one for one in record.unseen if one.event not in asked.allow]
+    harmless = options.allow or ()
+    allowed = [one for one in record.unseen if one.event in harmless]
+    refused = [one for one in record.unseen if one.event not in harmless]
     reasons = [f"{one.event}: {one.detail}  {where(record.stacks[one.stack])}".rstrip() for one in refused]
     reasons += [f"the directory is not what was recorded: {difference}" for difference in unlike]
     if reasons:

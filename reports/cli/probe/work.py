@@ -95,21 +95,8 @@ def _options(asked: ProbeOptions) -> ProbePlan:
     kinds = _kinds(asked.faults or [])
     is_rerun = bool(kinds or asked.seeds)
     judge = check_given(asked.check, asked.check_server)
-    return ProbePlan(
-        program,
-        _recorder(asked.record, asked.stores, asked.program_seconds, is_rerun=is_rerun, takes_stacks=asked.stacks),
-        judge,
-        asked.start,
-        asked.allow or [],
-        tuple(disks_named(asked.disk or DISKS, tuple(PROFILES))),
-        asked.limit,
-        asked.jobs,
-        asked.seconds,
-        bool(asked.recovery_crashes),
-        kinds,
-        asked.fault_runs,
-        asked.seeds,
-    )
+    recorder = _recorder(asked, is_rerun=is_rerun)
+    return ProbePlan(asked, program, recorder, judge, tuple(disks_named(asked.disk or DISKS, tuple(PROFILES))), kinds)
 
 
 def _require_of_use(context: typer.Context) -> None:
@@ -140,12 +127,13 @@ def _kinds(names: list[str]) -> list[FaultKind]:
     return list(kinds)
 
 
-def _recorder(kind: str, stores: str, seconds: float, *, is_rerun: bool, takes_stacks: bool) -> RecorderChoice:
-    for name, found, known in (("--record", kind, ("", *RECORDERS)), ("--stores", stores, STORES)):
+def _recorder(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
+    for name, found, known in (("--record", asked.record, ("", *RECORDERS)), ("--stores", asked.stores, STORES)):
         if found not in known:
             raise typer.BadParameter(
                 f"expected one of {', '.join(filter(None, known))}, found {found}", param_hint=name
             )
-    if is_rerun and kind == PYTHON:
+    if is_rerun and asked.record == PYTHON:
         raise typer.BadParameter("expected calls with --faults or --seeds, found python", param_hint="--record")
-    return RecorderChoice(CALLS if is_rerun else kind, stores, seconds, takes_stacks)
+    kind = CALLS if is_rerun else asked.record
+    return RecorderChoice(kind, asked.stores, asked.program_seconds, asked.stacks)

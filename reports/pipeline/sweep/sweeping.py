@@ -14,7 +14,6 @@ from ....scenarios.campaigns.failures.failure_text import failure_text
 from ....sim.interruption import interruptible
 from ....store.errors import brings
 from ...cli.console import OUT, findings_console, plain_table, print_paths, progress_shown
-from ...cli.failure_files import write_failures
 from ...cli.named import require_mutant, scenarios_named
 from ...cli.options import (
     EXIT_BROKEN,
@@ -27,7 +26,7 @@ from ...cli.options import (
     write_json,
 )
 from ...cli.pages import PAGE, write_page
-from ...cli.reporting import FailureLinks, leave_timelines, replay_command
+from ...cli.reporting import FailureLinks, leave_timelines, replay_command, write_failures
 from ...html.sweep_report import SweepResults
 from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of

@@ -11,8 +11,8 @@ from pyfakefs.helpers import set_uid
 
 from tornlog import __main__ as program
 from tornlog.reports.cli.directories import show_config
-from tornlog.reports.cli.failure_files import read_failure, write_failures
 from tornlog.reports.cli.options import open_lines, write_json
+from tornlog.reports.cli.reporting import read_failure, write_failures
 from tornlog.scenarios.campaigns.failures.failure import Failure
 
 

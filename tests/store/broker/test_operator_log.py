@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tornlog.reports.cli.serve_log import line_writer
+from tornlog.reports.cli.serve import line_writer
 from tornlog.store.broker.operator_log import (
     LINE_CHARACTERS_MAX,
     LINES_MAX,
