@@ -4,7 +4,8 @@ import pytest
 
 from tornlog.scenarios.fuzz.material import record
 from tornlog.scenarios.fuzz.mutation import Draw
-from tornlog.scenarios.oracle.reader import is_blank, whole_at
+from tornlog.scenarios.oracle.reader import in_map_order, is_blank, whole_at
+from tornlog.store.formats.properties import rebuild_properties
 
 VECTOR = bytes.fromhex(
     "00000070daa320a73610a68600000003"
@@ -91,3 +92,14 @@ def test_a_blank_record_is_known_by_its_magic() -> None:
     assert is_blank(blank, 0, 8)
     assert not is_blank(blank, 0, 7)
     assert not is_blank(VECTOR, 0, 112)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"KEYS": "m0", "TAGS": "TagA", "tier": "2", "CLUSTER": "DefaultCluster"},
+        {"KEYS": "m0", "DELAY": "1", "TRAN_MSG": "true", "PGROUP": "g", "UNIQ_KEY": "m0", "CLUSTER": "c"},
+    ],
+)
+def test_properties_in_map_order_are_as_a_broker_stores_them(properties: dict[str, str]) -> None:
+    assert in_map_order(properties).decode() == rebuild_properties(properties)
