@@ -20,7 +20,7 @@ from ..sim.kernel import Kernel
 from ..sim.magnitudes import draw_duration_ns
 from ..sim.network.medium import LinkConditions, Mishap
 from .kinds import FaultKind
-from .plan import NetworkPlan, healed
+from .plan import NetworkPlan, chances_of, healed
 
 _LOOPBACK_NS = 10_000
 _TRY_AGAIN_NS_MAX = 60_000_000_000  # the least bound that RFC 6298 (2.5) allows on the distance of tries
@@ -35,13 +35,18 @@ class NetworkFaults(LinkConditions):
         self.injected: Counter[str] = Counter()
         self._kernel = kernel
         self._stream = stream
-        self._plan = plan
+        self.use(plan)
         self._latencies_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
         self._blocked_until_ns: dict[tuple[str, str], int] = {}
         self._slow_until_ns: dict[tuple[str, str], int] = {}
         self._sent_until_ns: dict[tuple[str, str], int] = {}  # end of the last transfer over a slow link
         self._late_until_ns: dict[tuple[str, str], int] = {}
         """The last arrival that took longer than without faults."""
+
+    def use(self, plan: NetworkPlan) -> None:
+        """Inject the faults of a plan from now on."""
+        self._plan = plan
+        self._chances = chances_of(plan)  # a dict, because every transmission looks chances up
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
         """Return after how long something arrives that is sent now."""
@@ -105,7 +110,7 @@ class NetworkFaults(LinkConditions):
 
     def heal(self) -> None:
         """End all faults."""
-        self._plan = healed(self._plan)
+        self.use(healed(self._plan))
         self._blocked_until_ns.clear()
         self._slow_until_ns.clear()
         self._sent_until_ns.clear()
@@ -155,7 +160,7 @@ class NetworkFaults(LinkConditions):
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
         """Draw whether a fault happens here, and count it. chance: instead of the plan's. 0 and 1 are no draws."""
         if chance is None:
-            chance = getattr(self._plan, fault.row.knob)
+            chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):
             return False
         self.injected[fault] += 1

@@ -106,7 +106,12 @@ def healed(plan: AnyPlan) -> AnyPlan:
     return replace(plan, **passing)
 
 
+def chances_of(plan: FaultPlan | NetworkPlan) -> dict[FaultKind, float]:
+    """Return the chance of each kind that the plan enables by its knob."""
+    on = {field.name: value for field in fields(plan) if (value := getattr(plan, field.name))}
+    return {kind: on[kind.row.knob] for kind in FaultKind if kind.row.knob in on}
+
+
 def enabled_kinds(plan: FaultPlan | NetworkPlan) -> Iterator[str]:
-    """Yield the kinds that the plan enables by their knobs, without those that only follow another kind."""
-    knobs = {field.name for field in fields(plan) if getattr(plan, field.name)}
-    yield from (kind.value for kind in FaultKind if kind.row.knob in knobs)
+    """Yield the names of the kinds that the plan enables, without those that only follow another kind."""
+    yield from (kind.value for kind in chances_of(plan))

@@ -170,15 +170,15 @@ class Disk:
         """Let some faults, named as FaultPlan names them, be as given inside a `with` block."""
         injector = self._injector
         before = injector.faults
-        injector.faults = replace(before, **faults)
+        injector.use(replace(before, **faults))
         try:
             yield
         finally:
-            injector.faults = before
+            injector.use(before)
 
     def heal(self) -> None:
         """End the faults of the plan that pass. Earlier damage remains."""
-        self._injector.faults = healed(self._injector.faults)
+        self._injector.use(healed(self._injector.faults))
 
     def disarm(self) -> None:
         """Remove a trigger that no operation has met."""

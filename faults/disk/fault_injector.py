@@ -25,7 +25,7 @@ from ...sim.kernel import Kernel
 from ...sim.machine import Machine, SimTask, Waiting
 from ...sim.magnitudes import draw_duration_ns
 from ..kinds import FaultKind
-from ..plan import FaultPlan
+from ..plan import FaultPlan, chances_of
 from .image import DamagedRange
 
 T = TypeVar("T")
@@ -125,8 +125,8 @@ class FaultInjector:
     """
 
     __slots__ = (
-        *("_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "met", "moment"),
-        *("operations", "slow_until_ns", "stopped", "stream", "struck", "struck_names"),
+        *("_chances", "_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "met"),
+        *("moment", "operations", "slow_until_ns", "stopped", "stream", "struck", "struck_names"),
     )
 
     def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
@@ -142,7 +142,7 @@ class FaultInjector:
         """The errno of changes after the file system has stopped itself; 0 before."""
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
-        self.faults = faults
+        self.use(faults)
         self.struck_names: Collection[str] = ()
         """Names after the last `/` of tasks that page-ins strike at every view of a map."""
         self.struck: set[SimTask] = set()
@@ -150,6 +150,11 @@ class FaultInjector:
         self.moment: str = CrashPhase.BEFORE
         self.met: CrashSite | None = None
         """The last operation that a machine died at, or is about to."""
+
+    def use(self, faults: FaultPlan) -> None:
+        """Inject the faults of a plan from now on."""
+        self.faults = faults
+        self._chances = chances_of(faults)  # a dict, because most operations look chances up
 
     def pause(self, machine: Machine, kind: str) -> None:
         """Pass a scheduling point; a dead machine is refused outside of tasks, too."""
@@ -167,7 +172,7 @@ class FaultInjector:
     def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
         """Draw whether a fault happens here, and count it. chance: instead of the plan's. 0 and 1 are no draws."""
         if chance is None:
-            chance = getattr(self.faults, fault.row.knob)
+            chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
             return False
         self.injected[fault] += 1
@@ -185,7 +190,7 @@ class FaultInjector:
 
     def fail_by_chance(self, fault: FaultKind, path: str) -> None:
         """Raise OSError(EIO) with the plan's chance."""
-        if self.inject_if(fault, path):
+        if fault in self._chances and self.inject_if(fault, path):
             raise os_error(errno.EIO, path)
 
     def wait_for_device(self, kind: str, path: str) -> None:

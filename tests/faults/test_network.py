@@ -43,7 +43,7 @@ class Rig:
 
     def begin(self, **faults: Any) -> None:
         """Have faults from here on."""
-        self.faults._plan = replace(self.faults._plan, **faults)
+        self.faults.use(replace(self.faults._plan, **faults))
 
     @property
     def now_ns(self) -> int:

@@ -103,7 +103,7 @@ def test_without_a_chance_nothing_fails_and_nothing_is_drawn(faults: FaultPlan |
 def test_a_crash_in_a_short_write_leaves_no_more_than_that_write_had(make_rig: Callable[..., Any]) -> None:
     for seed in range(20):
         rig = make_rig(str(seed))
-        rig.disk._injector.faults = FaultPlan(short_write_chance=1.0)
+        rig.disk._injector.use(FaultPlan(short_write_chance=1.0))
 
         def body(rig: Any = rig) -> None:
             mapped = rig.files.map("/a", 4096)

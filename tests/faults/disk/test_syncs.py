@@ -133,7 +133,7 @@ def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_disk(
     assert failure.value.errno == errno.EIO
     assert rig.injected["failed sync"] == 1
 
-    rig.disk._injector.faults = FaultPlan(failed_sync_chance=0.0)
+    rig.disk._injector.use(FaultPlan(failed_sync_chance=0.0))
     mapped.msync(0, 4096)
     mapped.store(5000, b"fine")
     mapped.fdatasync()
@@ -161,7 +161,7 @@ def test_data_rewritten_after_a_failed_sync_does_reach_the_disk(make_rig: Callab
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
         mapped.fdatasync()
-    rig.disk._injector.faults = FaultPlan(failed_sync_chance=0.0)
+    rig.disk._injector.use(FaultPlan(failed_sync_chance=0.0))
     mapped.store(0, b"doomed")
     mapped.fdatasync()
 
