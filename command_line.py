@@ -248,7 +248,7 @@ def _function_of(options: Any, entry: Entry) -> Callable[..., None]:
         getattr(import_module(f".{package}.{module}", __package__), name)(options(**given))
 
     function.__doc__, function.__annotations__ = options.__doc__, get_type_hints(options, include_extras=True)
-    function.__signature__ = signature(options)  # type: ignore[attr-defined]
+    vars(function)["__signature__"] = signature(options)
     return function
 
 

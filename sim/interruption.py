@@ -1,4 +1,4 @@
-"""Interruption: Ctrl-C, SIGTERM or a time limit ends work soon, and keeps what is done.
+"""Interruption: Ctrl-C, SIGTERM or a time limit ends work soon, and keeps its results so far.
 
 The first of these requests is noted at once. It breaks off only a block that is `breakable`: the results of that block
 are lost, and code that sums up results is never interrupted. A second SIGINT is a KeyboardInterrupt at any place. A
@@ -69,7 +69,7 @@ class Interruption:
             self._is_breakable = was_breakable and not self.is_wanted
 
     def unless_wanted(self, work: Callable[[], _Result]) -> _Result | None:
-        """Return what some work returns; None if the user wants an end, before it or in its midst.
+        """Return the result of some work; None if the user wants an end before the work or during it.
 
         An exception of the work after it was interrupted is its way to end, and passed over.
         """

@@ -60,7 +60,7 @@ class FailureText:
     left: str = ""
     """The directory that holds the files after the crash."""
     links: Sequence[tuple[str, str]] = ()
-    """Files beside the page: their words, and their relative paths."""
+    """Files in the directory of the page: their words, and their relative paths."""
 
 
 def step_lines(lines: Sequence[TextLine]) -> list[str]:
@@ -82,7 +82,7 @@ def print_failure(console: Console, failure: FailureText) -> None:
 
 
 def plain_text(failure: FailureText) -> str:
-    """Return what `print_failure` prints, as plain text."""
+    """Return the output of `print_failure` as plain text."""
     text = StringIO()
     print_failure(Console(file=text, force_terminal=False, color_system=None, highlight=False), failure)
     return text.getvalue().strip()

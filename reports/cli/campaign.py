@@ -46,11 +46,11 @@ from .run import RunOptions
 from .run_result import RunResults, failures_in_turn, run_result
 
 _SECONDS = 30.0
-"""For how long, where nobody says for how long or how many seeds."""
+"""The time budget of a command line without a time and without seeds."""
 
 
 def campaign(asked: RunOptions) -> NoReturn:
-    """Run what a command line asks for, leave and show the result, and exit."""
+    """Run the campaign of a command line, leave and show the result, and exit."""
     if asked.processes is not None or asked.python:
         _require_fit_for_processes(asked)
         check_processes(asked)
@@ -157,7 +157,7 @@ def _run_again(asked: RunOptions, failure: Failure) -> str:
 
 
 def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
-    """Return the version whose bugs are to be put in, and the mutant, which a version is too."""
+    """Return the version that a command line names, if it does, and the mutant; a version is a mutant, too."""
     name, mutant = asked.as_, asked.mutant
     require_mutant(mutant)
     if name is None:
@@ -200,7 +200,7 @@ def _policy_in(file: Path) -> Replay:
 
 
 def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path) -> Tally:
-    """Run one seed under the schedule in a file, and print what of that never happened."""
+    """Run one seed under the schedule in a file, and print the switches that never happened."""
     policy = _policy_in(file)
     tally = Tally(scenario)
     tally.add(run_seed(scenario, seed, mutant=mutant, policy=policy))

@@ -61,7 +61,7 @@ def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dic
 
 
 def _failures_block(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
-    """Return what broke. again: how to see a failure again that was left in no file."""
+    """Return the failures. again: the way to see a failure again that was left in no file."""
     commands = {name: replay_command(path) for name, path in paths.items()}
     texts = [failure_text(failure, commands.get(failure.signature, again)) for failure in failures]
     return Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])

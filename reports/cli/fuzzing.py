@@ -1,4 +1,4 @@
-"""Fuzzing as the command does it: formats in processes, and what is printed and left of them."""
+"""Fuzzing as the command does it: formats in processes, and the result of all."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -45,7 +45,7 @@ from .options import (
 _SECONDS = 10.0
 _SHOWN_CHARACTERS = 300
 _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpus")
-"""What JSON has of a format as `FuzzReport` has it."""
+"""Fields of `FuzzReport` that JSON has under the same name."""
 
 
 def fuzz_formats(asked: FuzzOptions) -> NoReturn:
@@ -118,7 +118,7 @@ def _names(formats: list[str] | None) -> list[str]:
 
 
 def _results(every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption) -> Iterator[FuzzReport]:
-    """Yield what comes of each format, in order, with a progress display on a terminal.
+    """Yield the report of each format, in order, with a progress display on a terminal.
 
     Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
     """

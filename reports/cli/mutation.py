@@ -21,7 +21,7 @@ from .options import ResultFiles, command_line, results_written
 from .reporting import FailureLinks, leave_timelines, mutant_name_of, replay_command, write_failures
 
 _CORE_SECONDS = 60.0
-"""For how long each is run, where nobody says for how long or how many seeds."""
+"""The limit of each mutant on a command line without a time and without seeds."""
 _SHRINK_SECONDS = 15.0
 
 

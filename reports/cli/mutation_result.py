@@ -38,16 +38,16 @@ _SHOWN = On.TERMINAL | On.VERBOSE
 
 @dataclass(frozen=True, slots=True)
 class MutationResults:
-    """What `tornlog mutants` came to."""
+    """Findings of `tornlog mutants`, from which its result is built."""
 
     command: str
     """The command line."""
     mutant_results: Sequence[MutantResult]
     seconds: float
     survivors: Mapping[str, str]
-    """Why mutants may live that nothing finds, by id."""
+    """The reasons why some mutants may survive, by id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """What found the mutants, by `Failure.name_of_mutant`."""
+    """The failures that found mutants, by `Failure.name_of_mutant`."""
     reach: Reach = ALL
     is_named: bool = False
     """Whether the command line names the mutants."""
@@ -211,7 +211,7 @@ def _or_dash(count: int | None) -> str:
 
 
 def _why(one: MutantResult, survivors: Mapping[str, str]) -> str:
-    """Return what there is to say of a mutant that is not plainly found."""
+    """Return the reason why a mutant counts as missing, or as a surprise; empty if it was plainly found."""
     survives = survivors.get(one.id, "")
     if one.error:
         return f"the harness failed: {one.error.splitlines()[-1]}"

@@ -26,13 +26,13 @@ Again = Callable[[Failure], str]
 
 @dataclass(frozen=True, slots=True)
 class FailureLinks:
-    """A failure, and its files beside the page, by their paths from there; "" if there is none."""
+    """A failure, and its files by their paths from the page; "" if there is none."""
 
     failure: Failure
     again: str
     """The command that shows it again."""
     name: str
-    """What names it among the others of its page."""
+    """Its name among the others of its page."""
     file: str = ""
     """The failure artefact."""
     timeline: str = ""
@@ -52,7 +52,7 @@ class FailureLinks:
 
 
 def signature_of(failure: Failure) -> str:
-    """Return what names a failure among others of one store."""
+    """Return the name of a failure among others of one store."""
     return failure.signature
 
 
@@ -84,7 +84,7 @@ def read_failure(file: Path) -> Failure:
 
 
 def mutant_name_of(failure: Failure) -> str:
-    """Return what names a failure among those of other mutants."""
+    """Return the name of a failure among those of other mutants."""
     return failure.name_of_mutant
 
 

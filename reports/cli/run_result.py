@@ -48,7 +48,7 @@ _COUNTS = ("seeds", "crash_points", "violations", "digest")
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """What `tornlog run` came to."""
+    """Findings of `tornlog run`, from which its result is built."""
 
     command: str
     """The command line."""
@@ -60,7 +60,7 @@ class RunResults:
     version: Version | None = None
     """The version whose bugs were in."""
     never: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Names of what had to occur and never did, by kind; empty unless coverage was required."""
+    """Required faults, marks and scenarios that never occurred; empty unless coverage was required."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The first failure of each signature, by that."""
     reach: Reach = ALL

@@ -1,1 +1,1 @@
-"""Report pages: what many runs came to, each as one file that needs nothing else."""
+"""Report pages: the results of many runs, each as one self-contained file."""

@@ -61,7 +61,7 @@ def _groups_of_lines(lines: Sequence[TextLine]) -> list[tuple[str, list[str]]]:
 
 
 def environment_of(package: str, **more: Any) -> Environment:
-    """Return what makes pages of a package's templates."""
+    """Return the environment of a package's templates."""
     return Environment(
         loader=PackageLoader(package, "."),
         autoescape=select_autoescape(),
@@ -73,7 +73,7 @@ def environment_of(package: str, **more: Any) -> Environment:
 
 
 def _readable(value: Any) -> Any:
-    """Return a value without characters that nobody can see, or that UTF-8 has no bytes for."""
+    """Return a value without invisible characters, and without those that UTF-8 cannot encode."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return "\n".join(printable(line) for line in value.split("\n"))
     return value

@@ -1,4 +1,4 @@
-"""The page of `tornlog sweep` and `tornlog analyze`: what the rows of many seeds come to."""
+"""The page of `tornlog sweep` and `tornlog analyze`: pass rates, detections, latencies and coverage of many seeds."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepResults:
-    """What one sweep came to, or several that were analysed together; tables are those of `pipeline.analysis`."""
+    """Sums of one sweep, or of several that were analysed together; tables are those of `pipeline.analysis`."""
 
     command_name: str
     """Of the command: sweep, or analyze."""
@@ -56,7 +56,7 @@ class SweepResults:
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Those of them that tried a promise, by invariant and disk."""
     broken: Mapping[tuple[str, str], int] | None = None
-    """Seeds that broke a promise, by invariant and disk; None if nobody counted."""
+    """Seeds that broke a promise, by invariant and disk; None if they were not counted."""
     signatures: Mapping[str, int] = field(default_factory=dict)
     """How often each failure was met, by its signature."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
@@ -122,7 +122,7 @@ def _totals(rows: Iterable[Fields]) -> Counter[str]:
 
 
 def _verdict(results: SweepResults) -> Verdict:
-    """Judge the store as it is, if there are seeds of it: that mutants break promises is what they are for."""
+    """Judge the store without mutants, if it has seeds: a mutant is made to break promises."""
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _totals(clean or results.pass_rates)
     more = [f"{counted(results.left, 'seed')} left: the same call again goes on"] if results.left else []

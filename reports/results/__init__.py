@@ -1,1 +1,1 @@
-"""Results: one model of what a command found, and its writers: terminal, page, JUnit XML, Markdown and JSON."""
+"""Results: one model of the findings of a command, and its writers: terminal, page, JUnit XML, Markdown and JSON."""

@@ -1,4 +1,4 @@
-"""Result model: a verdict, figures, blocks and test cases. A command builds it once; five writers know nothing else.
+"""Result model: a verdict, figures, blocks and test cases. A command builds it once; five writers know only this.
 
     Result      the verdict, its exit code, the figures, and the fields of `--json`
       ResultBlock     ResultTable, Bars, Matrix, Failures, Lines or Picture; `on` says which writers show it
@@ -95,7 +95,7 @@ class ResultBlock:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to show."""
+        """Return whether the block has no content."""
         return False
 
 
@@ -289,4 +289,4 @@ class Result:
     seconds: float | None = None
     """The time of all cases, if that is not their sum."""
     subject: str = ""
-    """What the page adds to the name of the command."""
+    """Words that a page adds to the name of the command."""

@@ -38,7 +38,7 @@ def print_result(result: Result, json_file: str | None, paths: Sequence[Path] = 
 
 
 def print_block(console: Console, block: ResultBlock, *, verbose: bool = False) -> None:
-    """Print a block. A block without content prints nothing."""
+    """Print a block that is not empty."""
     match block:
         case ResultTable():
             _print_table(console, block, verbose=verbose)

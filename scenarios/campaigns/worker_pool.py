@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from ...sim.interruption import STOP_SIGNALS, Interruption
 
 GRACE_SECONDS = 0.6
-"""How long processes have to end what they are at."""
+"""The time that processes have to end their present work."""
 _LOOK_SECONDS = 0.1
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>, Linux only
 
@@ -29,13 +29,13 @@ _Result = TypeVar("_Result")
 
 
 class _Worker:
-    """What a worker process knows."""
+    """State of a worker process."""
 
     stop: Event | None = None
 
 
 def is_stop_wanted() -> bool:
-    """Return, in a worker process, whether it is to hand in what it has. Elsewhere it never is."""
+    """Return whether a worker process has to return its results so far; false in any other process."""
     return _Worker.stop is not None and _Worker.stop.is_set()
 
 
@@ -66,7 +66,7 @@ def in_processes(
                 next_out += 1
                 result = _result_of(future)
                 if isinstance(result, BrokenProcessPool):
-                    numbered = enumerate(())  # the pool is gone: what is pending is lost, and no more is begun
+                    numbered = enumerate(())  # the pool is gone: pending jobs are lost, and no job is begun
                     pool.kill()  # the executor sends SIGTERM, which workers do not take
                 yield job, result
         pool.stop.set()

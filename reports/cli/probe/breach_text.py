@@ -1,4 +1,4 @@
-"""One breach of a program in lines: what is broken, on which disk and when, what is lost, and the steps before it."""
+"""One breach of a program in lines: the violation, the crash, the losses, and the steps before it."""
 
 import shlex
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class ProbeBreach:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what names the finding: its kind and its signature."""
+        """Return the kind and the signature of the finding, which name it."""
         return self.finding.kind, self.finding.signature
 
     def text(self, place: Path | None, *, in_full: bool = False) -> FailureText:

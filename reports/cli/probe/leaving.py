@@ -1,4 +1,4 @@
-"""What `tornlog probe` leaves of its results: failures as files, timelines, and the result."""
+"""Leaving the results of `tornlog probe`: failures as files, timelines, and the result."""
 
 from pathlib import Path
 from typing import NoReturn

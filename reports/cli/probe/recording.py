@@ -23,7 +23,7 @@ from .command import ProbeOptions
 
 
 class ProbePlan(NamedTuple):
-    """What is to be probed, and how: the options, and what they name."""
+    """The options of a probe, with the check, the disks and the faults that they name."""
 
     options: ProbeOptions
     program: list[str]

@@ -1,4 +1,4 @@
-"""The result of `tornlog probe`: what was recorded, which crashes were tried, what broke, and what was not tried."""
+"""The result of `tornlog probe`: breaches, crashes by disk, recorded steps, and parts that were not tried."""
 
 import shlex
 from collections import Counter
@@ -46,7 +46,7 @@ Timelines = Mapping[tuple[str, str], str]
 
 
 def probe_result(results: ProbeResults, places: Places, timelines: Timelines, exit_code: int) -> Result:
-    """Return the result. places: of what is kept of each failure."""
+    """Return the result. places: the directory of each failure."""
     record, found = results.record, results.found
     facts = [
         ("steps recorded", f"{len(record.steps):,}"),
@@ -103,11 +103,11 @@ def _verdict(results: ProbeResults) -> Verdict:
     return Verdict(Tone.HELD, "Every promise held")
 
 
-# -- what was tried --------------------------------------------------------------------------------
+# -- ways to try -----------------------------------------------------------------------------------
 
 
 class _Tried(NamedTuple):
-    """A way in which the program was tried, and what broke by it."""
+    """A way in which the program was tried, and the breaches that it found."""
 
     name: str
     points: int
@@ -279,7 +279,7 @@ def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
 
 
 def _recorded(record: ProgramRecord) -> list[Group]:
-    """Return what was recorded: steps by kind, system call, thread and file."""
+    """Return counts of the recorded steps by kind, system call, thread and file."""
     files = Counter(file_name(record, step.file) for step in record.steps if step.file >= 0)
     groups = [
         bar_group("steps", Counter(step.kind for step in record.steps)),

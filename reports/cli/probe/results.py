@@ -1,4 +1,4 @@
-"""What probing a program came to, as it is found."""
+"""Findings of a probe, from which its result is built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class ProbeResults:
     reruns: Reruns | None = None
     differing: Sequence[ProbeFinding] = ()
     allowed: Sequence[str] = ()
-    """What the program did that was not recorded, and is harmless here."""
+    """Calls of the program that were not recorded, and are harmless here."""
     said: str = ""
-    """The end of what checks have written, of all states together."""
+    """The end of the output of the checks, of all states together."""
     command: str = ""
     seconds: float = 0.0
     hint: str = ""

@@ -83,7 +83,7 @@ def _exit_code(interruption: Interruption) -> int:
 
 
 def _options(asked: ProbeOptions) -> ProbePlan:
-    """Return what is to be probed, and how. BadParameter: the options do not say that."""
+    """Return the plan that the options describe. Raises BadParameter if they lack a program or a check."""
     if asked.timeline is not None:
         raise typer.BadParameter("goes with --replay; --out leaves those of all failures", param_hint="--timeline")
     program = asked.program
@@ -100,7 +100,7 @@ def _options(asked: ProbeOptions) -> ProbePlan:
 
 
 def _require_of_use(context: typer.Context) -> None:
-    """Raise BadParameter if there are options beside --replay that it does nothing with."""
+    """Raise BadParameter for options that a replay ignores."""
     given = [one for one in context.command.params if one.name not in _OF_REPLAY and was_given(context, one.name or "")]
     if given:
         raise typer.BadParameter("of no use with --replay", param_hint=[one.opts[0] for one in given])
