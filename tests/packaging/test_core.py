@@ -17,7 +17,7 @@ EXTRAS = ("store/broker", "scenarios/runs/broker", "reports/pipeline", "reports/
 """The rooms that the core works without."""
 
 FOR_EXTRAS = (
-    *(f"reports/cli/{name}.py" for name in ("serve", "serve_log", "serve_metrics")),
+    *(f"reports/cli/{name}.py" for name in ("serve", "serve_metrics")),
     *(f"scenarios/mutants/bugs/{name}.py" for name in ("answers", "brokers", "registration")),
 )
 """Modules in rooms of the core that only an extra needs. The core does not import them either."""

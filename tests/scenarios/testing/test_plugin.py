@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ci
 
 Done = CompletedProcess[str]
 
-HEAD = "import pytest\nfrom tornlog.faults.simulation.simulation import PromiseBroken\n"
+HEAD = "import pytest\nfrom tornlog.faults.simulation.promises import PromiseBroken\n"
 SAVES = """
 def save(world, value):
     world.files.write("/new", value)
