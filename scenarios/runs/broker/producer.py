@@ -34,7 +34,7 @@ _RETRY_MS = 50
 _ANSWER_MS = 3_000
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
-_BESIDE_BODY_BYTES = 260
+_BESIDE_BODY_BYTES = 200
 _CLUSTER = "DefaultCluster"
 """The name that a broker adds to the properties of a message."""
 
@@ -220,7 +220,7 @@ class Producer:
         if stream.chance(plan.pauses.chance, "pause"):
             tasks.sleep(stream.between(1, plan.pauses.ms_max, "ms of a pause"))
         topic_number, queue_id = self._skew.place(stream, plan)
-        # a segment has room for the message also when it is sent back, with where it was and where it goes
+        # a segment has room for the message, but maybe not for the same one that is sent back, with more properties
         size_bytes = min(plan.messages.body_bytes_max, plan.commit_log_bytes - _BESIDE_BODY_BYTES)
         if not plan.messages.equal_sizes:
             size_bytes = stream.between(0, size_bytes, "body bytes")
