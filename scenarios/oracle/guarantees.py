@@ -179,10 +179,15 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
     if ledger.transactions.by_name:
         ledger.transactions.note_recovery(TransactionLog.read(ledger, store).by_name, durable=durable)
     for put in ledger.puts:
-        if put.name not in here and not ledger.may_still_come(put):
-            if not ledger.has_expired(put.physical_offset, store.min_offset):  # or else it may come back
-                ledger.gone[put.name] = put
-            ledger.promised.pop(put.name, None)
+        if put.name in here:
+            continue
+        if ledger.may_still_come(put):
+            # A crash took its record. Its client still waits, so the new life may store it at another place.
+            put.physical_offset = put.queue_offset = put.stored_ms = None
+            continue
+        if not ledger.has_expired(put.physical_offset, store.min_offset):  # or else it may come back
+            ledger.gone[put.name] = put
+        ledger.promised.pop(put.name, None)
 
 
 class Promise(Enum):

@@ -165,6 +165,15 @@ def test_what_a_recovery_does_not_find_is_gone_for_good(ledger: Ledger, quiet_pl
     assert "timed out" in ledger.gone
 
 
+def test_a_lost_put_whose_client_still_waits_has_no_place_any_more(ledger: Ledger, quiet_plan: Plan) -> None:
+    waiting = named(ledger, "in flight")[0]
+    waiting.physical_offset, waiting.over_in = 800, None
+    guarantees.note_recovery(ledger, recovered(named(ledger, *STORED)), durable=True)
+
+    assert waiting.physical_offset is None, "the new life may store another record at 800, and this put elsewhere"
+    assert "in flight" not in ledger.gone
+
+
 def test_what_is_gone_is_no_longer_missed(ledger: Ledger, quiet_plan: Plan) -> None:
     guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     less = recovered(named(ledger, "flushed"))
