@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started as started_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.syncs import SyncTiming
@@ -310,6 +311,21 @@ def small() -> Callable[..., StoreConfig]:
         return StoreConfig("/store", **{**sizes, **settings})
 
     return config
+
+
+@pytest.fixture
+def in_store(lab: Callable[..., Lab], small: Callable[..., StoreConfig]) -> Callable[..., None]:
+    """Run a body with a started store in virtual time, and stop the store cleanly."""
+
+    def run(body: Callable[[World, MessageStore], None], **settings: Any) -> None:
+        def main(world: World) -> None:
+            store = started_store(world, small(**settings))
+            body(world, store)
+            assert store.shutdown()
+
+        lab().run(main)
+
+    return run
 
 
 @pytest.fixture

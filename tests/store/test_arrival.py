@@ -15,23 +15,6 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 
-@pytest.fixture
-def in_store(lab: Make, small: Make) -> Callable[..., None]:
-    """Run a body with a started store in virtual time, and stop the store cleanly."""
-
-    def run(body: Callable[[World, MessageStore], None], **settings: Any) -> None:
-        def main(world: World) -> None:
-            store = MessageStore(world, small(**settings))
-            store.load()
-            store.start()
-            body(world, store)
-            assert store.shutdown()
-
-        lab().run(main)
-
-    return run
-
-
 def test_a_listener_is_told_of_each_message_once_it_can_be_pulled(in_store: Callable[..., None]) -> None:
     def body(world: World, store: MessageStore) -> None:
         seen: list[MessageArrival] = []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -22,13 +23,6 @@ IDLE = 7
 def config(small: Make) -> StoreConfig:
     made: StoreConfig = small(mapped_file_size_consume_queue=2_000)
     return made
-
-
-def started(world: World, config: StoreConfig) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def filled(lab: Make, config: StoreConfig) -> Image:

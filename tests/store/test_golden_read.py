@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import StandingClock
 from tornlog.store.formats.host import encode_message_id
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
@@ -22,22 +23,6 @@ MAIN_CASES = sorted(
 UNDAMAGED_14 = ["14-abn-control", "14-abn-index-deleted", "14-cln-abort-created", "14-cln-ckpt-deleted"]
 CASES = [case for case in MAIN_CASES + UNDAMAGED_14 if case != "05b-delay-abrupt"]
 """All whose stores hold the same before and after. In 05b the observer delivered what was due."""
-
-
-class StandingClock:
-    """A clock that has not moved since a store's last record: no delayed message of it becomes due."""
-
-    def __init__(self, wall_ms: int) -> None:
-        self._wall_ms = wall_ms
-
-    def now_ms(self) -> int:
-        return self._wall_ms
-
-    def monotonic_ns(self) -> int:
-        return self._wall_ms * 1_000_000
-
-    def utc_offset_ms(self) -> int:
-        return 0
 
 
 def pulled(store: MessageStore, question: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.store.config import FlushDiskType
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -73,13 +74,6 @@ def test_by_hand_a_store_is_made_read_only_or_mute_and_back(flags: RunningFlags)
     flags.allow(Refusal.NOT_WRITEABLE)
     assert flags.is_writeable
     assert not flags.has_failed
-
-
-def started(world: World, config: Any) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def test_a_read_only_store_answers_reads_refuses_puts_and_still_stops_cleanly(lab: Make, small: Make) -> None:

@@ -24,23 +24,6 @@ class Log:
         self.puts_failed = 0
 
 
-@pytest.fixture
-def in_store(lab: Make, small: Make) -> Callable[..., None]:
-    """Run a body with a started store in virtual time, and stop the store."""
-
-    def run(body: Callable[[World, MessageStore], None], **settings: Any) -> None:
-        def main(world: World) -> None:
-            store = MessageStore(world, small(**settings))
-            store.load()
-            store.start()
-            body(world, store)
-            store.shutdown()
-
-        lab().run(main)
-
-    return run
-
-
 def test_messages_and_bytes_are_counted_per_topic_as_stored(in_store: Callable[..., None]) -> None:
     def body(world: World, store: MessageStore) -> None:
         sizes = [store.put_message(Message.of("A", b"x" * number)).append for number in range(3)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import StandingClock, started
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.errors import MachineDied
@@ -41,13 +42,6 @@ def config(small: Make) -> StoreConfig:
         mapped_file_size_consume_queue=200,
     )
     return made
-
-
-def started(world: World, config: StoreConfig) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def delayed(level: int, body: bytes = b"x", topic: str = "T", queue_id: int = 0) -> Message:
@@ -776,22 +770,6 @@ def test_wherever_it_dies_every_message_that_is_left_is_delivered_and_none_early
         second = lab(image)
         second.kernel.wall_start_ms += 300_000
         second.run(again)
-
-
-class StandingClock:
-    """A clock that does not move."""
-
-    def __init__(self, wall_ms: int) -> None:
-        self._wall_ms = wall_ms
-
-    def now_ms(self) -> int:
-        return self._wall_ms
-
-    def monotonic_ns(self) -> int:
-        return self._wall_ms * 1_000_000
-
-    def utc_offset_ms(self) -> int:
-        return 0
 
 
 def test_a_store_of_rocketmq_that_died_after_delivery_delivers_again_what_rocketmq_does(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
@@ -43,13 +44,6 @@ def light(small: Make) -> Callable[..., StoreConfig]:
         return made
 
     return config
-
-
-def opened(world: World, config: StoreConfig) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def put(store: MessageStore, body: bytes, names: str, topic: str = "T", **settings: Any) -> PutMessageResult:
@@ -133,7 +127,7 @@ def test_a_name_that_no_directory_can_have_is_refused(name: str) -> None:
 
 def test_a_message_has_its_own_place_in_each_of_its_queues(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         first = put(store, b"1", "%LMQ%a,%LMQ%b")
         second = put(store, b"2", "%LMQ%b", topic="U")
         third = put(store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"})
@@ -153,7 +147,7 @@ def test_a_message_has_its_own_place_in_each_of_its_queues(lab: Make, light: Mak
 
 def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
-        store = opened(world, light(enable_consume_queue_ext=True))
+        store = started(world, light(enable_consume_queue_ext=True))
         put(store, b"1", "%LMQ%a", tags="A")
         world.tasks.sleep(2)
 
@@ -169,7 +163,7 @@ def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(lab: Make,
 
 def test_properties_are_written_anew_in_rocketmqs_order(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         result = put(store, b"1", "%LMQ%a", tags="A", keys="k")
         assert result.append is not None
         found = store.look_message_by_offset(result.append.wrote_offset)
@@ -183,7 +177,7 @@ def test_properties_are_written_anew_in_rocketmqs_order(lab: Make, light: Make) 
 
 def test_a_refused_message_takes_no_place_anywhere(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         status = PutMessageStatus
         assert put(store, b"1", "%LMQ%a,a/b").status is status.MESSAGE_ILLEGAL
         assert put(store, bytes(2_000), "%LMQ%a").status is status.MESSAGE_ILLEGAL
@@ -199,7 +193,7 @@ def test_a_prepared_message_is_in_no_light_queue_and_one_that_waits_enters_when_
     lab: Make, light: Make
 ) -> None:
     def body(world: World) -> None:
-        store = opened(world, light(message_delay_level="1s"))
+        store = started(world, light(message_delay_level="1s"))
         prepared = Message.of("T", b"p", properties={NAMES: "%LMQ%a"})
         prepared.sys_flag = 4
         store.put_message(prepared)
@@ -218,7 +212,7 @@ def test_a_prepared_message_is_in_no_light_queue_and_one_that_waits_enters_when_
 
 def test_a_batch_is_in_no_light_queue_whatever_its_units_claim(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         claims = f"{NAMES}\1%LMQ%a\2{OFFSETS}\0011000000".encode()
         result = store.put_messages(MessageBatch(Message("T"), encode_batch([BatchUnit(0, b"1", claims)])))
         world.tasks.sleep(2)
@@ -234,7 +228,7 @@ def test_names_without_the_prefix_and_prefixed_ones_without_lmq_keep_the_message
     lab: Make, light: Make
 ) -> None:
     def body(world: World) -> None:
-        store = opened(world, light(enable_lmq=False))
+        store = started(world, light(enable_lmq=False))
         put(store, b"1", "%LMQ%a,b", queue_id=2)
         world.tasks.sleep(2)
 
@@ -246,7 +240,7 @@ def test_names_without_the_prefix_and_prefixed_ones_without_lmq_keep_the_message
 
 def test_with_light_queues_off_the_property_is_the_users_own(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
-        store = opened(world, small())
+        store = started(world, small())
         result = put(store, b"1", "%LMQ%a", properties={OFFSETS: "9"})
         world.tasks.sleep(2)
 
@@ -260,7 +254,7 @@ def test_with_light_queues_off_the_property_is_the_users_own(lab: Make, small: M
 def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
         exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
-        store = opened(world, light(max_lmq_consume_queue_num=2))
+        store = started(world, light(max_lmq_consume_queue_num=2))
         assert put(store, b"1", "%LMQ%a,%LMQ%b,%LMQ%c").status is exceeded
         assert put(store, b"1", "%LMQ%a,%LMQ%b,c").is_stored
         assert put(store, b"2", "%LMQ%c").status is exceeded
@@ -276,7 +270,7 @@ def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(lab: M
 
 def test_producers_of_different_queues_never_get_the_same_place_in_a_common_one(lab: Make, light: Make) -> None:
     def body(world: World) -> None:
-        store = opened(world, light(flush_disk_type=FlushDiskType.SYNC_FLUSH))
+        store = started(world, light(flush_disk_type=FlushDiskType.SYNC_FLUSH))
         results: list[PutMessageResult] = []
 
         def producer(number: int) -> Callable[[], None]:
@@ -299,7 +293,7 @@ def test_an_entry_that_fails_is_made_when_the_disk_is_well_again(lab: Make, ligh
     machine = lab()
 
     def body(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         machine.failures.plan("map", "%LMQ%a")
         put(store, b"1", "%LMQ%a")
         world.tasks.sleep(2_000)
@@ -319,7 +313,7 @@ def filled(lab: Make, light: Make) -> Image:
     machine = lab()
 
     def body(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         for number in range(30):
             names = "%LMQ%all,%LMQ%some" if number % 3 == 0 else "%LMQ%all"
             put(store, b"%d" % number, names, topic=f"T{number % 2}")
@@ -366,7 +360,7 @@ def test_lost_light_queues_are_rebuilt_from_the_log(
         image = patched(image, path, 0, None)
 
     def body(world: World) -> None:
-        store = opened(world, light(**settings))
+        store = started(world, light(**settings))
         check_whole(store)
         assert store.shutdown()
 
@@ -380,7 +374,7 @@ def test_foreign_entries_in_a_light_queue_are_brought_back_to_what_the_log_says(
     image = patched(filled, path, 40, bytes(40))
 
     def body(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         check_whole(store)
         assert store.shutdown()
 
@@ -401,7 +395,7 @@ def test_a_store_opened_with_light_queues_off_keeps_the_ones_it_has(lab: Make, l
         assert store.shutdown()
 
     def again(world: World) -> None:
-        store = opened(world, light())
+        store = started(world, light())
         check_whole(store)
         assert store.shutdown()
 
@@ -414,7 +408,7 @@ def test_a_forged_place_in_the_log_is_reported_and_leads_nowhere(lab: Make, ligh
     machine = lab()
 
     def forge(world: World) -> None:
-        store = opened(world, off)
+        store = started(world, off)
         put(store, b"1", "%LMQ%a", properties={OFFSETS: "0"})
         put(store, b"2", "%LMQ%a", properties={OFFSETS: "123456789"})
         put(store, b"3", "%LMQ%b", properties={OFFSETS: "123456789"})
@@ -458,7 +452,7 @@ def test_after_any_crash_light_queues_hold_what_was_promised_in_the_order_of_the
         assert light_counter == len(everything)
 
     def life(world: World, name: int) -> None:
-        store = opened(world, config)
+        store = started(world, config)
         check(store)
         number = 0
         while True:
@@ -475,5 +469,5 @@ def test_after_any_crash_light_queues_hold_what_was_promised_in_the_order_of_the
         with pytest.raises(MachineDied):
             machine.run(lambda world: life(world, number))  # noqa: B023
         image = machine.disk.crash(PROFILES[profile])
-    lab(image).run(lambda world: check(opened(world, config)))
+    lab(image).run(lambda world: check(started(world, config)))
     assert len(answered) > 50

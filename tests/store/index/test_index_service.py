@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.store.config import StoreConfig
 from tornlog.store.formats.index import index_file_bytes, index_file_name
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.index.index_service import IndexFiles
@@ -17,13 +17,6 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 EVER = (0, 1 << 62)
-
-
-def started(world: World, config: StoreConfig) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def put(store: MessageStore, keys: str, topic: str = "T") -> int:

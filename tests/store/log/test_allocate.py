@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -12,13 +13,6 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 BODY = bytes(400)  # two of them fill a segment
-
-
-def started(world: World, config: Any) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def log_files(image: Any) -> list[int]:

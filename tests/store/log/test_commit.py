@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
@@ -27,13 +28,6 @@ def pooled(small: Make, **settings: Any) -> StoreConfig:
     config: StoreConfig = small(**{"transient_store_pool_enable": True, "transient_store_pool_size": 3, **settings})
     assert config.is_transient_store_pool_effective
     return config
-
-
-def started(world: World, config: StoreConfig) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def check_positions(store: MessageStore) -> None:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageResult, PutMessageStatus
@@ -10,13 +11,6 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 
 Make = Callable[..., Any]
-
-
-def started(world: World, config: Any) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)

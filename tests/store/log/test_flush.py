@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -14,13 +15,6 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 SYNC, ASYNC = FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH
-
-
-def started(world: World, config: Any) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def msyncs(failures: Any) -> int:

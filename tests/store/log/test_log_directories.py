@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
@@ -30,13 +31,6 @@ PATHS = "/c/log, /a/log,/b/log/"
 def spread(small: Make, **settings: Any) -> StoreConfig:
     config: StoreConfig = small(**{"store_path_commit_log": PATHS, **settings})
     return config
-
-
-def started(world: World, config: StoreConfig) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def fill(store: MessageStore, segments: int) -> None:

@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.allocate import WarmUp
 from tornlog.store.log.segment import PAGE_BYTES
-from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 
 Make = Callable[..., Any]
@@ -20,13 +20,6 @@ SYNC, ASYNC = FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH
 def warm_config(small: Make, **settings: Any) -> StoreConfig:
     config: StoreConfig = small(**{"warm_mapped_file_enable": True, **settings})
     return config
-
-
-def started(world: World, config: StoreConfig) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def calls_of(bench: Any, *names: str) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import (
@@ -13,18 +14,10 @@ from tornlog.store.formats.message import (
 )
 from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.formats.scan import ScannedRecord
-from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import is_queued
 from tornlog.store.world import World
 
 Make = Callable[..., Any]
-
-
-def started(world: World, config: Any) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def test_a_record_whose_queue_file_cannot_be_made_is_shown_a_second_later(lab: Make, small: Make) -> None:

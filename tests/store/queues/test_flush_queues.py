@@ -3,18 +3,11 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
 from tornlog.store.formats.messages import GetMessageStatus, Message
-from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 
 Make = Callable[..., Any]
-
-
-def started(world: World, config: Any) -> MessageStore:
-    store = MessageStore(world, config)
-    store.load()
-    store.start()
-    return store
 
 
 def test_the_checkpoint_names_a_time_only_after_log_queues_and_names_are_durable(lab: Make, small: Make) -> None:

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.store.rigs import verified
 from tornlog.__main__ import application
 from tornlog.reports.cli import directories as commands
 from tornlog.reports.cli import present_directories
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.real.world import overlay_world
-from tornlog.store.tools.geometry import Geometry
-from tornlog.store.tools.verify import Verification, verify_directory
 from tornlog.store.tools.violation import DirectoryPromise
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -33,10 +31,6 @@ EXPLAINED_14 = {
 """Damage at the very end of a store that was not shut down, or to what recovery builds again: notes only."""
 INDEXED_TWICE = {"09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "11-kill9-transientpool"}
 """Stores in whose index RocketMQ's recovery put the last record again that was there already."""
-
-
-def verified(root: Path) -> Verification:
-    return verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None)
 
 
 def run(*arguments: str) -> Result:

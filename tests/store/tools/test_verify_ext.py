@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import verified
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.consume_queue import END_MARK, address_of
 from tornlog.store.formats.messages import Message
@@ -13,7 +14,6 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory
-from tornlog.store.tools.verify import Verification, verify_directory
 
 Make = Callable[..., Any]
 
@@ -21,10 +21,6 @@ EXT = "consumequeue_ext/T/0/00000000000000000"
 QUEUE = "consumequeue/T/0/00000000000000000"
 COUNT = 15
 """Nine units of 20 bytes in the first file, six in the second."""
-
-
-def verified(root: Path) -> Verification:
-    return verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None)
 
 
 def found_in(root: Path) -> list[tuple[str, int, str]]:

@@ -7,18 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import verified
 from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint
-from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
-from tornlog.store.tools.verify import Verification, verify_directory
 from tornlog.store.tools.violation import DirectoryPromise
 
 SLOTS, ENTRIES_MAX, LAST = 20, 150, 107
 ENTRY_0 = 40 + 4 * SLOTS
-
-
-def verified(root: Path, told: Geometry | None = None) -> Verification:
-    return verify_directory(overlay_world().files, str(root), told or Geometry(), lambda read_bytes: None)
 
 
 def entry_at(number: int) -> int:
