@@ -3,9 +3,9 @@
     always(self.end <= self.size, "the end is inside the file", f"{self.end} of {self.size}")
     sometimes("a torn record is cut")
 
-Both are plain calls that cost little and do nothing but this outside a simulation: `always` raises if its condition is
-false. In a simulation each call is counted. Coverage reports every promise in the source of a loaded module that no run
-reached: a promise that was never checked, an event that never happened.
+`always` raises if its condition is false, also outside a simulation. `sometimes` does nothing there. A simulation
+counts the calls. Coverage reports each promise that was never checked and each event that never happened, also if its
+line was never executed: the calls are found in the source of the scenario and of the modules that it uses.
 Source: the assertions `always` and `sometimes` of Antithesis' SDKs, and their catalog of all calls in the source.
 """
 

@@ -78,7 +78,7 @@ class Ranges:
 
         The options are as the constructor has them. Where two that take part have the same knob, the later one has it.
         """
-        assert 0.0 < chance < 1.0, chance  # what is always there belongs into the ranges, what never is into none
+        assert 0.0 < chance < 1.0, chance  # options of every seed belong in the ranges themselves
         ranges = self.replace()
         ranges._optional |= {name: _checked(chosen) for name, chosen in optional.items()}
         ranges._chances |= dict.fromkeys(optional, chance)

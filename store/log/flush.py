@@ -237,8 +237,9 @@ class GroupCommitService(FlushCommitLogService):
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
         """Sync for all requests, then answer each by what is durable now."""
-        # A forced branch leaves out the common sync, so that each request has one of its own.
-        if not (requests and forces("group commit again")) and not self.flush_to(self.queue.max_offset) and requests:
+        # A forced branch leaves out the common sync, so that each request below has one of its own.
+        is_left_out = bool(requests) and forces("group commit again")
+        if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
             hit("failed group")
         # Read after the flush. RocketMQ looks before each of two rounds, and never after the last: a record that needs
         # both, at the beginning of a segment, is answered with a time-out.

@@ -96,9 +96,10 @@ class IndexRecovery:
 
     def _keep(self, odd: list[str]) -> None:
         """Remove the files at the paths in odd and all that follow the last one to keep."""
-        if forces("index dropped") and self._ends:
-            self._ends.pop()
-        count = len(self._ends)
+        ends = self._ends
+        if ends and forces("index dropped"):
+            ends.pop()
+        count = len(ends)
         self.lacks_room = None
         self._builds = self._builds or bool(odd) or not self._clean_exit or count < len(self._table.files)
         if count < len(self._table.files):
