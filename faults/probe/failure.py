@@ -3,8 +3,9 @@
 A kind of breach has a directory of its own, with the failure and the files that the crash left. The failure is an
 artefact (`faults.simulation.artefact`) of the kind "probe":
 
-check       the check's file, or the command of one that is a server
-is_server   whether it is the latter
+check       the name of the check: its file, or the command of a server
+check_kind  its kind (faults.probe.checks.kinds)
+is_server   without a kind, as in older failures: whether it is "check_server"
 signature   what breaches of its kind have in common
 outcome     broken, raised, timed out or died
 violations  what the check says of it
@@ -35,6 +36,8 @@ from ..disk.export import export
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
 from .checks.check import Check, CheckOutcome
+from .checks.command import CheckServer
+from .checks.kinds import CHECK_KINDS
 from .probe import CrashCase
 from .record import FILES, ProgramRecord
 from .replay import Point
@@ -77,6 +80,7 @@ class _ProbeDocument:
     story: list[str]
     start: _ImageDocument
     record: dict[str, Any]
+    check_kind: str = ""
     is_server: bool = False
     recovery: list[str] = field(default_factory=list)
     rerun: str = ""
@@ -91,7 +95,7 @@ class ProbeFailure:
     start: Image
     record: ProgramRecord
     """As far as the case goes."""
-    is_server: bool = False
+    check_kind: str = Check.kind
     recovery: tuple[str, ...] = ()
     """Of a crash in recovery: the crash before, in lines."""
     rerun: str = ""
@@ -115,7 +119,8 @@ class ProbeFailure:
             list(story(self.record, case.point.step)),
             _image_document(self.start),
             self.record.to_json(),
-            self.is_server,
+            self.check_kind,
+            self.check_kind == CheckServer.kind,
             list(self.recovery),
             self.rerun,
         )
@@ -127,12 +132,15 @@ class ProbeFailure:
         found = read_artefact(text, PROBE, _ProbeDocument)
         if found.disk not in PROFILES:
             raise ArtefactError(f"failure.disk: expected one of {', '.join(PROFILES)}, found {found.disk}")
+        kind = found.check_kind or (CheckServer.kind if found.is_server else Check.kind)
+        if kind not in CHECK_KINDS:
+            raise ArtefactError(f"failure.check_kind: expected one of {', '.join(CHECK_KINDS)}, found {kind}")
         verdict = CheckOutcome(found.outcome, tuple(found.violations))
         decisions = tuple(decisions_of(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
         start, recovery = _image(found.start), tuple(found.recovery)
         record = replace(ProgramRecord.from_json(found.record), before=tuple(start.files))
-        return cls(found.check, case, start, record, found.is_server, recovery, found.rerun)
+        return cls(found.check, case, start, record, kind, recovery, found.rerun)
 
 
 def _image_document(image: Image) -> _ImageDocument:
@@ -204,7 +212,7 @@ def write_cases(
         export(one.shown.image, FILES, place / "files")
         case = one.shown.case
         upto = one.record.upto(case.point.step + 1)
-        failure = ProbeFailure(check.name, case, one.start, upto, check.is_server, one.recovery, one.rerun)
+        failure = ProbeFailure(check.name, case, one.start, upto, check.kind, one.recovery, one.rerun)
         write(place / "failure.json", failure.to_json(one.shown))
     return places
 

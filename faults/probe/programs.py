@@ -5,7 +5,6 @@ and those if it is asked for, at the calls of the system. Checks are recorded by
 recovery, is cut as well.
 """
 
-import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from ..disk.image import Image
 from . import record as steps
-from .checks.check import Check, PythonCheck
+from .checks.check import Check
 from .record import ProgramRecord
 from .recording.run import ProgramError, record_program
 from .tracing.control import RunControl
@@ -26,7 +25,6 @@ RECORDERS = (CALLS, PYTHON)
 STORES = ("step", "call")
 """Stores through maps are seen one by one, or what they come to at the next call."""
 _MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({name!r}, None, '__main__', True)"
-_FED = 'exec "$0" < "$1"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +78,7 @@ class RecorderChoice:
         A server is started for this state alone.
         """
         with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
-            promises = Path(scratch, "promises")
-            if isinstance(check, PythonCheck):
-                promises.write_text(json.dumps(acknowledged))
-                program = ["-m", f"{__package__}.checks", check.name, str(promises)]
-            elif check.is_server:
-                promises.write_text(json.dumps(acknowledged))
-                asking = [sys.executable, "-P", "-m", f"{__package__}.checks"]
-                program = [*asking, str(Path.cwd()), str(promises), str(self.seconds_max), check.name]
-            else:
-                promises.write_text("".join(f"{promise}\n" for promise in acknowledged))
-                program = ["/bin/sh", "-c", _FED, check.name, str(promises)]
+            program = check.program(Path(scratch, "promises"), acknowledged, self.seconds_max)
             record, unlike = self.record(program, start, ignores_special_files=True)  # of a server that it has killed
         silent = tuple(step for step in record.steps if step.kind != steps.ACKNOWLEDGE)
         return replace(record, steps=silent), unlike

@@ -1,7 +1,7 @@
-"""`python -m tornlog.faults.probe.checks`: one judgement, in a process that can be recorded as a program is.
+"""`python -m tornlog.faults.probe.checks`: judges one directory, as a program to be recorded.
 
-    CHECK PROMISES                    a Python check judges the working directory
-    PLACE PROMISES SECONDS COMMAND    a server is started in PLACE, judges the working directory, and is stopped
+    CHECK PROMISES                      a Python check judges the working directory
+    PLACE PROMISES SECONDS KIND NAME    a check of another kind starts in PLACE, judges the working directory, and ends
 
 PROMISES is a file with a JSON list. The verdict is ignored: only the recorded calls count.
 """
@@ -15,20 +15,20 @@ from .check import BROKEN, HELD, load_check
 
 
 def judge(check: str, promises: str) -> None:
-    """Call a check, and take all that it yields."""
+    """Call the function of a Python check, and take all violations that it yields."""
     list(load_check(Path(check))(Path.cwd(), json.loads(Path(promises).read_text())) or ())
 
 
-def ask(place: str, promises: str, seconds_max: str, command: str) -> None:
-    """Ask a server once. The exit code is 1 if it does not answer."""
-    from ..record import FILES  # the record of a Python check shall not have the imports of a server
-    from .command import CheckServer
+def ask(place: str, promises: str, seconds_max: str, kind: str, name: str) -> None:
+    """Have a check of another kind judge once. The exit code is 1 if it has no verdict."""
+    from ..record import FILES  # the record of a Python check must not have the imports of the other kinds
+    from .kinds import CHECK_KINDS
 
     root = Path(str(Path.cwd()).removesuffix(FILES))
     os.chdir(place)
-    server = CheckServer(command)
-    verdict = server.judge(root, json.loads(Path(promises).read_text()), float(seconds_max))
-    server.dismiss()
+    check = CHECK_KINDS[kind].make(name)
+    verdict = check.judge(root, json.loads(Path(promises).read_text()), float(seconds_max))
+    check.dismiss()
     sys.exit(verdict.outcome not in (HELD, BROKEN))
 
 

@@ -9,6 +9,7 @@ program's place for them. Both are removed afterwards. State in the check's modu
 
 import contextlib
 import importlib.util
+import json
 import os
 import re
 import sys
@@ -74,8 +75,10 @@ class Check(ABC):
 
     runs_here: ClassVar[bool] = False
     """Whether it runs in the process of the caller."""
-    is_server: ClassVar[bool] = False
-    """Whether its name is a command that stays up, not a file."""
+    keeps_processes: ClassVar[bool] = False
+    """Whether its processes stay up for the next state."""
+    kind: ClassVar[str] = "check"
+    """Key of its row in `CHECK_KINDS`, by which its name finds it again."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -87,8 +90,18 @@ class Check(ABC):
         seconds_max applies to checks that wait for another process.
         """
 
+    def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
+        """Return a program that judges its working directory once, for a recorder. promises: a file for it to read."""
+        promises.write_text(json.dumps(acknowledged))
+        started = [sys.executable, "-P", "-m", __package__]
+        return [*started, str(Path.cwd()), str(promises), str(seconds_max), self.kind, self.name]
+
+    def dismiss(self) -> None:
+        """Let its processes end by themselves, or kill them if they do not."""
+        self.close()
+
     def close(self) -> None:  # noqa: B027 - most have nothing to end
-        """End the processes it has started. It can be called again afterwards."""
+        """Kill the processes it has started. The check can be used again afterwards."""
 
 
 CHECK = "check"
@@ -140,6 +153,11 @@ class PythonCheck(Check):
             except (Exception, SystemExit) as error:
                 return CheckOutcome(RAISED, tuple(line.replace(str(root), "") for line in _error_lines(error)))
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
+
+    def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
+        """Return a Python module, which the recorder of Python calls can record."""
+        promises.write_text(json.dumps(acknowledged))
+        return ["-m", __package__, self.name, str(promises)]
 
 
 @contextlib.contextmanager

@@ -24,8 +24,7 @@ from ....sim.process import NoEndInSight, cpu_limit
 from ...disk.export import export
 from ...disk.image import Image
 from ..endings import exit_text
-from .check import DIED, TIMED_OUT, Check, CheckOutcome, PythonCheck, no_verdict
-from .command import CommandCheck
+from .check import DIED, TIMED_OUT, Check, CheckOutcome, no_verdict
 from .reaper import end_others, fork_below_reaper
 
 Question = tuple[Image, list[str]]
@@ -35,11 +34,6 @@ _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
 _GRACE_SECONDS = 5.0
 """How much longer a check may take that ends what it waits for by itself."""
-
-
-def check_of(path: Path) -> Check:
-    """Return the check that a file is: a Python file's function, or an executable. Raises CheckError if it is none."""
-    return PythonCheck(path) if path.suffix == ".py" else CommandCheck(path)
 
 
 def judge(check: Check, image: Image, acknowledged: list[str], seconds_max: float, scratch: Path) -> CheckOutcome:
@@ -206,7 +200,7 @@ def _work(
             check.close()
             os._exit(0)
         verdict = judge(check, image, acknowledged, seconds_max, scratch)
-        if not (check.runs_here or check.is_server):  # whose processes may be of use for the next state
+        if not (check.runs_here or check.keeps_processes):  # whose processes may be of use for the next state
             end_others()
         connection.send(verdict)
 

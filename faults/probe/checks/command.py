@@ -62,7 +62,7 @@ class CommandCheck(Check):
 
     def _start(self, root: Path, acknowledged: list[str]) -> subprocess.Popen[bytes]:
         with TemporaryFile() as promises:
-            promises.write("".join(f"{promise}\n" for promise in acknowledged).encode())
+            promises.write(_lines_of(acknowledged).encode())
             promises.seek(0)
             return subprocess.Popen(
                 [self.name],
@@ -74,11 +74,20 @@ class CommandCheck(Check):
                 process_group=0,
             )
 
+    def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
+        """Return a shell that feeds the promises to the command and then becomes it."""
+        promises.write_text(_lines_of(acknowledged))
+        return ["/bin/sh", "-c", 'exec "$0" < "$1"', self.name, str(promises)]
+
     def close(self) -> None:
-        """End its process."""
+        """Kill its process."""
         if self._running is not None:
             _end_group(self._running)
             self._running = None
+
+
+def _lines_of(acknowledged: list[str]) -> str:
+    return "".join(f"{promise}\n" for promise in acknowledged)
 
 
 def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcome:
@@ -139,7 +148,8 @@ class _Answer(msgspec.Struct):
 class CheckServer(Check):
     """A program that stays up and judges one state after the other. Raises CheckError if it is no command."""
 
-    is_server = True
+    kind = "check_server"
+    keeps_processes = True
 
     def __init__(self, command: str) -> None:
         super().__init__(command)

@@ -30,12 +30,13 @@ recoveries were discarded, or --time was too short; 130 Ctrl-C has ended it, 143
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import CHECK_SECONDS, DISKS, FAULT_RUNS, LIMIT, PROGRAM_SECONDS
+from ....faults.probe.checks.kinds import CHECK_KINDS, CheckKind
 from ....faults.probe.programs import RECORDERS, STORES
 from ....faults.probe.tracing.control import CALL_FAULTS
 from ..options import (
@@ -45,8 +46,30 @@ from ..options import (
     TimelineFile,
 )
 
+Options = TypeVar("Options")
+
+
+def _with_check_options(options: type[Options]) -> type[Options]:
+    """Add one option for each kind of check, after the program."""
+    fields: dict[str, object] = {}
+    for name, annotation in options.__annotations__.items():
+        fields[name] = annotation
+        if name == "program":
+            fields |= {option: _check_option(kind) for option, kind in CHECK_KINDS.items()}
+    options.__annotations__ = fields
+    for option in CHECK_KINDS:
+        setattr(options, option, None)
+    return options
+
+
+def _check_option(kind: CheckKind) -> object:
+    if kind.metavar:
+        return Annotated[str | None, typer.Option(metavar=kind.metavar, help=kind.help_text)]
+    return Annotated[Path | None, typer.Option(help=kind.help_text, dir_okay=False)]
+
 
 @dataclass(frozen=True)
+@_with_check_options
 class ProbeOptions:
     """Record a program, pull the plug at each of its file operations, and check what may be left."""
 
@@ -54,17 +77,6 @@ class ProbeOptions:
     program: Annotated[
         list[str] | None,
         typer.Argument(help="Behind --: any program, a Python script, or -m and a module; then its arguments."),
-    ] = None
-    check: Annotated[
-        Path | None,
-        typer.Option(
-            help="A Python file with check(directory, acknowledged), or an executable that ends with 0 if all is well.",
-            dir_okay=False,
-        ),
-    ] = None
-    check_server: Annotated[
-        str | None,
-        typer.Option(metavar="COMMAND", help="A check that stays up: a JSON line in, a JSON line out for each state."),
     ] = None
     disk: Annotated[
         list[str] | None,
@@ -123,3 +135,9 @@ class ProbeOptions:
     junit: JunitFile = None
     summary: SummaryFile = None
     json_file: JsonFile = None
+
+    @property
+    def checks(self) -> dict[str, str]:
+        """Return the names of the given checks, by kind."""
+        given = {kind: getattr(self, kind) for kind in CHECK_KINDS}
+        return {kind: str(name) for kind, name in given.items() if name is not None}

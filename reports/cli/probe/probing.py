@@ -4,7 +4,6 @@ from functools import partial
 from time import perf_counter
 
 from ....faults.disk.image import Image
-from ....faults.probe.checks.check import PythonCheck
 from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.failure import RECOVERY, ProbeFinding
 from ....faults.probe.probe import OnHeld, ProbeReport, Verdicts, probe_end
@@ -70,7 +69,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             checkers.said(),
             command,
             perf_counter() - began,
-            CALLS_HINT if isinstance(asked.check, PythonCheck) and asked.recorder.kind != CALLS else "",
+            CALLS_HINT if asked.check.runs_here and asked.recorder.kind != CALLS else "",
             present().reason,
         )
 

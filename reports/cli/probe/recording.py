@@ -3,8 +3,7 @@
 Imports what stands beside the program and no more, for until it runs somebody waits.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -13,8 +12,7 @@ import typer
 from ....faults.disk.image import Image
 from ....faults.kinds import FaultKind
 from ....faults.probe.checks.check import Check, CheckError
-from ....faults.probe.checks.checkers import check_of
-from ....faults.probe.checks.command import CheckServer
+from ....faults.probe.checks.kinds import CHECK_KINDS
 from ....faults.probe.programs import PYTHON, RecorderChoice
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recording.run import EMPTY, ProgramError, start_of
@@ -33,17 +31,16 @@ class ProbePlan(NamedTuple):
     kinds: Sequence[FaultKind]
 
 
-def check_given(check: Path | None, server: str | None) -> Check:
-    """Return the check that one of both options names. BadParameter: it is none, or both are given."""
-    if check is not None and server is not None:
-        raise typer.BadParameter("expected --check or --check-server, found both")
+def check_given(names: Mapping[str, str]) -> Check:
+    """Return the check of the one name given, by kind. Raises BadParameter for a bad or a second one."""
+    options = [f"--{kind.replace('_', '-')}" for kind in names]
+    if len(names) > 1:
+        raise typer.BadParameter(f"expected {' or '.join(options)}, found {'both' if len(names) == 2 else 'all'}")
+    ((kind, name),) = names.items()
     try:
-        if server is not None:
-            return CheckServer(server)
-        assert check is not None, "one of both is given"
-        return check_of(check)
+        return CHECK_KINDS[kind].make(name)
     except CheckError as error:
-        raise typer.BadParameter(str(error), param_hint="--check" if server is None else "--check-server") from error
+        raise typer.BadParameter(str(error), param_hint=options[0]) from error
 
 
 class RefusedError(Exception):

@@ -4,8 +4,10 @@ JSON: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", 
 "digest"}`, with --timeline also "drawn": `[paths]`; same: the check says the same kind of thing as it did.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 import typer
@@ -43,13 +45,12 @@ def is_of_probe(file: Path) -> bool:
 def replay_probe(
     file: Path,
     *,
-    check: Path | None = None,
-    server: str | None = None,
+    checks: Mapping[str, str] = MappingProxyType({}),
     seconds: float = CHECK_SECONDS,
     timeline: Path | None = None,
     json_file: str | None = None,
 ) -> NoReturn:
-    """Make a kept state again, have a check look at it, the one of then or another, and exit."""
+    """Make a kept state again, have a check look at it, and exit. checks: by kind; without one, the one of then."""
     try:
         failure = ProbeFailure.from_json(file.read_text())
         shown = Scene(failure.record, failure.start, failure.case).shown(failure.case)
@@ -58,9 +59,7 @@ def replay_probe(
     except NotReproducedError as error:
         print_error(f"not reproduced: {error}")
         raise typer.Exit(EXIT_HARNESS) from error
-    if check is None and server is None:
-        check, server = (None, failure.check) if failure.is_server else (Path(failure.check), None)
-    chosen = check_given(check, server)
+    chosen = check_given(checks or {failure.check_kind: failure.check})
     with Checkers(chosen, 1, seconds) as checkers:
         (verdict,) = checkers.verdicts([(shown.image, failure.record.acknowledged)])
     now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)

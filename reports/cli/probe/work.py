@@ -12,6 +12,7 @@ import typer
 from ....faults.crashes.profiles import PROFILES
 from ....faults.kinds import FaultKind
 from ....faults.probe import DISKS
+from ....faults.probe.checks.kinds import CHECK_KINDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
 from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
@@ -19,7 +20,7 @@ from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_
 from .command import ProbeOptions
 from .recording import ProbePlan, RefusedError, check_given, record_program
 
-_OF_REPLAY = ("replay", "check", "check_server", "seconds", "timeline", "json_file", "program")
+_OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
 """Parameters that a replay heeds, or refuses by a sentence of its own."""
 
 
@@ -34,8 +35,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
         with _ended_early():
             replay_probe(
                 asked.replay,
-                check=asked.check,
-                server=asked.check_server,
+                checks=asked.checks,
                 seconds=asked.seconds,
                 timeline=asked.timeline,
                 json_file=asked.json_file,
@@ -90,11 +90,11 @@ def _options(asked: ProbeOptions) -> ProbePlan:
     if not program or (program[0] == "-m" and len(program) < 2):
         example = "tornlog probe --check ./check.sh -- ./server"
         raise typer.BadParameter(f"expected a program behind --, as in: {example}")
-    if asked.check is None and asked.check_server is None:
+    if not asked.checks:
         raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
     kinds = _kinds(asked.faults or [])
     is_rerun = bool(kinds or asked.seeds)
-    judge = check_given(asked.check, asked.check_server)
+    judge = check_given(asked.checks)
     recorder = _recorder(asked, is_rerun=is_rerun)
     return ProbePlan(asked, program, recorder, judge, tuple(disks_named(asked.disk or DISKS, tuple(PROFILES))), kinds)
 

@@ -12,8 +12,9 @@ import pytest
 
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, RAISED, TIMED_OUT, Check, CheckError, CheckOutcome
-from tornlog.faults.probe.checks.checkers import Checkers, check_of
+from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
+from tornlog.faults.probe.checks.kinds import check_of
 
 Script = Callable[[str], Path]
 

@@ -7,7 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from tornlog.faults.probe.checks.checkers import Checkers, check_of
+from tornlog.faults.probe.checks.checkers import Checkers
+from tornlog.faults.probe.checks.kinds import check_of
 from tornlog.faults.probe.failure import ProbeFinding
 from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.record import ProgramRecord, ProgramTask, SourceLine, Step

@@ -1,0 +1,40 @@
+"""Kinds of check: the table from which the command line, artefacts and recorded recoveries follow.
+
+A new kind is a subclass of `Check` and a row here. Its option, the help text, replay of its failures, and crashes in
+its recovery need no other change.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .check import Check, PythonCheck
+from .command import CheckServer, CommandCheck
+
+
+def check_of(path: Path) -> Check:
+    """Return the check in a file: a Python function or an executable. Raises CheckError if the file has neither."""
+    return PythonCheck(path) if path.suffix == ".py" else CommandCheck(path)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckKind:
+    """One way to name a check on the command line. make: returns the check of that name, or raises CheckError."""
+
+    make: Callable[[str], Check]
+    help_text: str
+    metavar: str = ""
+    """Empty for a file."""
+
+
+CHECK_KINDS: Mapping[str, CheckKind] = {
+    "check": CheckKind(
+        lambda name: check_of(Path(name)),
+        "A Python file with check(directory, acknowledged), or an executable that ends with 0 if all is well.",
+    ),
+    CheckServer.kind: CheckKind(
+        CheckServer, "A check that stays up: a JSON line in, a JSON line out for each state.", metavar="COMMAND"
+    ),
+}
+"""Kinds by the name of their option, in which `_` stands for `-`. `Check.kind` has the same names."""
+assert {check.kind for check in (PythonCheck, CommandCheck, CheckServer)} <= set(CHECK_KINDS)
