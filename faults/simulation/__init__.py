@@ -1,1 +1,1 @@
-"""A laboratory for storage code of any kind: run it on a failing disk, seed by seed, and shrink what breaks."""
+"""Simulation of storage code: runs it on a failing disk, seed by seed, and shrinks failures."""

@@ -1,11 +1,11 @@
-"""Artefacts: a failure as a file. One envelope for every kind, and a typed document inside that the kind is known by.
+"""Artefacts: failures as files, in one envelope with a typed document inside.
 
     format     "tornlog-failure/3"
-    kind       what failed, and so who replays it: see `REPLAYED_BY`
+    kind       what failed; `REPLAYED_BY` names the command that replays it
     versions   of tornlog and Python
     failure    the document; a record in it has
                  crashes    how lives ended: [life, profile, moment, point]
-                 schedule   where tasks did not just run until they blocked, one line each (sim.schedule)
+                 schedule   task switches that differ from "run until blocked", one line each (sim.schedule)
                  decisions  every draw that was not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
 
 Documents are dataclasses; msgspec checks what is read against their types.
@@ -41,19 +41,19 @@ REPLAYED_BY: Mapping[str, str] = {
 }
 _OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compare-failure)/[12]")
 _FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')
-"""A draw or a crash as json indents it: a line is enough for four values."""
+"""A draw or a crash as `json` indents it. The four values fit on one line."""
 _BREAK = re.compile(r"\n\s+")
-"""Never in a string, where json escapes line breaks: a label keeps its spaces, by which a replay knows it."""
+"""A line break with its indent. It never matches inside a string, because JSON escapes line breaks there."""
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 
 class ArtefactError(ValueError):
-    """A text that is not the artefact that was asked for; says where, what was expected, and what was found."""
+    """A text is not the artefact that was asked for. The message has the place, the expectation and the fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordDocument:
-    """A record as an artefact has it; its setup is the document's own."""
+    """A record in an artefact. The setup is in the document itself."""
 
     crashes: list[Crash]
     schedule: list[str]
@@ -61,7 +61,7 @@ class RecordDocument:
 
 
 def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
-    """Return the text of an artefact. failure: a document; test: the one that it is of, by pytest's root directory."""
+    """Return the text of an artefact. test: the pytest test that failed, relative to pytest's root directory."""
     assert kind in REPLAYED_BY, kind
     versions = {"tornlog": __version__, "python": platform.python_version()}
     envelope: dict[str, Any] = {"format": FORMAT, "kind": kind, "versions": versions}
@@ -73,7 +73,7 @@ def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
 
 
 def read_artefact(text: str, kind: str, document: type[T]) -> T:
-    """Return the document of an artefact. Raises ArtefactError if text is none of this kind."""
+    """Return the document of an artefact. Raises ArtefactError if the text is no artefact of this kind."""
     envelope = envelope_of(text)
     found = envelope.get("kind")
     if found != kind:
@@ -83,7 +83,7 @@ def read_artefact(text: str, kind: str, document: type[T]) -> T:
 
 
 def envelope_of(text: str) -> dict[str, Any]:
-    """Return the members of an artefact of any kind. Raises ArtefactError if text is none."""
+    """Return the members of an artefact of any kind. Raises ArtefactError if the text is no artefact."""
     try:
         envelope = json.loads(text)
     except ValueError as error:
@@ -97,7 +97,7 @@ def envelope_of(text: str) -> dict[str, Any]:
 
 
 def checked(values: object, document: type[T], place: str) -> T:
-    """Return values as a document. Raises ArtefactError naming the first that is not of its type."""
+    """Return values as a document. Raises ArtefactError naming the first value of a wrong type."""
     try:
         return msgspec.convert(values, document)
     except msgspec.ValidationError as error:
@@ -107,7 +107,7 @@ def checked(values: object, document: type[T], place: str) -> T:
 
 
 def document_of(record: Record[Setup]) -> RecordDocument:
-    """Return a record as artefacts have it."""
+    """Return the document of a record."""
     decisions = {
         stream: [(label, nth, options, value) for label, nth, options, value in entries]
         for stream, entries in recorded(record.decisions).items()
@@ -116,7 +116,7 @@ def document_of(record: Record[Setup]) -> RecordDocument:
 
 
 def record_from(document: RecordDocument, setup: Setup) -> Record[Setup]:
-    """Return the record that a document is of. Raises ArtefactError naming what is none."""
+    """Return the record in a document. Raises ArtefactError naming the first invalid entry."""
     switches = []
     for number, line in enumerate(document.schedule):
         try:

@@ -1,6 +1,6 @@
-"""Disk lifecycle: what the lives of one machine find and leave.
+"""Disk lifecycle: carries the disk of one machine from each life to the next.
 
-A disk outlives the process that was killed, an image the power cut.
+After a process kill the next life mounts the same disk, page cache included. After a power cut it mounts a crash image.
 """
 
 from collections import Counter
@@ -16,21 +16,21 @@ from ..plan import FaultPlan
 
 PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
-"""What happens to an image while its machine is off."""
+"""Modifies an image while the machine is off."""
 Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
-"""What time makes of an image before the disk of that name is found, and the sectors that cannot be read any more."""
+"""Ages an image before it is mounted under the given name. Returns the new image and its unreadable sectors."""
 
 
 def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
-    """Let time pass without a trace."""
+    """Return the image unchanged."""
     return image, []
 
 
 class DiskLifecycle:
-    """The disk of one machine through its lives. faults, timing and capacity are those of disks found from now on.
+    """The disk of one machine across its lives. Changes of faults, timing and capacity apply to the next new mount.
 
-    Invariant: between two lives `_kept` is what the next one finds, without it `_image`, without both a new disk.
-    Beside `_kept` there may be an older image: of the power cut that a killed process had started from.
+    Invariant: between two lives the next mount uses `_live_disk` if set, else `_image`, else an empty disk. After a
+    process kill `_image` may still hold the older image from which the killed process started.
     """
 
     def __init__(
@@ -46,37 +46,37 @@ class DiskLifecycle:
         self.timing = timing or SyncTiming()
         self.capacity_bytes: int | None = None
         self.on_image: Callable[[Image], None] = lambda image: None
-        """Called with each image that a machine is about to find, as it was left."""
+        """Called with each image before a machine mounts it and before it ages."""
         self.stream_name = ""
-        """From which the present disk draws."""
+        """Name of the stream from which the current disk draws."""
         self._kernel = kernel
         self._streams = streams
         self._rot = rot
         self._image: Image | None = None
-        self._kept: Disk | None = None
-        """That of a process which was killed: what only its page cache knows can still be lost."""
+        self._live_disk: Disk | None = None
+        """The disk after a process kill. Data in its page cache is not durable yet."""
         self._bad_sectors: list[DamagedRange] = []
         self._all: list[Disk] = []
 
     @property
     def injected(self) -> Counter[str]:
-        """Return how often each fault of it really happened, in all lives."""
+        """Return how often each fault was injected, in all lives."""
         return sum((disk.injected for disk in self._all), Counter())
 
     @property
     def damage(self) -> list[DamagedRange]:
-        """Return what has been done to what was durable, in all lives."""
+        """Return the damage to durable data, in all lives."""
         return [one for disk in self._all for one in disk.damage]
 
     def find(self, stream: str, *, faulty: bool = True) -> Disk:
-        """Return what the next life finds; one that is not faulty has been exchanged for a sound one.
+        """Return the disk of the next life. If `faulty` is false, a sound disk replaces it.
 
-        stream: the name of the one that a new disk draws from; a disk that was kept has its own.
+        stream: name of the stream from which a new disk draws. A disk after a process kill keeps its own stream.
         """
-        if self._kept is not None and faulty:
-            disk, self._kept = self._kept, None
+        if self._live_disk is not None and faulty:
+            disk, self._live_disk = self._live_disk, None
             assert not disk.is_stopped, self.stream_name
-            disk.disarm()  # the last life may have died of something else first
+            disk.disarm()  # the previous life may have ended before its crash trigger fired
             return disk
         image = self.settled()
         bad_sectors: list[DamagedRange] = []
@@ -99,24 +99,26 @@ class DiskLifecycle:
         return disk
 
     def settled(self) -> Image | None:
-        """Return the image that is left, None of a new disk; what a killed process has left is on the disk then."""
-        if self._kept is not None:
-            self._image, self._kept = self._kept.crash(PROFILES[PROCESS_KILL]), None
+        """Return the image that is left, or None for a new disk. Dirty pages of a killed process are written back
+        first.
+        """
+        if self._live_disk is not None:
+            self._image, self._live_disk = self._live_disk.crash(PROFILES[PROCESS_KILL]), None
         return self._image
 
     def leave(self, image: Image | None) -> None:
-        """Let the next life find this image; None: a new disk."""
+        """Set the image that the next life mounts. None: a new disk."""
         self._image = image
 
     def leave_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:
-        """Keep what a crash leaves of it; change: what happens then to an image, not to what a killed process leaves.
+        """Keep the result of a crash. change: modifies a crash image; it does not apply after a process kill.
 
-        A killed process leaves its page cache, so the next life mounts the same disk: a power cut may still come.
+        After a process kill the next life mounts the same disk, so a later power cut can still lose unsynced data.
         """
-        assert self._kept is None, "the last life's disk was found before this one was left"
-        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped one has to be mounted anew
+        assert self._live_disk is None, "the last life's disk was found before this one was left"
+        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped disk cannot be mounted again as it is
             disk.note_kill()
-            self._kept = disk
+            self._live_disk = disk
         else:
             self._image = change(disk.crash(profile))
         self._bad_sectors = disk.bad_sectors
@@ -124,11 +126,11 @@ class DiskLifecycle:
     def leave_after_stop(
         self, disk: Disk, change: Change = lambda image: image, *, power_cut: CrashProfile | None = None
     ) -> None:
-        """Keep what is left of it when all its users have stopped; change: what happens to that.
+        """Keep the disk after all its users have stopped. change: modifies its image.
 
-        power_cut: what the power takes that goes right then, if it does: of what nobody has synced. None: the system
-        writes all of that back.
+        power_cut: a power cut right after the stop, which can lose unsynced data. None: the system writes all dirty
+        data back.
         """
-        assert self._kept is None, "the last life's disk was found before this one was left"
+        assert self._live_disk is None, "the last life's disk was found before this one was left"
         self._image = change(disk.settle() if power_cut is None else disk.power_cut_after_stop(power_cut))
         self._bad_sectors = disk.bad_sectors

@@ -1,12 +1,12 @@
-"""Exploring: each moment that a machine can die at in one life, each state that it can leave, recovered and judged.
+"""Exploration: every crash of one life, and recovery and judgement of every state.
 
     make a run without crashes → for each operation of one life, before, after, and inside:
-        die there, again from the record → for each kind of crash: enumerate what may be left
-            → go on from each state, and judge it
+        crash there in a replay of the record → for each kind of crash: enumerate the crash states
+            → continue from each state, and judge it
 
-A state is a record: that of the run up to the crash, and the draws that lead to what is left. Any program can be
-explored: `WholeRuns` goes on by running it once more from the beginning. A program that can go on from an image alone
-brings its own `Explorable`, and says by a digest what is promised, so that equal states are judged once.
+A state is a record: the record of the run up to the crash, and the draws that lead to the state. `WholeRuns` explores
+any program; it runs the program once more from the beginning for each state. A program that can continue from an image
+alone has its own `Explorable`. Its digest of the promises lets equal states be judged once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,25 +30,25 @@ _WRITES = ("store", "pwrite", "write")
 _SYNCS = ("msync", "fdatasync", "sync", "sync directory")
 _SECTOR_BYTES = 512
 _INSIDE_MAX = 6
-"""Of one write, how many of its beginnings are tried."""
+"""Number of lengths that are tried of one partial write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation(Generic[Setup]):
-    """A record of a run in which one life ends nowhere yet, and the operations of that life."""
+    """A record of a run in which one life does not crash yet, and the operations of that life."""
 
     record: Record[Setup]
     life: str
     points: tuple[CrashPoint, ...]
     stream: str
-    """From which the disk of that life draws."""
+    """Name of the stream from which the disk of that life draws."""
     profiles: tuple[str, ...]
-    """The crashes that it may be."""
+    """Names of the kinds of crash to try."""
     depth: int = 0
-    """How many crashes came before."""
+    """Number of earlier crashes."""
 
     def crashed(self, moment: "CrashMoment", profile: str, decisions: Iterable[Decision]) -> Record[Setup]:
-        """Return the record of a run in which the life ends at a moment, and decisions say what is left."""
+        """Return the record of a run in which the life crashes at a moment. decisions: lead to the crash and its state."""
         crash = Crash(self.life, profile, moment.when, str(moment.point))
         others = (one for one in self.record.crashes if one.life != self.life)
         return Record(tuple(decisions), self.record.schedule, (*others, crash), self.record.setup)
@@ -56,7 +56,7 @@ class Situation(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashMoment:
-    """Where a machine dies: before, after or during an operation; missing: bytes of a write it dies in."""
+    """Moment of a crash: before, after or during an operation. missing: bytes not written of a partial write."""
 
     point: CrashPoint
     when: str
@@ -69,28 +69,28 @@ class CrashMoment:
 
 @dataclass(slots=True)
 class OperationCount:
-    """What was found at operations of one kind."""
+    """Counts for the operations of one kind."""
 
     moments: int = 0
     exhausted: int = 0
-    """Crashes, a moment and a kind each, of which every state was tried."""
+    """Crashes whose every state was tried. A crash is one moment and one kind of crash."""
     crashes: int = 0
     cut: int = 0
-    """Crashes of which the limit kept some states from being tried that should have been."""
+    """Crashes with states left out because of the limit."""
     states: int = 0
     judged: int = 0
-    """States that were recovered and judged, because image or promises were new."""
+    """States that were recovered and judged. A state with known image and promises is not judged again."""
     violations: int = 0
 
     def add(self, other: "OperationCount") -> None:
-        """Take another count in."""
+        """Add another count to this one."""
         for name in OperationCount.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class StateSample(Generic[Setup]):
-    """A state to go on from: its digest, and the record that leads to it."""
+    """A state from which a deeper exploration can continue: its digest, and the record that leads to it."""
 
     digest: str
     record: Record[Setup] = field(compare=False)
@@ -98,17 +98,17 @@ class StateSample(Generic[Setup]):
 
 @dataclass(slots=True)
 class ExplorationCounts(Generic[Setup]):
-    """What exploring came to: by depth and kind of operation, and every distinct image and judgement by its digest."""
+    """Counts by depth and kind of operation, and the digests of distinct images and judgements."""
 
     counts: dict[tuple[int, str], OperationCount] = field(default_factory=dict)
     images: set[str] = field(default_factory=set)
     judged: set[tuple[str, str]] = field(default_factory=set)
     breaches: dict[str, Record[Setup]] = field(default_factory=dict)
-    """The first record that leads to each signature."""
+    """The first record of each signature."""
     samples: list[StateSample[Setup]] = field(default_factory=list)
 
     def add(self, other: "ExplorationCounts[Setup]", samples_max: int = 0) -> None:
-        """Take in what was found elsewhere."""
+        """Add the counts of another exploration."""
         for key, count in other.counts.items():
             self.counts.setdefault(key, OperationCount()).add(count)
         self.images |= other.images
@@ -120,13 +120,13 @@ class ExplorationCounts(Generic[Setup]):
                 self.sample(sample, samples_max)
 
     def would_sample(self, digest: str, samples_max: int) -> bool:
-        """Return whether an image has one of the least digests so far, and is not among the samples."""
+        """Return whether an image is a new sample. The samples are the images with the smallest digests."""
         if any(sample.digest == digest for sample in self.samples):
             return False
         return len(self.samples) < samples_max or (bool(self.samples) and digest < self.samples[-1].digest)
 
     def sample(self, sample: StateSample[Setup], samples_max: int) -> None:
-        """Keep a state to go on from, in place of the one with the greatest digest if there are enough."""
+        """Add a sample. If there are too many, drop the one with the largest digest."""
         self.samples = sorted([*self.samples, sample])[:samples_max]
 
     @property
@@ -140,72 +140,72 @@ class ExplorationCounts(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashChoice:
-    """One of the states that a crash may leave: most are the same as others, so its image is made when it is wanted."""
+    """One crash state. Its image is built only on demand, because most images equal an earlier one."""
 
     state: CrashState
     of: CrashStates
     stream: str
-    """From which the disk draws."""
+    """Name of the stream from which the disk draws."""
 
     def decisions(self) -> Sequence[Decision]:
-        """Return the draws that lead to it."""
+        """Return the draws that lead to the state."""
         return self.of.decisions(self.state, self.stream)
 
 
 class CrashedRun(Protocol):
-    """A machine that has died: what is left of it, by the kind of crash."""
+    """A crashed machine and its crash states, by kind of crash."""
 
     @property
     def signature(self) -> str:
-        """Return what was broken already; empty: nothing."""
+        """Return the signature of a failure before the crash. Empty: no failure."""
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """Return the draws that lead to the crash; those that say what it leaves are apart."""
+        """Return the draws that lead to the crash, without those that select its state."""
 
     @property
     def write_bytes(self) -> int:
-        """Return how many bytes there were of the write in which it died, 0 if it was in none."""
+        """Return the length of the write that the crash interrupts, or 0."""
 
     @property
     def site_offset(self) -> int:
-        """Return the position that the write begins at in which it died."""
+        """Return the file offset of the write that the crash interrupts."""
 
     def choices(self, profile: str) -> Iterator[CrashChoice]:
-        """Yield the states that a crash may leave."""
+        """Yield the crash states."""
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return whether these were all states, and whether the limit kept some from being tried; after the last."""
+        """Return (all states were yielded, the limit left some out). Valid after the last state."""
 
     def promises(self, profile: str) -> str:
-        """Return a digest of what is promised; of equal ones, equal states are judged alike."""
+        """Return a digest of the promises. States with equal digests of image and promises have the same verdict."""
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Go on from a state, and return the signature of what breaks then; empty: nothing."""
+        """Continue from a state. Return the signature of the failure, or an empty text."""
 
 
 class Explorable(Protocol[Setup]):
-    """A program as an explorer needs it."""
+    """A program that can be explored."""
 
     def die(self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]) -> CrashedRun | None:
-        """Run up to a moment; None if the run does not come to it."""
+        """Run to a moment and crash. Return None if the run does not reach the moment."""
 
 
 class OperationLog(CrashTrigger):
-    """Counts the operations of a life, and keeps their names; nothing dies of it."""
+    """A trigger that lists the operations of a life and never fires."""
 
     def __init__(self) -> None:
         super().__init__()
         self.points: list[CrashPoint] = []
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Take note of an operation."""
+        """Add an operation to the list."""
         self.points.append(CrashPoint(kind, path, nth))
         return False
 
 
 class Explorer(Generic[Setup]):
-    """Walks moments of one situation; what is judged already, as `found` has it, is not judged again."""
+    """Explores the moments of one situation. A pair of state and promises in `found` is not judged again."""
 
     def __init__(
         self,
@@ -215,14 +215,14 @@ class Explorer(Generic[Setup]):
         *,
         samples_max: int = 0,
     ) -> None:
-        """samples_max: how many states are kept to go on from."""
+        """Set up. samples_max: number of states to keep for a deeper exploration."""
         self._explorable = explorable
         self._situation = situation
         self._found = found
         self._samples_max = samples_max
 
     def explore(self, number: int) -> None:
-        """Try every crash before, after and inside the operation of that number."""
+        """Try every crash before, during and after an operation. number: its index in the situation."""
         point = self._situation.points[number]
         self._explore_moment(CrashMoment(point, CrashPhase.BEFORE))
         if point.kind in _SYNCS:
@@ -275,19 +275,18 @@ class Explorer(Generic[Setup]):
         count.cut += was_cut
 
     def _missing(self, moment: CrashMoment) -> Iterator[Decision]:
-        """Yield the decision on how many bytes are missing of the write that a machine dies in."""
+        """Yield the decision on the number of bytes missing of a partial write."""
         if moment.missing:
             label, stream = _missing_label(moment.point), self._situation.stream
             drawn = [one for one in self._situation.record.decisions if one[:2] == (stream, label)]
             yield Decision(stream, label, len(drawn) + 1, moment.missing + 1, moment.missing)
 
     def _keep(self, signature: str, record: Record[Setup]) -> None:
-        """Keep the first record of each signature."""
         self._found.breaches.setdefault(signature, record)
 
 
 class WholeRuns(Generic[Setup, Result]):
-    """Explores any program: each state is judged by a run of its own from the beginning."""
+    """Explores any program. Each state is judged by a run of its own from the beginning."""
 
     def __init__(self, program: Program[Setup, Result], limit: int) -> None:
         self._program = program
@@ -296,7 +295,7 @@ class WholeRuns(Generic[Setup, Result]):
     def die(
         self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
     ) -> "WholeCrash[Setup, Result] | None":
-        """Run to the end, with nothing lost by the crash; what else it may leave is found as the machine dies."""
+        """Run to the end with a crash that loses nothing. The crash states are enumerated at the crash."""
         record = situation.crashed(moment, situation.profiles[0], decisions)
         choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
         simulation = Simulation(choices, schedule, crashes=record.crashes)
@@ -313,7 +312,7 @@ class WholeRuns(Generic[Setup, Result]):
 
 
 class WholeCrash(Generic[Setup, Result]):
-    """A machine that has died in a run of any program, and what it may leave."""
+    """A crashed machine in a run of any program, and its crash states."""
 
     def __init__(
         self,
@@ -333,7 +332,7 @@ class WholeCrash(Generic[Setup, Result]):
         self._extents: dict[str, tuple[bool, bool]] = {}
 
     def enumerate(self, disk: Disk, limit: int) -> None:
-        """Find what the crash may leave of the disk, for each kind of crash."""
+        """Enumerate the crash states of the disk, for each kind of crash."""
         self.has_died = True
         self.site_offset = 0 if disk.met is None else disk.met.at
         chances = Choices(f"explore/{self._situation.depth}")
@@ -344,19 +343,19 @@ class WholeCrash(Generic[Setup, Result]):
             self._extents[profile] = (states.is_exhaustive, states.was_cut)
 
     def choices(self, profile: str) -> Iterator[CrashChoice]:
-        """Yield the states that a crash may leave."""
+        """Yield the crash states."""
         yield from self._states[profile]
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return whether these were all states, and whether the limit kept some from being tried."""
+        """Return (all states were yielded, the limit left some out)."""
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
-        """Return what no other moment has: what the program has promised is not known."""
+        """Return a text that is unique to this moment, because the promises of the program are unknown."""
         return f"{self._moment} {profile}"
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Run from the beginning, into this state and on."""
+        """Replay from the beginning with a crash that leaves this state, to the end of the program."""
         record = self._situation.crashed(self._moment, profile, (*self.decisions, *choice.decisions()))
         return replay(self._program, record).result.signature
 
@@ -369,10 +368,11 @@ def situation_of(
     life: str = "",
     profiles: Sequence[str] = (),
 ) -> tuple[Situation[Setup] | None, Result]:
-    """Return the operations of one life in a run of a program in which nothing crashes; None if it breaks even so.
+    """Return the operations of one life in a run without crashes, and the result. The situation is None if the run
+    fails.
 
-    first: a simulation in which no crash is planned. life: the first that could crash unless given; profiles: those
-    that the program itself draws from unless given. Raises ValueError if there is no such life.
+    first: a simulation in which no crash is planned. life: by default the first that may crash. profiles: by default
+    those that the program draws from. Raises ValueError if there is no such life.
     """
     result = execute(program, setup, first)
     if result.signature:
@@ -400,9 +400,9 @@ def explore_chunk(
     *,
     samples_max: int = 0,
 ) -> ExplorationCounts[Setup]:
-    """Explore some operations of a situation, and add what there is to found."""
+    """Explore some operations of a situation, and add the counts to `found`."""
     explorer = Explorer(explorable, situation, found, samples_max=samples_max)
-    with guard():  # inside of it, the guards of the runs cost next to nothing
+    with guard():  # an outer guard makes the guards of the runs cheap
         for number in numbers:
             with garbage_kept():
                 explorer.explore(number)
@@ -414,13 +414,13 @@ def _missing_label(point: CrashPoint) -> str:
 
 
 def write_bytes_of(decisions: Sequence[Decision], point: CrashPoint) -> int:
-    """Return how many bytes there were of the write that a machine has died in, with at least one missing; else 0."""
+    """Return the length of a partial write from the draw of its missing bytes, or 0 if there was no partial write."""
     label = _missing_label(point)
     return next((one.options - 1 for one in reversed(decisions) if one.label == label), 0)
 
 
 def _beginnings(left: CrashedRun) -> list[int]:
-    """Return how many bytes may be missing of the write that a machine has died in, beside 1: a few of all."""
+    """Return how many bytes may be missing of a partial write: a few lengths, most at sector boundaries, without 1."""
     size_bytes = left.write_bytes
     sectors = range(_SECTOR_BYTES - left.site_offset % _SECTOR_BYTES, size_bytes, _SECTOR_BYTES)
     reached = dict.fromkeys([1, size_bytes // 2, *sectors])

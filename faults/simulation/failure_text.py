@@ -1,6 +1,6 @@
-"""FailureText: one broken promise as lines, which terminals, pages and documents show alike.
+"""Failure text: one broken promise as lines, shared by terminals, pages and JUnit.
 
-Everything fits 80 columns. In a pipe, lines are not wrapped, so that grep finds them.
+All lines fit 80 columns. In a pipe, lines are not wrapped, so that grep finds them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .prose import prose
 
 
 class LineKind(Enum):
-    """The part that a line plays: a page shows claims and labels as such, details and steps as they are."""
+    """The role of a line. A page formats each role differently."""
 
     CLAIM = "claim"
     TEXT = "text"
@@ -36,7 +36,7 @@ _LOOKS = {
     LineKind.SOURCE: ("by {}", 6, "dim"),
     LineKind.STEP: ("{}", 2, "dim"),
 }
-"""Of each kind: its words, indent and style on a terminal."""
+"""Words, indent and terminal style of each kind."""
 
 
 class TextLine(NamedTuple):
@@ -48,23 +48,23 @@ class TextLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FailureText:
-    """A broken promise: the breach, the events before it, and the command that shows it again."""
+    """A broken promise: the breach, the events before it, and the command that reproduces it."""
 
     title: str
     lines: Sequence[TextLine]
     again: str = ""
     about: str = ""
-    """The run that broke it, after the title."""
+    """The run with the breach, shown after the title."""
     heading: str = "broken"
     anchor: str = ""
     left: str = ""
-    """The directory that holds the files after the crash."""
+    """Directory of the files after the crash."""
     links: Sequence[tuple[str, str]] = ()
-    """Files in the directory of the page: their words, and their relative paths."""
+    """Links to files in the page's directory: text and relative path."""
 
 
 def step_lines(lines: Sequence[TextLine]) -> list[str]:
-    """Return details, sources and steps as they are printed, without the indent of the failure."""
+    """Return details, sources and steps as printed, without the indent of the failure."""
     looks = ((_LOOKS[kind], text) for kind, text in lines)
     return [" " * (indent - 2) + words.format(text) for (words, indent, _), text in looks]
 

@@ -1,16 +1,12 @@
-"""Findings: a run of a scenario of one's own that failed, and all it takes to see it again, seed or no seed.
+"""Findings: failed runs of a user's scenario, with the data to replay them.
 
-As an artefact (`artefact`, of the kind "own code"):
+As an artefact (`artefact`, kind "own code"):
 
-seed        of the run that it began with
-signature   what makes two failures the same: the promise that broke, or else the kind of error
-error       what ended the run, in full
-digest      of the run; a replay by the same code gives the same
-steps       scheduling points it took
-record      what decides it: crashes, schedule, decisions
-story       the last things that happened before it
-raised      the innermost line of the user's own that it came through: "file:line in function"; empty: there is none
-shrunk      whether it was made smaller than the seed had it
+seed the seed of the first run signature identifies the kind of failure: the broken promise, or else the type of the
+error error the full message of the error that ended the run digest of the run; a replay with the same code has the same
+digest steps scheduling points of the run record the decisions of the run: crashes, schedule, draws story the last
+events before the failure raised the innermost line of the user's code in the traceback: "file:line in function"; may be
+empty shrunk whether the run is smaller than the seed's run
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,13 +24,13 @@ TrialRecord = Record[None]
 
 
 def steps_taken(record: TrialRecord) -> tuple[Decision, ...]:
-    """Return the steps of the workload that are taken, as the draws that say so."""
+    """Return the draws that say that a step of the workload is taken."""
     return tuple(decision for decision in record.decisions if decision.label.endswith(_IS_TAKEN))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A run that failed. As text, all there is to read in it; as JSON, all there is to keep."""
+    """A failed run. Its text is the summary for a reader; its JSON is the complete artefact."""
 
     seed: int
     record: TrialRecord
@@ -43,16 +39,16 @@ class Finding:
     digest: str
     steps: int
     story: tuple[str, ...]
-    """The last things that happened: when, who, what."""
+    """The last events before the failure: time, task, event."""
     raised: str = ""
-    """The innermost line of the user's own that it came through: "file:line in function"; empty: there is none."""
+    """The innermost line of the user's code in the traceback: "file:line in function"; may be empty."""
     is_shrunk: bool = False
 
     def __str__(self) -> str:
         return self.text(self.raised.rpartition("/")[2])
 
     def text(self, raised: str) -> str:
-        """Return all there is to read in it; raised: its place, as the reader knows files."""
+        """Return the summary. raised: the line of the user's code, with a path that the reader knows."""
         record = self.record
         others = (decision for decision in record.decisions if not decision.label.endswith(_IS_TAKEN))
         return "\n".join(
@@ -71,7 +67,7 @@ class Finding:
         )
 
     def to_json(self, *, test: str = "") -> str:
-        """Return the finding as an artefact; test: the one that it is of, by pytest's root directory."""
+        """Return the finding as an artefact. test: the pytest test that failed, relative to pytest's root directory."""
         document = _FindingDocument(
             self.seed,
             self.signature,
@@ -87,7 +83,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, text: str) -> "Finding":
-        """Read what to_json wrote. Raises ArtefactError saying what is wrong with another text."""
+        """Read the output of to_json. Raises ArtefactError with the place of the first problem."""
         found = read_artefact(text, OWN_CODE, _FindingDocument)
         return cls(
             found.seed,
@@ -104,7 +100,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _FindingDocument:
-    """A finding as its artefact has it."""
+    """A finding in an artefact."""
 
     seed: int
     signature: str
@@ -118,7 +114,7 @@ class _FindingDocument:
 
 
 def _headed(name: str, lines: Iterable[object]) -> Iterator[str]:
-    """Yield lines behind a column that names the first."""
+    """Yield lines after a column that names the first."""
     for line in lines:
         yield f"  {name:<9} {line}"
         name = ""

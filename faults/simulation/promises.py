@@ -1,12 +1,12 @@
-"""Promises inside code under test: conditions that always hold, and events that some run has to reach.
+"""Promises in code under test: conditions that always hold, events that occur.
 
     always(self.end <= self.size, "the end is inside the file", f"{self.end} of {self.size}")
     sometimes("a torn record is cut")
 
-`always` raises if its condition is false, also outside a simulation. `sometimes` does nothing there. A simulation
-counts the calls. Coverage reports each promise that was never checked and each event that never happened, also if its
-line was never executed: the calls are found in the source of the scenario and of the modules that it uses.
-Source: the assertions `always` and `sometimes` of Antithesis' SDKs, and their catalog of all calls in the source.
+`always` raises if its condition is false, also outside a simulation. `sometimes` only counts, and only in a simulation.
+Coverage reports each promise that was never checked and each event that never happened, also for lines that were never
+executed: the calls are found in the source of the scenario and of the modules that it uses. Source: the assertions
+`always` and `sometimes` of Antithesis' SDKs, and their catalog of all calls in the source.
 """
 
 import ast
@@ -20,13 +20,13 @@ from types import ModuleType
 
 _ALWAYS, _SOMETIMES = "always: ", "sometimes: "
 _CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
-"""By function: what its names begin with, and the position and keyword of the name."""
+"""By function: prefix of the counter's name, and the position and keyword of the argument that names it."""
 _reached: list[Counter[str]] = []
-"""The counters of the simulations that are running; the last one is the innermost."""
+"""The counters of the running simulations, innermost last."""
 
 
 class PromiseBroken(Exception):
-    """A promise does not hold. promise: in the same words each time; found: what was seen instead."""
+    """A promise does not hold. promise: a constant text; found: the actual value."""
 
     def __init__(self, promise: str, found: str) -> None:
         super().__init__(f"{promise}: {found}")
@@ -35,14 +35,14 @@ class PromiseBroken(Exception):
 
 
 def always(condition: object, promise: str, found: object = "the condition is false") -> None:
-    """Check a promise. Raises PromiseBroken if the condition is false; found: shown as the reason."""
+    """Check a promise. Raises PromiseBroken if the condition is false; found: the actual value for the message."""
     _count(_ALWAYS + promise, 1)
     if not condition:
         raise PromiseBroken(promise, str(found))
 
 
 def sometimes(event: str, condition: object = True) -> None:
-    """Note that an event has happened, if the condition is true. A campaign reports events that never happened."""
+    """Count an event if the condition is true. A campaign reports events that never happened."""
     _count(_SOMETIMES + event, 1 if condition else 0)
 
 
@@ -53,7 +53,7 @@ def _count(name: str, times: int) -> None:
 
 @contextmanager
 def counted(reached: Counter[str]) -> Iterator[None]:
-    """Count promises and events in `reached` inside a `with` block. An event that was false counts 0."""
+    """Count promises and events in `reached` inside a `with` block. An event with a false condition counts 0."""
     _reached.append(reached)
     try:
         yield
@@ -63,15 +63,15 @@ def counted(reached: Counter[str]) -> Iterator[None]:
 
 
 def is_promise(name: str) -> bool:
-    """Return whether a name is that of a promise or an event, as counters have it."""
+    """Return whether a counter's name belongs to a promise or an event."""
     return name.startswith((_ALWAYS, _SOMETIMES))
 
 
 def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
-    """Return the names of all promises and events that a scenario can reach, as counters have them.
+    """Return the counter names of all promises and events that a scenario can reach.
 
-    Those are the calls in the source of its module, and of all modules that it uses, directly or through others. A
-    name that is no literal is unknown until its call is reached.
+    The calls are found in the source of its module and of all modules that it uses, directly or indirectly. A name that
+    is no literal is unknown until its call is reached.
     """
     while isinstance(scenario, partial):
         scenario = scenario.func
@@ -81,7 +81,9 @@ def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
 
 @cache
 def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
-    """Return the names in all modules below a root; loaded: how many modules are, for one may be imported later."""
+    """Return the names in all modules reachable from `root`. loaded: number of loaded modules, so that a later import
+    misses the cache.
+    """
     found: dict[str, None] = {}
     left, seen = [root], {root}
     while left:
@@ -102,9 +104,9 @@ def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
 
 
 def _names_in(module: ModuleType, names: dict[str, str], here: set[str]) -> Iterator[str]:
-    """Yield what the calls in a module's source are named.
+    """Yield the counter names of the calls in a module's source.
 
-    names: how the module calls the two functions; here: how it calls this module.
+    names: the module's names for the two functions; here: its names for this module.
     """
     try:
         source = inspect.getsource(module)

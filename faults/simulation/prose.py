@@ -1,6 +1,6 @@
-"""Lines of a story on a terminal: what cannot be seen is shown as dots, and what is long is wrapped within its indent.
+"""Story lines on a terminal: wraps long lines and shows control characters as dots.
 
-In a pipe nothing is wrapped: lines there are for grep.
+In a pipe, lines are not wrapped, so that grep finds them.
 """
 
 from rich.console import Console
@@ -11,10 +11,7 @@ _CHARACTERS_MAX = 3_000
 
 
 def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
-    """Print one line, indented, its control characters as dots, and on a terminal wrapped within the indent.
-
-    Of a very long one, as bytes in hexadecimal are, only the beginning is printed.
-    """
+    """Print one line with an indent. Control characters become dots, and very long lines are truncated."""
     if len(line) > _CHARACTERS_MAX:
         line = f"{line[:_CHARACTERS_MAX]}… ({len(line):,} characters)"
     line = printable(line)
@@ -25,5 +22,5 @@ def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
 
 
 def printable(line: str) -> str:
-    """Return a line with a dot for whatever is no character that can be seen."""
+    """Return a line with a dot for each unprintable character."""
     return "".join(char if char.isprintable() else "·" for char in line)

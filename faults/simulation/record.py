@@ -1,12 +1,13 @@
-"""Records: what decides a run in names that outlive other code. They are made of a run, and followed again.
+"""Records: the decisions of a run, in names that survive changes of the code.
 
 Three kinds of decision are recorded: random draws, task switches, and the operation at which each machine crashes. A
-decision is identified by label and occurrence, not by a global index, so a draw more in one component renumbers nothing
-else. Only deviations from the default are stored: a draw that is not mentioned returns 0, by convention the harmless
-outcome. A replay therefore always completes. It lists the recorded decisions that no longer occur, and digests say
-whether it was the same execution.
+decision is identified by label and occurrence, not by a global index, so one more draw in one component renumbers no
+other decision. Only deviations from the default are stored: a draw that is not mentioned returns 0, by convention the
+harmless outcome. A replay therefore always completes. It lists the recorded decisions that no longer occur, and digests
+say whether it was the same execution.
 
-A program is what is run: a user's own scenario, a store's plan. It is a function of its setup and one `Simulation`.
+A program is the code to run: a user's scenario, or a plan for the store. It is a function of its setup and one
+`Simulation`.
 """
 
 from collections.abc import Callable, Hashable
@@ -26,19 +27,19 @@ from ...sim.trace import Trace
 from .simulation import STEP_LIMIT, Crash, Simulation
 
 _SEED_STREAMS = ("plan", "schedule")
-"""Streams of which the outcome is in a record, not the draws: setup and schedule."""
+"""Streams of which the record holds the outcome (setup, schedule) instead of the draws."""
 
 
 class Judged(Protocol):
-    """What is asked of the result of a program."""
+    """The result of a program."""
 
     @property
     def digest(self) -> str:
-        """Return that of the kernel when the run was over."""
+        """Return the kernel's digest at the end of the run."""
 
     @property
     def signature(self) -> str:
-        """Return what makes two failures the same; empty: nothing failed."""
+        """Return the identity of the failure: runs with equal signatures fail the same way. Empty: no failure."""
 
 
 _NOUN = {Decision: "decision", Switch: "switch", Crash: "crash"}
@@ -50,7 +51,7 @@ Program = Callable[[Setup, Simulation], Result]
 
 @dataclass(frozen=True, slots=True)
 class Record(Decided, Generic[Setup]):
-    """What decides a run: beside draws and schedule, how its lives end, and what its program was given."""
+    """All decisions of a run: draws, schedule, crashes, and the setup of its program."""
 
     crashes: tuple[Crash, ...]
     setup: Setup
@@ -58,15 +59,17 @@ class Record(Decided, Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class RecordReplay(Generic[Setup, Result]):
-    """What a record led to, and what of it the run never came to: nothing as long as record and code fit."""
+    """The result of a replay, and the recorded decisions that did not occur. These are empty if the code has not
+    changed.
+    """
 
     record: Record[Setup]
-    """What did happen of the record that was followed."""
+    """The decisions that did occur in the replay."""
     result: Result
     simulation: Simulation
     gone: tuple[Decision | Switch | Crash, ...]
     changed: tuple[tuple[Decision, int], ...]
-    """Decisions that are made out of more or fewer options now, and of how many: they may mean another thing."""
+    """Decisions with another number of options now, and that number. Their values may have another meaning."""
 
     @property
     def gone_lines(self) -> list[str]:
@@ -75,16 +78,16 @@ class RecordReplay(Generic[Setup, Result]):
 
     @property
     def changed_lines(self) -> list[str]:
-        """Return a line for each decision that is made out of more or fewer options now."""
+        """Return a line for each decision with another number of options."""
         return [f"decision {decision}, now of {options}" for decision, options in self.changed]
 
     def is_same(self, run: Judged) -> bool:
-        """Return whether this is that run, nothing less and nothing else."""
+        """Return whether the replay followed the whole record and has the digest and signature of `run`."""
         return not self.gone and _facts(self.result) == _facts(run)
 
 
 def execute(program: Program[Setup, Result], setup: Setup, simulation: Simulation) -> Result:
-    """Run a program. Raises LeakError if a task reached past its world."""
+    """Run a program. Raises LeakError if a task used something outside its world."""
     with garbage_kept():
         return guarded(partial(program, setup, simulation))
 
@@ -97,9 +100,9 @@ def replay(
     policy: Policy | None = None,
     step_limit: int = STEP_LIMIT,
 ) -> RecordReplay[Setup, Result]:
-    """Run a record again as far as the code follows it: where it does not, nothing special happens.
+    """Replay a record. Recorded decisions that do not occur are skipped, and unrecorded ones take their defaults.
 
-    policy: decides in place of the record's schedule; all that ran then stands in the replay's own record.
+    policy: replaces the record's schedule; the replay's own record then has the new schedule.
     """
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
     simulation = Simulation(choices, policy or schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
@@ -117,7 +120,7 @@ def record_of(
     found: Result,
     trace: Trace | None = None,
 ) -> RecordReplay[Setup, Result]:
-    """Return the record of a run that was made, found by running it once more in labels.
+    """Return the record of a finished run. The run is repeated once to find the labels of its task switches.
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """
@@ -136,7 +139,10 @@ def record_of(
 def verify(
     program: Program[Setup, Result], record: Record[Setup], trace: Trace | None = None
 ) -> RecordReplay[Setup, Result]:
-    """Return a record's replay: whole, to a failure, and twice alike. Raises ReplayDivergedError if it is not."""
+    """Replay a record twice, and return the second replay.
+
+    Raises ReplayDivergedError if a decision does not occur, the run does not fail, or the two replays differ.
+    """
     first = replay(program, record)
     second = replay(program, record, trace)
     if first.gone or not first.result.signature:

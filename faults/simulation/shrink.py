@@ -1,10 +1,10 @@
-"""Shrinking a run that fails: fewer and kinder crashes, fewer losses, fewer switches of tasks, and a smaller setup.
+"""Shrinking of a failed run: fewer crashes, losses and switches, a smaller setup.
 
-`shrink_record` is the one engine. A program brings the axes that only it knows: a scenario of one's own the steps of
-its workload, a store's plan its features and messages.
+`shrink_record` is the one engine. A program adds its own axes: a user's scenario has the steps of its workload, a
+store's plan has features and messages.
 
-Logs number their files, so whatever is left out of a workload moves what a crash is to hit and to take to another file
-(`renumbered`).
+File names of logs have numbers. If a workload loses a step, the crash and its losses may have to move to a file with
+another number (`renumbered`).
 """
 
 import re
@@ -29,21 +29,20 @@ from .trials import TrialOutcome, finding_of, program_of
 
 TRIES_MAX = 2_000
 SCHEDULES = 48
-"""How many others are tried with fewer steps, where the recorded one does not fail any more."""
+"""Number of other schedules to try if a candidate with fewer steps no longer fails under the recorded one."""
 _EARLIER_MAX = 64
-"""Up to so many earlier operations are tried one by one; of more, only those of the same name, by bisection."""
+"""Up to this number, earlier operations are tried one by one; above it, only those of the same name, by bisection."""
 _PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")
-"""What crashes may leave, the kindest first."""
+"""Kinds of crash to try, the mildest first."""
 _NUMBER = re.compile(r"\d+")
 Axis = Callable[[Search[Record[Setup]]], None]
 Test = Callable[[RecordReplay[Setup, Result]], bool]
 
 
 class RecordShrinker(Generic[Setup, Result]):
-    """Shrinks a failing record of a program, axis by axis, down to a local minimum or until a budget is used up.
+    """Shrinks a failing record of a program, axis by axis, to a local minimum or until the budget is used up.
 
-    is_same says of a replay whether it fails the same way, other_ways of what else to follow if it does not.
-    With cpu_seconds_max, a run that takes more is taken for one that does not fail.
+    is_same: whether a replay fails the same way. cpu_seconds_max: a run that takes longer counts as not failing.
     """
 
     def __init__(
@@ -56,11 +55,12 @@ class RecordShrinker(Generic[Setup, Result]):
         renumbers: bool = False,
         cpu_seconds_max: float | None = None,
     ) -> None:
-        """steps: how many the failure took. has_limit: whether a run that takes far longer has got lost."""
+        """Set up. steps: scheduling points of the failure. has_limit: whether a much longer run is aborted."""
         assert steps >= 0, steps
         self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
-        """Of each life that may crash, how many operations of a kind on a path the last failing run came to."""
-        # A candidate that takes twenty times as long has lost its way, and would cost the budget of many others.
+        """Number of operations in the last failing run: by life, then by kind and path."""
+        # A candidate that takes twenty times as long rarely fails the same way, and would cost the budget of many
+        # others.
         self.step_limit = min(STEP_LIMIT, 20 * steps + 20_000) if has_limit else STEP_LIMIT
         self._program = program
         self._is_same = is_same
@@ -77,9 +77,9 @@ class RecordShrinker(Generic[Setup, Result]):
         stop: Callable[[], bool] = lambda: False,
         on_try: Callable[[Record[Setup], bool], None] = lambda record, accepted: None,
     ) -> Search[Record[Setup]]:
-        """Return the search that has the smallest record. stop and on_try are those of `sim.shrink.Search`.
+        """Return the search, which has the smallest record. stop and on_try: see `sim.shrink.Search`.
 
-        coarsely_first: whether each axis drops large parts only at first, as is wise where runs are long.
+        coarsely_first: whether each axis first drops large parts only, which suits long runs.
 
         Raises ReplayDivergedError if the record does not reproduce its failure.
         """
@@ -89,7 +89,7 @@ class RecordShrinker(Generic[Setup, Result]):
             raise ReplayDivergedError("record", 0, "the failure that is to be shrunk", found)
         self.operations.update(first.simulation.operations)
         search = Search(start, self.still_fails, tries_max=tries_max, stop=stop, on_try=on_try)
-        with guard():  # inside of it, the guards of the runs cost next to nothing
+        with guard():  # an outer guard makes the guards of the runs cheap
             search.is_coarse = coarsely_first
             if coarsely_first:
                 for axis in axes:
@@ -102,7 +102,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return search
 
     def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Return the record that a candidate's run followed, None if it does not fail the same way."""
+        """Return the record of a candidate's replay, or None if it does not fail the same way."""
         replayed = self._follow(record)
         if replayed is None:
             return None
@@ -110,7 +110,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return replayed.record
 
     def _follow(self, record: Record[Setup], policy: Policy | None = None) -> RecordReplay[Setup, Result] | None:
-        """Run a candidate; None if it does not fail the same way. policy: another schedule than the record's."""
+        """Replay a candidate. Return None if it does not fail the same way. policy: replaces the record's schedule."""
         try:
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
@@ -120,12 +120,13 @@ class RecordShrinker(Generic[Setup, Result]):
                         replayed = replay(self._program, moved, step_limit=self.step_limit)
         except LeakError:
             raise
-        except (Exception, NoEndInSight):  # the program cannot follow what an edit made: it shows nothing
+        # the program may not accept an edited record; such a run does not show the failure
+        except (Exception, NoEndInSight):
             return None
         return replayed if self._is_same(replayed) else None
 
     def fails_somehow(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Do as still_fails does; where it does not fail, try other schedules."""
+        """Return the record of a candidate's replay as still_fails does. If it does not fail, try other schedules."""
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
@@ -136,7 +137,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return followed
 
     def shrink_crashes(self, search: Search[Record[Setup]]) -> None:
-        """Let lives end more kindly: without a loss, at their end, with less lost, at an earlier operation."""
+        """Make crashes milder: no loss, a crash at the end of the life, smaller losses, an earlier operation."""
         for life in [crash.life for crash in search.best.crashes]:
             for kinder in (_endings, _profiles, _moments, self._earlier):
                 crash = _crash_of(search.best, life)
@@ -166,10 +167,10 @@ def shrink(
     tries_max: int = TRIES_MAX,
     on_try: Callable[[TrialRecord, bool], None] = lambda record, accepted: None,
 ) -> Finding:
-    """Return a smaller run with the same signature, down to a local minimum or until tries_max runs are used up.
+    """Return a smaller run with the same signature: a local minimum, or the best after tries_max runs.
 
-    on_try is called after each run with whether it was a step ahead. Raises ReplayDivergedError if the finding does
-    not reproduce.
+    on_try: called after each run; the flag says whether the run was accepted. Raises ReplayDivergedError if the finding
+    does not reproduce.
     """
 
     def is_same(replayed: RecordReplay[None, TrialOutcome]) -> bool:
@@ -217,7 +218,7 @@ def _crash_of(record: Record[Setup], life: str) -> Crash | None:
 
 
 def with_crash(record: Record[Setup], changed: Crash) -> Record[Setup]:
-    """Return a record in which one life ends in another way."""
+    """Return a record with the crash of one life replaced."""
     crashes = tuple(changed if crash.life == changed.life else crash for crash in record.crashes)
     return replace(record, crashes=crashes)
 
@@ -234,10 +235,10 @@ def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
 
 
 def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
-    """Return a record about what its replay came to; the same one if there is nothing of those names.
+    """Return a record whose file names are those of its replay, or the same record if no name matches.
 
-    Of a record about `log-00000005`, in a run that only came to `log-00000004`, what has the same name but for the
-    numbers is the next best: of several files the one that was met last.
+    Example: the record names `log-00000005`, but the replay only reached `log-00000004`. A name that is equal except
+    for its numbers takes the place of the recorded one. Of several files, the last one in the replay is used.
     """
     gone = set(replayed.gone)
     operations = replayed.simulation.operations
@@ -263,7 +264,7 @@ def _moved(decision: Decision, plain: Iterable[Decision]) -> Decision:
 
 
 def _aimed(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
-    """Return a crash at the last file of its name, at the first operation of its kind."""
+    """Return a crash at the last file with a matching name, at the first operation of the same kind."""
     kind, path, _ = CrashPoint.parse(crash.point)
     shape, found = _shape(path), crash
     for other_kind, other in operations:

@@ -1,7 +1,8 @@
-"""A run of any storage code: machines that live one after another on one disk, and the crashes between them.
+"""Simulation: one run of storage code, as lives of machines on one disk.
 
-A scenario is a function of one Simulation. It lets machines live, each with a body of plain code that opens what is to
-be tested, uses it and judges what it finds; where the body is to be crashed, it says within how many operations.
+A scenario is a function of one Simulation. It runs machines one after another, with a crash or a clean stop between
+them. Each machine runs a body of plain code that opens the storage under test, uses it and judges its content. For a
+life that is to crash, the scenario gives the number of file operations within which the crash comes.
 
     def scenario(run: Simulation) -> None:
         run.live("first", use, crash_within=200)
@@ -35,20 +36,20 @@ from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, no_rot
 T = TypeVar("T")
 STEP_LIMIT = 400_000
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
-"""Of virtual time, for one life."""
+"""Limit of virtual time for one life."""
 TORN_SECTORS = "torn-sectors"
-# Torn sectors are there twice: what is shorter than a sector is torn by nothing else, and half of such tears are lost
-# with the length of the file.
+# Torn sectors are listed twice (PROFILES has them too). No other profile tears a write shorter than a sector, and half
+# of such tears vanish with the length of the file.
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
-"""What a crash may leave, drawn from these."""
+"""Profiles from which a crash is drawn."""
 DISK_STREAM = "disk of "
-"""What the name of a disk's stream begins with; then comes the life that first had it."""
+"""Prefix of the name of a disk's stream; the first life on that disk follows."""
 TAKEN = "taken"
-"""What the label of the draw ends with that says that a step of the workload is taken."""
+"""Suffix of the label of the draw that says that a step of the workload is taken."""
 
 
 class SimWorld(NamedTuple):
-    """All that code under test may reach: what it imports beside that must be pure."""
+    """The outside world of the code under test. Everything else that it imports must be pure."""
 
     clock: SimClock
     tasks: SimTasks
@@ -56,23 +57,23 @@ class SimWorld(NamedTuple):
 
 
 class WorldTrace(Trace, ABC):
-    """A trace that also sees what code asks of its world."""
+    """A trace that also records the calls of the code to its world."""
 
     @abstractmethod
     def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
-        """Return tasks and files that do the same, with every call noted here."""
+        """Return tasks and files that behave the same and record every call."""
 
 
 class Crash(NamedTuple):
-    """How one life ended."""
+    """The end of one life by a crash."""
 
     life: str
     profile: str
-    """What was left, a name in `profiles`."""
+    """The kind of crash, a name in `profiles`."""
     moment: str
     """Before, during or after the operation."""
     point: str
-    """The operation it died at, as `CrashPoint` names it; empty: after the body's end."""
+    """The operation, as `CrashPoint` names it. Empty: after the body's end."""
 
     def __str__(self) -> str:
         where = f"{self.moment} {self.point}" if self.point else "at its end"
@@ -83,17 +84,17 @@ Scenario = Callable[["Simulation"], None]
 
 
 class _Armed(NamedTuple):
-    """A life that is to end in an operation of its disk."""
+    """A life that is to crash at an operation of its disk."""
 
     disk: Disk
     crash: Crash
 
 
 class Simulation:
-    """One run. Everything left to chance comes from `choices`, every switch of tasks from the policy.
+    """One run. All random draws come from `choices`, and all task switches from the policy.
 
-    crashes: how lives end that end in a crash; None: drawn. faults, timing and capacity_bytes are those of every
-    disk that is set up from now on: what a machine finds after a power cut or a stop is on a disk of its own.
+    crashes: how lives crash; None: drawn. Changes of faults, timing and capacity_bytes apply to disks that are mounted
+    afterwards; a new mount follows a power cut or a clean stop.
     """
 
     def __init__(
@@ -112,9 +113,9 @@ class Simulation:
         self.timing: Timing = SyncTiming()
         self.capacity_bytes: int | None = None
         self.triggers: dict[str, CrashTrigger] = {}
-        """By life, what says where it ends; one that stands here before a life is armed takes the place of its own."""
+        """The crash trigger of each life. A trigger that is set before the life is armed takes precedence."""
         self.on_crash: Callable[[str, Disk], None] | None = None
-        """Called with each life that dies where it was to die, and with its disk as the crash meets it."""
+        """Called with each life that crashes as planned, and with its disk at the moment of the crash."""
         self.promises: Counter[str] = Counter()
         """How often each promise was checked and each event happened; 0 for an event whose condition was false."""
         self._attributes: tuple[SharedAttribute, ...] = ()
@@ -125,13 +126,13 @@ class Simulation:
         self._disks = self.lifecycle()
         self._enabled: dict[str, None] = {}
         self.crash_profiles: dict[str, None] = {}
-        """What crashes of one's own code could have been of, in the order of their first."""
+        """Profiles from which `live` may have drawn a crash, in order of first use."""
 
     @property
     def landmarks_ms(self) -> Sequence[int]:
-        """Return the durations that the code under test compares with, such as its time-outs, in ms.
+        """Return the durations with which the code under test compares, such as its timeouts, in ms.
 
-        One fault in four that takes time takes one of these, or a ms less, or more.
+        One in four faults that take time takes one of these durations, or one that is a ms shorter or longer.
         """
         return self.kernel.landmarks_ms
 
@@ -142,17 +143,17 @@ class Simulation:
     # -- plain attributes ------------------------------------------------------------------------------
 
     def switch_at_attributes(self, *sources: Source) -> None:
-        """Have tasks switch at plain attributes, too, in all lives from now on: where threads would tear them apart.
+        """Make accesses to plain attributes scheduling points in all later lives, to find races between threads.
 
-        sources: classes, or modules for all of their classes; of these the attributes that can race. Raises ValueError
+        sources: classes, or modules for all of their classes; only attributes that can race count. Raises ValueError
         naming a source whose code cannot be read.
         """
-        if not self._attributes:  # once: the limit is a product, and would grow with each call
+        if not self._attributes:  # once only: repeated calls would multiply the limit again
             self.kernel.raise_step_limit(STEPS_TIMES)
         self._attributes = shared_attributes(*sources)
 
     def with_attribute_points(self) -> AbstractContextManager[None]:
-        """Return a `with` block in which tasks do."""
+        """Return a `with` block in which accesses to these attributes are scheduling points."""
         return attribute_points(self.kernel, self._attributes)
 
     # -- lives on disks: what every run is made of -----------------------------------------------------
@@ -166,14 +167,14 @@ class Simulation:
         return lifecycle
 
     def planned_crash(self, drawn: Crash, unrecorded: Crash) -> Crash:
-        """Return how a life ends if it ends in a crash: as it was drawn, in a replay as the record has it.
+        """Return the crash of a life: the drawn one, or in a replay the recorded one.
 
-        unrecorded: how one ends of which the record says nothing, because its run never came to that.
+        unrecorded: used in a replay if the record has no crash for the life.
         """
         return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
     def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
-        """Have a life end at the operation of its crash; else, if nothing is recorded, at that of a number from now."""
+        """Arm the crash trigger of a life. operation: number of operations from now; used only if no point is known."""
         assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
         if trigger is None:
@@ -184,11 +185,11 @@ class Simulation:
         self._armed[crash.life] = _Armed(disk, crash)
 
     def disk_of(self, life: str) -> Disk:
-        """Return the disk of a life that has been armed."""
+        """Return the disk of an armed life."""
         return self._armed[life].disk
 
     def note_crash(self, crash: Crash) -> None:
-        """Note that a life has ended in a crash, at the operation that its trigger has met. Only the first counts."""
+        """Record that a life has crashed, with the operation at which its trigger fired. Only the first call counts."""
         if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
             self.on_crash(crash.life, self._armed[crash.life].disk)
         trigger = self.triggers.get(crash.life)
@@ -197,7 +198,7 @@ class Simulation:
 
     @property
     def crashes(self) -> tuple[Crash, ...]:
-        """Return the crashes so far, in order: also one that the run has met, and that ended it before it was noted."""
+        """Return the crashes so far, in order. A crash that aborted the run before note_crash is included."""
         met = {
             life: self._armed[life].crash._replace(point=str(trigger.met))
             for life, trigger in self.triggers.items()
@@ -207,19 +208,20 @@ class Simulation:
 
     @property
     def operations(self) -> dict[str, dict[tuple[str, str], int]]:
-        """Return, of each life that was to end in a crash, how many operations of a kind on a path there were."""
+        """Return the number of operations of each armed life, by kind and path."""
         return {life: trigger.times for life, trigger in self.triggers.items()}
 
     @property
     def injected(self) -> Counter[str]:
-        """Return how often each fault happened, by the names in `kinds`, and each promise and event."""
+        """Return how often each fault was injected, by the names in `kinds`, and the count of each promise and event."""
         return sum((lifecycle.injected for lifecycle in self._lifecycles), +self.promises)
 
     @property
     def enabled(self) -> tuple[str, ...]:
-        """Return the faults that could have happened, and the promises and events that were reached.
+        """Return the possible faults, and the promises and events that were reached.
 
-        Faults follow from plans, and from what crashes can take of what was done.
+        The possible faults follow from the fault plans, and from the losses that a crash can cause after the executed
+        operations.
         """
         operations = {kind for trigger in self.triggers.values() for kind, _ in trigger.times}
         profiles = [PROFILES[name] for name in self.crash_profiles]
@@ -229,13 +231,13 @@ class Simulation:
     def steps(self, name: str, count: int) -> Iterator[tuple[int, Stream]]:
         """Yield the steps of one part of the workload, numbered from 1, each with a stream for its own draws.
 
-        All are taken, but in a run that was shrunk: shrinking leaves out what the failure does not need. So what a
-        step does must not count on an earlier one. name: of no other stream and no life.
+        All steps are taken, except in a shrunk run: shrinking removes steps that the failure does not need. A step must
+        therefore not depend on an earlier one. name: must differ from the names of other streams and lives.
         """
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
             step = stream.within(f"step {number}")
-            if step.record(2, TAKEN, 1):  # 1 is what every run proposes; only shrinking makes it the plain 0
+            if step.record(2, TAKEN, 1):  # every run proposes 1; only shrinking makes it the default 0
                 yield number, step
 
     def live(
@@ -246,11 +248,12 @@ class Simulation:
         crash_within: int = 0,
         profiles: Sequence[str] = CRASHES,
     ) -> T | None:
-        """Let a new machine, named life, run body on what the last one left; return its value, None if it died.
+        """Run `body` on a new machine named `life`, on the disk of the previous one. Return its value, or None after a
+        crash.
 
-        crash_within: the machine dies at one of its first so many file operations, and one of profiles says what that
-        leaves; if body has returned before, it dies then. 0: it is switched off cleanly when body has returned.
-        Raises TaskFailedError with what a task raised as its cause, and whatever else `Kernel.run` does.
+        crash_within: the machine crashes at one of its first crash_within file operations, or after the body's end if
+        that comes first. The kind of crash is drawn from profiles. 0: the machine stops cleanly after the body. Raises
+        TaskFailedError with the error of a task as its cause, and any other error of `Kernel.run`.
         """
         machine = self.kernel.machine(life)
         disk = self._find_disk(life)
@@ -271,7 +274,7 @@ class Simulation:
         if crash is not None:
             self.note_crash(crash)
             self._disks.leave_after_crash(disk, PROFILES[crash.profile])
-        elif died:  # a fault has killed the process, as a bus error does
+        elif died:  # an injected fault killed the process, as SIGBUS does
             self._disks.leave_after_crash(disk, PROFILES[PROCESS_KILL])
         else:
             self._disks.leave_after_stop(disk)
@@ -283,16 +286,16 @@ class Simulation:
         lifecycle.capacity_bytes = self.capacity_bytes
         disk_name = f"{DISK_STREAM}{life}"
         disk = lifecycle.find(disk_name)
-        if lifecycle.stream_name == disk_name:  # else it is the one that a killed process has left
+        if lifecycle.stream_name == disk_name:  # otherwise it is the disk of a killed process, which keeps its faults
             self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
-        """Return how a life is to end, and arm the disk for it; which operation that is turns out later."""
+        """Draw the crash of a life, and arm the disk. The exact operation is known only when the trigger fires."""
         assert crash_within > 0, crash_within
         assert profiles, life
         self.crash_profiles.update(dict.fromkeys(profiles))
-        draw = self.choices.stream("crash").raw_random  # raw: what it comes to is recorded, by name
+        draw = self.choices.stream("crash").raw_random  # raw, because the record holds the crash itself, by name
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
         harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")

@@ -1,7 +1,7 @@
-"""The story of a failure: the events before it that concern it most, and how many others there were.
+"""Story of a failure: selects the most relevant events before it.
 
-An event that touched the bytes of a failure concerns it most. Then come events of the same file and ends of machines,
-then events of the tasks and machines of the failure. Among equals the last are shown; the others are counted.
+Events that touched the bytes of a failure are the most relevant. Then come events of the same file and ends of
+machines, then events of the tasks and machines of the failure. Among equals the latest are shown; the rest are counted.
 """
 
 import re
@@ -12,7 +12,7 @@ from ...sim.trace import TraceEvent
 
 _LEFT_OUT = ("switch", "start")
 _RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)")
-"""How writes say what they wrote: path, first byte, and the one behind the last."""
+"""The text of a write event: path, first byte, end offset."""
 _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
 
 
@@ -21,16 +21,16 @@ class Concern:
     """Subject of a failure: bytes of files, files, directories, tasks and machines."""
 
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
-    """Path of a file, first byte, and the one behind the last; of the log and of a queue the directory, and offsets."""
+    """Path, first byte, end offset. For the log and queues: the directory, and offsets in the whole log or queue."""
     paths: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
     """Names, with or without their machines."""
     machines: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
-    """What the first line says that the lines concern."""
+    """Names for the first line of the story."""
 
     def weight(self, event: TraceEvent) -> int:
-        """Return how much an event has to do with it."""
+        """Return the relevance of an event to the failure."""
         if event.kind == "kill":
             return _FILE
         path, start, stop = _place(event.text)
@@ -39,15 +39,16 @@ class Concern:
         if any(path == known or path.startswith(f"{known}/") for known in self.paths):
             return _FILE
         if any(known.rpartition("/")[0] == path for known in self.paths):
-            return _TASK  # a name in its directory may be a file's
+            return _TASK  # a directory's path also matches operations on its other files
         machine, _, task = event.task.rpartition("/")
         return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
 
     def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
-        """Add each path of the events that one of the texts names."""
+        """Add each path of the events that occurs in one of the texts."""
         text = "\n".join(texts)
         for path in {_place(event.text)[0] for event in events}:
-            # A directory is not named by a text that names a file in it, nor a file by one with a longer name.
+            # The name of a file in a directory does not name the directory, and a longer file name does not name its
+            # prefix.
             if len(path) > 1 and re.search(rf"{re.escape(path)}(?!\w|[./-]\w)", text):
                 self.paths.add(path)
 
@@ -64,10 +65,10 @@ class Concern:
 def story_of(
     events: Iterable[TraceEvent], concern: Concern, lines_max: int, *, verdict: str = "", root: str = ""
 ) -> list[str]:
-    """Return at most that many lines, oldest first: what concerns a failure most, and how much else there was.
+    """Return at most lines_max lines, oldest first: the most relevant events, and a count of the others.
 
-    verdict: the name of the error by which a judge ends a task; such an end is none of the story. root: what paths are
-    shown without.
+    verdict: name of the error with which a judge ends a task; such an end is left out. root: prefix to remove from
+    paths.
     """
     assert lines_max > 0, lines_max
     shown = [event for event in events if not _is_left_out(event, verdict)]
@@ -75,14 +76,14 @@ def story_of(
         return [_line(event, root) for event in shown]
     _add_files(concern, shown)
     weighed = sorted(((concern.weight(event), number) for number, event in enumerate(shown)), reverse=True)
-    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line less: the first counts the others
+    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line is for the count of the others
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
     return [left_out, *(_line(shown[number], root) for number in chosen)]
 
 
 def _is_left_out(event: TraceEvent, verdict: str) -> bool:
-    """Return whether an event says nothing: a task ends when its work does, or because the judge has ended it."""
+    """Return whether an event has no information: a task switch or start, a normal end, or an end by the judge."""
     if event.kind == "end":
         return ": " not in event.text or (bool(verdict) and f": {verdict}(" in event.text)
     return event.kind in _LEFT_OUT
@@ -94,7 +95,9 @@ def _line(event: TraceEvent, root: str) -> str:
 
 
 def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
-    """Add the files that hold the ranges of directories: of those that events are about, the last that begins there."""
+    """Add the files that hold the ranges of directories: in each directory, the last file that begins at or before the
+    range.
+    """
     begins: dict[str, set[int]] = {}
     for event in events:
         directory, _, base = _place(event.text)[0].rpartition("/")
@@ -107,6 +110,6 @@ def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
 
 
 def _place(text: str) -> tuple[str, int, int]:
-    """Return the path that an event's text begins with, and the bytes that it says, none if it says none."""
+    """Return the path at the start of an event's text, and its byte range, or (0, 0) without one."""
     match = _RANGE.fullmatch(text)
     return (text, 0, 0) if match is None else (match[1], int(match[2]), int(match[3]))

@@ -1,10 +1,10 @@
-"""Trials: seeds of a scenario of one's own, run until one fails, which then is a finding that replays.
+"""Trials: run a user's scenario seed by seed, up to the first failure.
 
     coverage = Coverage()
     finding = find(scenario, range(1000), coverage.add)
     print(finding or coverage)
 
-That nothing was found proves nothing about a fault that never happened: `Coverage` counts them.
+A search without a failure proves nothing about faults that were never injected, so `Coverage` counts them.
 """
 
 import warnings
@@ -29,51 +29,51 @@ from .simulation import DISK_STREAM, STEP_LIMIT, Crash, Scenario, Simulation
 from .story import Concern, story_of
 
 EXPLORE_LIMIT = 64
-"""States of one crash unless another limit is given: each takes a whole run."""
+"""Default limit of states per crash. Each state takes a whole run."""
 _STORY_LINES = 30
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
-"""Where no line is a user's own."""
+"""Directories without code of the user."""
 
 
 class NeverInjected(UserWarning):
-    """Nothing was found, in seeds in which some fault or event that could have happened never did."""
+    """A search found no failure, and some possible fault or event never happened."""
 
 
 class Ran(Protocol):
-    """What is asked of one run."""
+    """The facts that `Coverage` needs of one run."""
 
     @property
     def injected(self) -> dict[str, int]:
-        """Return how often each fault really happened, by the names in `kinds`."""
+        """Return how often each fault was injected, by the names in `kinds`."""
 
     @property
     def enabled(self) -> tuple[str, ...]:
-        """Return the faults that could have happened."""
+        """Return the faults that were possible."""
 
 
 class Coverage:
-    """The sum of the runs added so far: how often each fault happened, and which never did."""
+    """The sum over all added runs: how often each fault was injected, and which never was."""
 
     def __init__(self) -> None:
         self.seeds = 0
         self.injected: Counter[str] = Counter()
-        """How often each fault happened; `crash` is how often a life ended in one."""
+        """How often each fault was injected. `crash` counts the lives that crashed."""
         self._enabled: dict[str, None] = {}
 
     def add(self, seed: int, outcome: Ran) -> None:
-        """Take another run, as `on_run` of `find` is called with it."""
+        """Add a run. The signature fits `on_run` of `find`."""
         self.seeds += 1
         self.injected.update(outcome.injected)
         self._enabled.update(dict.fromkeys(outcome.enabled))
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the faults that could have happened in some run and never did, and promises that no run reached."""
+        """Return the possible faults that were never injected, and the promises that no run reached."""
         return [name for name in self._enabled if not self.injected[name]]
 
     def __str__(self) -> str:
-        """Return what happened and what never did, in lines. Promises have lines of their own, if there are any."""
+        """Return the counts as lines. Promises have their own lines, if there are any."""
         faults = {name: times for name, times in self.injected.items() if not name.startswith("crash")}
         promises = {name: faults.pop(name) for name in list(faults) if is_promise(name)}
         never = self.never_injected
@@ -95,22 +95,22 @@ def _most_frequent_first(counts: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """What one run came to."""
+    """Result of one run."""
 
     failure: Exception | None
-    """What ended it, None if nothing did; of a task, what the task raised."""
+    """The error that ended the run, or None. For a failed task, the error that the task raised."""
     digest: str
     steps: int
-    """Scheduling points."""
+    """Number of scheduling points."""
     injected: dict[str, int]
-    """How often each fault really happened, by the names in `kinds`."""
+    """How often each fault was injected, by the names in `kinds`."""
     enabled: tuple[str, ...]
-    """The faults that could have happened, and the promises and events in the source of what the scenario uses."""
+    """The possible faults, and the promises and events in the source of the scenario and its modules."""
     crashes: tuple[Crash, ...]
 
     @property
     def signature(self) -> str:
-        """Return what makes two failures the same: the promise, or else the kind of error; empty: none."""
+        """Return the identity of the failure: the broken promise, or else the type of the error. Empty: no failure."""
         failure = self.failure
         if isinstance(failure, PromiseBroken):
             return failure.promise
@@ -118,7 +118,7 @@ class TrialOutcome:
 
     @property
     def error(self) -> str:
-        """Return what ended the run, in full; empty: nothing did."""
+        """Return the full text of the error that ended the run, or an empty text."""
         failure = self.failure
         if isinstance(failure, PromiseBroken):
             return str(failure)
@@ -126,7 +126,7 @@ class TrialOutcome:
 
     @property
     def raised(self) -> str:
-        """Return the innermost line of the user's own that what ended the run came through; empty: there is none."""
+        """Return the innermost line of the user's code in the error's traceback, or an empty text."""
         if self.failure is None:
             return ""
         frames = extract_tb(self.failure.__traceback__)
@@ -138,7 +138,7 @@ TrialReplay = RecordReplay[None, TrialOutcome]
 
 
 def program_of(scenario: Scenario) -> Program[None, TrialOutcome]:
-    """Return a scenario as the engine runs it: what it raises is its result."""
+    """Return a scenario as a program. Its result holds the error that the scenario raises."""
     return partial(_run, scenario)
 
 
@@ -157,7 +157,7 @@ def _run(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
 
 
 def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:
-    """Run one seed under the guard, with a policy of its own. Raises LeakError if a task reached past its world."""
+    """Run one seed under the guard. Raises LeakError if a task used something outside its world."""
     return execute(program_of(scenario), None, _simulation_of(seed))
 
 
@@ -171,10 +171,10 @@ def find(
     seeds: Iterable[int],
     on_run: Callable[[int, TrialOutcome], None] = lambda seed, outcome: None,
 ) -> Finding | None:
-    """Run seeds until one fails, and return its finding; None if none does. on_run is called with each run.
+    """Run seeds up to the first failure, and return its finding, or None. on_run is called with each run.
 
-    Warns, by NeverInjected, if none does and some fault that could have happened never did. Raises LeakError as
-    run_seed does, ReplayDivergedError if the run that failed cannot be repeated.
+    Warns with NeverInjected if no seed fails and some possible fault was never injected. Raises LeakError as run_seed
+    does, and ReplayDivergedError if the failed run cannot be repeated.
     """
     coverage = Coverage()
 
@@ -193,9 +193,9 @@ def find(
 def first_failure(
     scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, TrialOutcome], None]
 ) -> Finding | None:
-    """Do as find does, and warn of nothing."""
+    """Run seeds as `find` does, without the warning."""
     program = program_of(scenario)
-    with guard():  # inside of it, the guards of the runs cost next to nothing
+    with guard():  # an outer guard makes the guards of the runs cheap
         for seed in seeds:
             simulation = _simulation_of(seed)
             outcome = execute(program, None, simulation)
@@ -210,12 +210,12 @@ def first_failure(
 def replay(
     scenario: Scenario, record: TrialRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT
 ) -> TrialReplay:
-    """Run a record again as far as the code follows it: where it does not, nothing special happens."""
+    """Replay a record. Recorded decisions that do not occur are skipped, and unrecorded ones take their defaults."""
     return records.replay(program_of(scenario), record, trace, step_limit=step_limit)
 
 
 def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
-    """Return what a record leads to, whole. Raises ReplayDivergedError if the code does not follow it to a failure."""
+    """Return the finding of a record. Raises ReplayDivergedError if its replay diverges or does not fail."""
     trace = Trace()
     return _finding(seed, record, verify(program_of(scenario), record, trace).result, trace)
 
@@ -228,9 +228,9 @@ def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace
 
 
 def _concern_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Concern:
-    """Return the files that the error, the crashes and the draws of disks name, the switched tasks, the crashed lives.
+    """Return the subject of a failure: files that the error, crashes or disk draws name, switched tasks, crashed lives.
 
-    Without the lives the last machine, which often only judges, would fill the story with its own operations.
+    Without the lives, the last machine would fill the story, although it often only judges.
     """
     concern = Concern(machines={crash.life for crash in record.crashes})
     concern.tasks = {task for switch in record.schedule for task in (switch.task, switch.chosen)}
@@ -242,7 +242,7 @@ def _concern_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Con
 
 @dataclass(frozen=True, slots=True)
 class TrialExploration:
-    """One life of one run, explored: every moment that it can die at, and every state that each may leave."""
+    """Every crash of one life of a run, and every state after each."""
 
     life: str
     findings: tuple[Finding, ...]
@@ -250,7 +250,7 @@ class TrialExploration:
     counts: ExplorationCounts[None]
 
     def __str__(self) -> str:
-        """Return what was tried, and what broke, in lines."""
+        """Return the counts and the failures as lines."""
         total = self.counts.total
         every = f"all states of {total.exhausted:,} of {total.crashes:,} crashes"
         head = f"{self.life}: {total.moments:,} moments, {total.judged:,} states judged, {every}"
@@ -258,10 +258,10 @@ class TrialExploration:
 
 
 def explore(scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = EXPLORE_LIMIT) -> TrialExploration:
-    """Let one life of a seed's run die at each of its operations, and judge every state that may be left.
+    """Crash one life of a seed's run at each of its operations, and judge every state.
 
-    Everything but that crash is as the seed has it, without crashes. life: the first that may crash unless given;
-    limit: of states that are tried of one crash. Raises ValueError if no life may crash.
+    The rest of the run is that of the seed, without crashes. life: by default the first that may crash. limit: states
+    per crash. Raises ValueError if no life may crash.
     """
     program, choices = program_of(scenario), Choices(str(seed))
     simulation = Simulation(choices, draw_policy(choices.stream("schedule")), crashes=())
